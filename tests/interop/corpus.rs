@@ -1,12 +1,13 @@
-//! A thousand documents: what the packages that `install` fetches say of themselves (Markdown, JSON, JavaScript,
-//! TypeScript), this project's own sources, scenarios and documents, and texts of all of them as HTML, PDF and DOCX.
+//! A thousand documents: the documentation of the packages that `install` fetches (Markdown, JSON, JavaScript,
+//! TypeScript), this project's own sources, scenarios and documents, and texts from all of them as HTML, PDF and
+//! DOCX.
 
 #[path = "../../crates/extract/tests/extraction/support/docx.rs"]
 mod docx;
-#[expect(dead_code, reason = "no spreadsheets are made here")]
+#[expect(dead_code, reason = "this test writes no spreadsheets")]
 #[path = "../../crates/extract/tests/extraction/support/package.rs"]
 mod package;
-#[expect(dead_code, reason = "not everything that a PDF may have is needed here")]
+#[expect(dead_code, reason = "this test uses a part of it")]
 #[path = "../../crates/extract/tests/extraction/support/pdf.rs"]
 mod pdf;
 
@@ -19,12 +20,12 @@ use std::{
 use crate::programs::here;
 
 pub(crate) const COUNT: usize = 1_000;
-/// How many are made of the texts of others, for each of the three formats.
+/// Number of documents with texts of others, for each of the three formats.
 const MADE: usize = 60;
-/// How many there are of each other kind at most; the last fills up.
+/// Maximum number of documents of each other kind; the last kind fills up to the total.
 const EACH: usize = 180;
 
-/// Makes the documents in a folder, and gives questions with the document that answers each.
+/// Writes the documents into a folder, and returns questions, each with the document that answers it.
 pub(crate) fn make(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut kinds: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
     let kinds_of = ["md", "json", "rs", "ts", "yaml", "js"];
@@ -46,7 +47,7 @@ pub(crate) fn make(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut count = 0;
     for kind in kinds_of {
         let mut paths = kinds.remove(kind).unwrap_or_default();
-        // The folders differ from machine to machine in no more than their place.
+        // The paths differ between machines only in their first parts.
         paths.sort();
         let most = if kind == "js" { COUNT - 3 * MADE } else { count + EACH };
         for path in paths {
@@ -55,7 +56,7 @@ pub(crate) fn make(folder: &Path) -> Vec<(String, PathBuf)> {
                 break;
             }
             if (200..20_000).contains(&text.len()) {
-                // A name of its own says nothing of the format that it would not have.
+                // A neutral file name, because the original one may suggest another format.
                 write(folder, &format!("{kind}/{}/{count}.{kind}", count % 10), text.as_bytes());
                 let readable = matches!(kind, "md" | "rs" | "ts");
                 texts.push((
@@ -84,7 +85,7 @@ pub(crate) fn make(folder: &Path) -> Vec<(String, PathBuf)> {
             1_000 + number * 7
         );
         for (place, (kind, make)) in FORMATS.into_iter().enumerate() {
-            // Each fact stands in one format only, and the questions go to all of them.
+            // Each fact is in one format only, and the questions cover all formats.
             let is_chosen = number % FORMATS.len() == place;
             let bytes = make(&lines, if is_chosen { &fact } else { "" });
             let path = write(folder, &format!("made/{kind}/{number}.{kind}"), &bytes);
@@ -122,7 +123,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// A line of prose from the middle of a text.
+/// Returns a line of prose from the middle of a text.
 fn question(text: &str) -> Option<String> {
     let prose = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -148,7 +149,7 @@ fn as_html(lines: &[&str], fact: &str) -> Vec<u8> {
 }
 
 fn as_pdf(lines: &[&str], fact: &str) -> Vec<u8> {
-    // The font of the writer knows no more.
+    // The font that the writer uses has only ASCII.
     let ascii: Vec<String> =
         lines.iter().map(|line| line.chars().filter(char::is_ascii).take(90).collect()).collect();
     let mut pages: Vec<Vec<&str>> =

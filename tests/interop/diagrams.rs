@@ -1,8 +1,8 @@
-//! Diagrams of many kinds and scripts, and PlantUML's own word on what a code means.
+//! Diagrams of many kinds and scripts, and a check of their codes with the real PlantUML.
 
 use std::process::Command;
 
-/// At least 50 diagrams; each kind with labels of each script.
+/// Returns at least 50 diagrams, each kind with labels in each script.
 pub(crate) fn all() -> Vec<String> {
     let labels = [
         ("Bob", "Alice", "hello"),
@@ -44,20 +44,20 @@ pub(crate) fn all() -> Vec<String> {
     labels.iter().flat_map(|(a, b, text)| kinds.iter().map(|kind| kind(a, b, text))).collect()
 }
 
-/// Fails unless the real PlantUML reads each text from its code.
+/// Fails unless the real PlantUML decodes each code to its text.
 pub(crate) fn assert_plantuml_reads(texts: &[String], codes: &[String]) {
-    // On its command line, and only there, the program takes a code that starts with a hyphen for an option.
+    // On its command line, PlantUML takes a code that starts with a hyphen for an option.
     let cases: Vec<(&String, &String)> =
         texts.iter().zip(codes).filter(|(_, code)| !code.starts_with('-')).collect();
     assert!(cases.len() >= 50, "{} cases", cases.len());
-    // One start for all: a JVM takes longer to start than all of the work.
+    // One process for all codes: the start of a JVM takes longer than the work.
     let output = Command::new("plantuml")
         .args(["-Djava.awt.headless=true", "-decodeurl"])
         .args(cases.iter().map(|(_, code)| code))
         .output()
         .expect("plantuml starts");
     let output = String::from_utf8(output.stdout).expect("PlantUML writes UTF-8").replace('\r', "");
-    // It restores the wrapper that a code leaves out, and then prints one of its own around all.
+    // PlantUML restores the wrapper that a code leaves out, and prints another one around all of its output.
     let mut rest = output.as_str();
     for (text, code) in cases {
         let wrapped = match text.starts_with("@start") {

@@ -15,7 +15,7 @@ use crate::{
     programs::{Need, Served, have, here, marquetry},
 };
 
-/// What `clients/knowledge.mjs` says of a question.
+/// The output of `clients/knowledge.mjs` for one question.
 #[derive(Deserialize)]
 struct Answer {
     sources: Vec<String>,
@@ -69,7 +69,7 @@ fn a_thousand_documents_are_found_and_cited() {
                 missed.push((question, path));
             }
         }
-        // Each question is made of words of its document; some documents say nearly the same.
+        // Each question consists of words of its document. Some documents are nearly the same.
         assert!(missed.len() * 20 <= questions.len(), "TypeScript {sdk}: {missed:#?}");
         eprintln!(
             "TypeScript {sdk}: {} of {} found",
@@ -90,7 +90,7 @@ fn index(config: &Path, documents: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Under which URI a file is kept, as the program itself says.
+/// Returns the URI of a file, as the program prints it.
 fn uri_of(config: &Path, path: &PathBuf) -> String {
     let mut search = Command::new(marquetry());
     search.args(["search", "--json", "--limit", "1", "--config"]).arg(config);

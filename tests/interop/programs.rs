@@ -13,7 +13,7 @@ pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether everything that a test needs is installed. Prints what is missing; fails under `CI=true`.
+/// Returns whether everything that a test needs is installed. Prints what is missing, and fails with `CI=true`.
 pub(crate) fn have(needs: &[Need]) -> bool {
     let missing: Vec<String> =
         needs.iter().filter(|need| !need.is_there()).map(Need::name).collect();
@@ -31,7 +31,7 @@ pub(crate) fn have(needs: &[Need]) -> bool {
 pub(crate) enum Need {
     /// A program in `PATH`.
     Program(&'static str),
-    /// What `install` fetches.
+    /// A file that `install` fetches.
     Installed(&'static str),
 }
 
@@ -52,19 +52,20 @@ impl Need {
     }
 }
 
-/// The binary, built once.
+/// Returns the path of the binary, which is built once.
 pub(crate) fn marquetry() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // `cargo xtask ci` has built it, and names the folder.
+        // `cargo xtask ci` has built it, and sets the variable to its folder.
         if let Some(built) = std::env::var_os("MARQUETRY_BUILT") {
             let program = PathBuf::from(built).join("marquetry");
-            assert!(program.is_file(), "MARQUETRY_BUILT is set, and there is no {program:?}");
+            assert!(program.is_file(), "MARQUETRY_BUILT is set, but there is no {program:?}");
             return program;
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        // The build script of ring asks to run again when these change, and everything above ring would be built again.
+        // The build script of ring runs again when these change, and everything that depends on ring would be built
+        // again.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -72,7 +73,7 @@ pub(crate) fn marquetry() -> &'static Path {
             }
         }
         let built = command
-            // As the tests are built, so that nothing is built twice.
+            // The same selection as for the tests, so that nothing is built twice.
             .args(["build", "--quiet", "--workspace", "--all-features", "--bin", "marquetry"])
             .arg("--message-format=json")
             .current_dir(here())
@@ -114,7 +115,7 @@ impl Served {
                 Some(rest[..rest.find("/mcp")? + "/mcp".len()].to_owned())
             })
             .expect("the server says where it listens");
-        // Somebody has to read on, or the server would wait for it.
+        // Output that is not read would block the server.
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
         });
@@ -125,7 +126,7 @@ impl Served {
         self.child.id()
     }
 
-    /// Asks the server to end, and waits until it has; true when it did so by itself, with exit code 0.
+    /// Asks the server to exit, and waits for that. Returns true if it exits by itself, with exit code 0.
     pub(crate) fn stop(&mut self) -> bool {
         signal("TERM", self.child.id());
         let end = Instant::now() + Duration::from_secs(15);

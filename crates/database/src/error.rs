@@ -6,7 +6,7 @@
 pub enum DatabaseError {
     /// A newer version of this program wrote the database.
     #[error(
-        "the database has schema version {found}, this program knows versions up to {known}: use a newer one"
+        "the database has schema version {found}, this program supports versions up to {known}: use a newer program"
     )]
     NewerSchema {
         /// The version of the database.
@@ -16,7 +16,7 @@ pub enum DatabaseError {
     },
     /// An older version of this program wrote the database, in a form that is not read any more.
     #[error(
-        "the database has schema version {found} of an older version of this program, and this one needs {needed}"
+        "the database has schema version {found} from an older version of this program; this one needs {needed}"
     )]
     OlderSchema {
         /// The version of the database.
@@ -25,7 +25,7 @@ pub enum DatabaseError {
         needed: i64,
     },
     /// The disk or the database is full; nothing was changed.
-    #[error("the database is full, or the disk is; nothing was changed")]
+    #[error("the database or the disk is full; nothing was changed")]
     Full,
     /// The database can be read but not written; nothing was changed.
     #[error(
@@ -48,7 +48,7 @@ pub enum DatabaseError {
         connections: usize,
     },
     /// The database did not answer in time; nothing was changed.
-    #[error("the database took longer than it may (statement_timeout); nothing was changed")]
+    #[error("the database exceeded its time limit (statement_timeout); nothing was changed")]
     Timeout,
     /// The role of this program may not do that.
     #[error("the database failed: {0}")]

@@ -8,7 +8,7 @@ use marquetry_endpoint::EndpointFailure;
 #[non_exhaustive]
 pub enum EmbedError {
     /// The number of vectors differs from the number of texts.
-    #[error("the model {model:?} gave {got} vectors for {wanted} texts")]
+    #[error("the model {model:?} returned {got} vectors for {wanted} texts")]
     Count {
         /// The model's identity.
         model: String,
@@ -19,8 +19,8 @@ pub enum EmbedError {
     },
     /// A vector has another dimension than the model.
     #[error(
-        "the model {model:?} gave a vector of {got} numbers, and should give {wanted}: \
-         if it is another model now, index the documents again"
+        "the model {model:?} returned a vector of {got} numbers instead of {wanted}: \
+         if the model was replaced, index the documents again"
     )]
     Dimension {
         /// The model's identity.
@@ -31,7 +31,7 @@ pub enum EmbedError {
         got: usize,
     },
     /// A vector holds an infinity or NaN.
-    #[error("the model {model:?} gave a vector with a value that is not a finite number")]
+    #[error("the model {model:?} returned a vector with a value that is not finite")]
     NotFinite {
         /// The model's identity.
         model: String,

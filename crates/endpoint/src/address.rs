@@ -19,17 +19,17 @@ pub enum PlainHttp {
 #[non_exhaustive]
 pub enum BaseUrlError {
     /// Not an absolute URL of scheme `http` or `https`.
-    #[error("the base URL is no http: or https: URL")]
+    #[error("the base URL is not an http: or https: URL")]
     Scheme,
     /// User or password: they would be shown in errors.
-    #[error("the base URL holds a user or a password; a key has its own place")]
+    #[error("the base URL contains a user or a password; use the setting for the key")]
     Credentials,
     /// A query or a fragment, to which no path can be appended.
     #[error("the base URL has a query or a fragment")]
     Query,
     /// Plain `http:` to another machine.
     #[error(
-        "the base URL is plain http: to another machine, so the network can read texts and key; \
+        "the base URL is plain http: to another machine, so others on the network can read texts and key; \
          use https:, or allow it (allow_plain_http)"
     )]
     PlainHttp,

@@ -18,7 +18,7 @@ pub enum EndpointFailure {
     },
     /// Too many requests, also after the retries.
     #[error(
-        "is asked too often (status 429): {message}; try again later, or with fewer requests at a time"
+        "limits the rate of requests (status 429): {message}; try again later, or with fewer requests at a time"
     )]
     RateLimited {
         /// The wait that the endpoint asks for.
@@ -46,7 +46,7 @@ pub enum EndpointFailure {
     },
     /// The endpoint answers with a redirect, which is not followed.
     #[error(
-        "redirects to {location:?} (status {status}), which is not followed: use that as base URL if it is right"
+        "redirects to {location:?} (status {status}), which is not followed: if it is right, use it as base URL"
     )]
     Redirected {
         /// A status of 300 to 399.
@@ -55,16 +55,16 @@ pub enum EndpointFailure {
         location: String,
     },
     /// The connection failed or broke.
-    #[error("cannot be reached: {0}; is it running, and the base URL right?")]
+    #[error("cannot be reached: {0}; check that it runs, and the base URL")]
     Unreachable(String),
     /// The time limit passed.
-    #[error("gave no answer within {} s: ask for more time, or for less at once", .0.as_secs_f64())]
+    #[error("did not answer within {} s: raise the time limit, or send less at a time", .0.as_secs_f64())]
     Timeout(Duration),
     /// The answer is longer than the limit, in bytes.
-    #[error("answers with more than {0} bytes (max_answer_bytes)")]
+    #[error("sent an answer of more than {0} bytes (max_answer_bytes)")]
     TooLarge(usize),
     /// The answer cannot be parsed, or breaks the rules of its interface.
-    #[error("gave a malformed answer: {0}")]
+    #[error("sent an invalid answer: {0}")]
     Malformed(String),
 }
 

@@ -80,6 +80,6 @@ async fn answers_are_bounded() {
     let failure = endpoint.malformed(&answer, &format!("expected a vector, not {KEY}"));
     assert_eq!(
         failure.to_string(),
-        "gave a malformed answer: expected a vector, not …; it is text/plain; charset=utf-8: is the base URL right?"
+        "sent an invalid answer: expected a vector, not …; it is text/plain; charset=utf-8: is the base URL right?"
     );
 }

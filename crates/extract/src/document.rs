@@ -89,7 +89,7 @@ impl Heading {
 #[non_exhaustive]
 pub enum Problem {
     /// Bytes that are invalid in the encoding, replaced by U+FFFD.
-    #[error("{count} places are no valid {encoding}")]
+    #[error("{count} places are not valid {encoding}")]
     InvalidBytes {
         /// Number of places.
         count: usize,
@@ -104,13 +104,13 @@ pub enum Problem {
     },
     /// Text that is hidden from readers of the document. It is left out, because it may be an instruction for language
     /// models.
-    #[error("{count} passages that a reader does not see")]
+    #[error("{count} passages that are hidden from readers")]
     Hidden {
         /// Number of passages.
         count: usize,
     },
     /// The document is not of its declared format; its text was taken as plain text.
-    #[error("taken as plain text: {reason}")]
+    #[error("read as plain text: {reason}")]
     TakenAsText {
         /// The problem, with its place.
         reason: String,

@@ -19,7 +19,7 @@ pub enum ExtractError {
         found: u64,
     },
     /// It took longer than [`Limits::max_time`](crate::Limits::max_time).
-    #[error("the document takes longer than {} seconds to read", .0.as_secs_f64())]
+    #[error("reading the document takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// The caller stopped the reading ([`Hint::stop`](crate::Hint::stop)).
     #[error("reading the document was stopped: its caller has gone")]
@@ -28,7 +28,7 @@ pub enum ExtractError {
     #[error("{0} documents are being read already")]
     Busy(usize),
     /// No extractor reads documents of this media type.
-    #[error("{media_type} is not read")]
+    #[error("the format {media_type} is not supported")]
     Unsupported {
         /// The media type.
         media_type: String,
@@ -40,7 +40,7 @@ pub enum ExtractError {
     #[error("the document is encrypted, and needs a password")]
     Encrypted,
     /// The document is damaged, or not of its format.
-    #[error("no valid {format}: {reason}")]
+    #[error("invalid {format}: {reason}")]
     Malformed {
         /// The name of the format.
         format: &'static str,

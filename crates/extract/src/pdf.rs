@@ -72,14 +72,14 @@ impl Extractor for Pdf {
             let _ = sender.send(done);
         };
         let spawned = thread::Builder::new().name("pdf".to_owned()).stack_size(STACK).spawn(work);
-        spawned.map_err(|error| malformed(&format!("there is no thread to read it: {error}")))?;
+        spawned.map_err(|error| malformed(&format!("failed to start a thread: {error}")))?;
         // The thread ends by itself at its deadline; if it does not, the call ends here.
         loop {
             match receiver.recv_timeout(LOOK_AGAIN) {
                 Ok(done) => return done,
                 Err(mpsc::RecvTimeoutError::Timeout) => source.stop.check()?,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(malformed("its reader gave up"));
+                    return Err(malformed("reading was cancelled"));
                 }
             }
         }
@@ -143,7 +143,7 @@ fn refusal(panic: &(dyn std::any::Any + Send)) -> ExtractError {
         None => {
             let message = panic.downcast_ref::<String>().map(String::as_str);
             let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
-            malformed(&format!("its reader gave up: {}", message.unwrap_or("no reason given")))
+            malformed(&format!("reading was cancelled: {}", message.unwrap_or("no reason given")))
         }
     }
 }
@@ -207,7 +207,7 @@ fn read(
     }
     extracted.page_count = Some(pages.len() as u32);
     if unknown > 0 {
-        let reason = format!("{unknown} characters whose fonts do not say what they mean");
+        let reason = format!("{unknown} characters without a meaning in their fonts");
         extracted.problems.push(Problem::Other { reason });
     }
     properties(pdf.metadata(), &mut extracted);

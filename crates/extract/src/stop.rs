@@ -54,7 +54,7 @@ impl Deadline {
 #[non_exhaustive]
 pub enum Stopped {
     /// It took longer than this.
-    #[error("it takes longer than {} seconds", .0.as_secs_f64())]
+    #[error("takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// Its caller has gone.
     #[error("its caller has gone")]

@@ -257,10 +257,10 @@ async fn invalid_paths_are_refused_before_opening() {
     let gone = folder.path().join("gone/a.db");
     for (path, problem) in [
         (folder.path(), "is a folder"),
-        (fifo.as_path(), "is no regular file"),
-        (Path::new("/dev/null"), "is no regular file"),
+        (fifo.as_path(), "is not a regular file"),
+        (Path::new("/dev/null"), "is not a regular file"),
         (Path::new(""), "its file has no name"),
-        (gone.as_path(), "cannot be made: No such file or directory (os error 2)"),
+        (gone.as_path(), "cannot be created: No such file or directory (os error 2)"),
     ] {
         let Err(error) = LibsqlStore::open(path, model()).await else { panic!("{path:?}") };
         let place = if problem.starts_with("its") { "" } else { path.to_str().unwrap() };
@@ -327,7 +327,7 @@ async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wishe
     assert_eq!(
         refused.to_string(),
         format!(
-            "the database cannot be used: {}: it is a database of another program, with a table \"photo\" and none of ours; \
+            "the database cannot be used: {}: it is a database of another program, with a table \"photo\"; \
              name another file",
             path.display()
         )
@@ -431,7 +431,7 @@ async fn a_file_that_is_no_database_is_not_changed() {
     std::fs::write(&path, "A text. ".repeat(1_000)).unwrap();
     let error = LibsqlStore::open(&path, model()).await.err().unwrap();
     let want = format!(
-        "the database cannot be used: {}: it is no database; name another file",
+        "the database cannot be used: {}: it is not a database; name another file",
         path.display()
     );
     assert_eq!(error.to_string(), want);

@@ -16,7 +16,7 @@ pub enum KnowledgeError {
     #[error("knowledge.database: this program was built without PostgreSQL (feature `postgres`)")]
     NoPostgres,
     /// The folder of a new database could not be created.
-    #[error("knowledge.database: {path:?} cannot be made: {error}")]
+    #[error("knowledge.database: {path:?} cannot be created: {error}")]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -25,8 +25,8 @@ pub enum KnowledgeError {
     },
     /// The vectors in the database belong to another embedding model.
     #[error(
-        "knowledge.database: it has vectors of {stored:?}, and knowledge.embedding says {wanted:?}: name that model again, or another database, or \
-         throw the vectors away and index anew with `marquetry index --reset PATH…` (records stay; those that are no files are found again once they are vectorized)"
+        "knowledge.database: it has vectors of {stored:?}, and knowledge.embedding says {wanted:?}: name that model or another database, or \
+         remove the vectors and index again with `marquetry index --reset PATH…` (records stay; records that are not files must be vectorized again)"
     )]
     OtherModel {
         /// The model that filled the database.

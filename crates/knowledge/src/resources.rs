@@ -377,5 +377,5 @@ pub(crate) fn chunk_name(index: u32, count: u32) -> String {
 
 fn not_found(uri: &str) -> Failure {
     let uri = &uri[..uri.floor_char_boundary(200)];
-    Failure::new(ErrorCode::NotFound, format!("there is no record {uri}"))
+    Failure::new(ErrorCode::NotFound, format!("no record {uri}"))
 }

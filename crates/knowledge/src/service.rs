@@ -133,7 +133,7 @@ impl KnowledgeService {
     ///
     /// The caller cannot read the record.
     pub async fn watch(&self, uri: &str, cx: &RequestContext) -> Result<(), Failure> {
-        let not_found = || Failure::new(ErrorCode::NotFound, format!("there is no record {uri}"));
+        let not_found = || Failure::new(ErrorCode::NotFound, format!("no record {uri}"));
         let access = self.if_there(cx).await?.ok_or_else(not_found)?;
         let record = access.watched(uri).await?;
         let store = access.knowledge.records.store().clone();

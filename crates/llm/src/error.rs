@@ -15,7 +15,7 @@ pub enum ChatError {
     #[error("provider {0}")]
     Provider(EndpointFailure),
     /// A script has no further answer.
-    #[error("script ended: it has {0} answers, and was asked once more")]
+    #[error("the script has {0} answers, and got one more request")]
     ScriptEnded(usize),
 }
 

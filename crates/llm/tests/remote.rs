@@ -306,7 +306,7 @@ fn invalid_options_are_refused_at_once() {
     assert!(why(config(Provider::Custom, "m")).unwrap().contains("needs a base URL"));
     let mut odd = config(Provider::Custom, "m");
     odd.base_url = Some("file:///etc/passwd".to_owned());
-    assert!(why(odd).unwrap().contains("is no http: or https: URL"));
+    assert!(why(odd).unwrap().contains("is not an http: or https: URL"));
     assert_eq!(why(config(Provider::Ollama, "m")), None);
 }
 
@@ -346,7 +346,7 @@ async fn messages_of_providers_hold_no_control_characters() {
     let backend = started([bad.clone(), moved.clone(), bad, moved]).await;
     let model = model_of(&backend, Provider::Custom);
     let said = "provider refuses the request (status 400): [31mred bad";
-    let silent = "provider redirects to \"http://127.0.0.1:9/\" (status 307), which is not followed: use that as base URL if it is right";
+    let silent = "provider redirects to \"http://127.0.0.1:9/\" (status 307), which is not followed: if it is right, use it as base URL";
     for want in [said, silent] {
         assert_eq!(model.chat(&question()).await.unwrap_err().to_string(), want);
     }

@@ -1,4 +1,4 @@
-//! Whole lists, from all their pages.
+//! Complete lists, joined from all their pages.
 
 use marquetry_protocol_wire::{
     Era, Revision, error_code,
@@ -14,29 +14,30 @@ use super::{CallOptions, Client, ClientError, log_rate::LogRate};
 
 const TEMPLATES: &str = "resourceTemplates";
 
-/// A whole list, and how long it may be kept.
+/// A complete list, and for how long it may be cached.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Fetched<T> {
     /// The items of all pages.
     pub items: Vec<T>,
-    /// The shortest time and the narrowest scope of all pages; none for servers with sessions, which say nothing of it.
+    /// The shortest time and the narrowest scope of all pages. [`None`] for servers with sessions, which send no
+    /// cache hints.
     pub cache: Option<CacheHint>,
 }
 
 impl Client {
-    /// Every tool of the server. Over HTTP a stateless server's tools with a wrong `x-mcp-header` are left out, with a
-    /// warning in the trace, as the specification demands; what the others mark is repeated in headers when they are
-    /// called.
+    /// Lists every tool of the server. Over HTTP, tools of a stateless server with an invalid `x-mcp-header` are left
+    /// out with a warning in the log, as the specification demands. The arguments that other tools mark are repeated
+    /// in headers when they are called.
     ///
     /// # Errors
-    /// As [`Client::request`], and when the list has more items or bytes, or takes longer, than the
+    /// As [`Client::request`]; also if the list has more items or bytes, or takes longer, than the
     /// [options](super::ClientOptions) allow.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.fetch_tools().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_tools`], with how long the list may be kept.
+    /// As [`Self::list_tools`], with the cache hint.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -50,7 +51,7 @@ impl Client {
         Ok(fetched)
     }
 
-    /// Every prompt of the server.
+    /// Lists every prompt of the server.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -58,7 +59,7 @@ impl Client {
         self.fetch_prompts().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_prompts`], with how long the list may be kept.
+    /// As [`Self::list_prompts`], with the cache hint.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -66,7 +67,7 @@ impl Client {
         self.fetch("prompts/list", "prompts").await
     }
 
-    /// Every resource of the server.
+    /// Lists every resource of the server.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -74,7 +75,7 @@ impl Client {
         self.fetch_resources().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_resources`], with how long the list may be kept.
+    /// As [`Self::list_resources`], with the cache hint.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -82,7 +83,7 @@ impl Client {
         self.fetch("resources/list", "resources").await
     }
 
-    /// Every resource template of the server.
+    /// Lists every resource template of the server.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -90,7 +91,7 @@ impl Client {
         self.fetch_resource_templates().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_resource_templates`], with how long the list may be kept.
+    /// As [`Self::list_resource_templates`], with the cache hint.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -98,8 +99,8 @@ impl Client {
         if self.inner.server.revision != Revision::V2024_10_07 {
             return self.fetch("resources/templates/list", TEMPLATES).await;
         }
-        // 2024-10-07 has them in the list of resources. Servers that only call themselves so, as those of the official
-        // SDKs, answer as its successor does.
+        // 2024-10-07 has templates in the list of resources. Servers that claim that revision without support for it,
+        // such as those of the official SDKs, answer as its successor does.
         let fetched = self.fetch("resources/list", TEMPLATES).await?;
         if !fetched.items.is_empty() {
             return Ok(fetched);
@@ -144,7 +145,7 @@ impl Client {
             bytes += result.get().len();
             if bytes > most_bytes {
                 return Err(ClientError::Protocol(format!(
-                    "'{method}' gives more than {most_bytes} bytes"
+                    "'{method}' lists more than {most_bytes} bytes"
                 )));
             }
             let Page { items: page, next, hint } = read_page::<T>(&result, member)
@@ -152,12 +153,12 @@ impl Client {
             if self.inner.server.revision.era() == Era::Stateless {
                 cache = Some(cache.map_or(hint, |cache| narrowest(cache, hint)));
             }
-            // A server that gives cursors for ever, with nothing behind them, must not keep us.
+            // A server may send cursors without end and pages without items.
             let empty = page.is_empty();
             items.extend(page);
             if items.len() > most_items {
                 return Err(ClientError::Protocol(format!(
-                    "'{method}' gives more than {most_items} items"
+                    "'{method}' lists more than {most_items} items"
                 )));
             }
             match next {
@@ -168,7 +169,7 @@ impl Client {
     }
 }
 
-/// What holds for two pages together.
+/// Combines the hints of two pages.
 fn narrowest(a: CacheHint, b: CacheHint) -> CacheHint {
     let is_public = [a, b].iter().all(|hint| hint.cache_scope == CacheScope::Public);
     let cache_scope = if is_public { CacheScope::Public } else { CacheScope::Private };
@@ -181,7 +182,7 @@ struct Page<T> {
     hint: CacheHint,
 }
 
-/// One page; an item that cannot be read is left out with a warning, so that it does not hide the others.
+/// Parses one page. Items that cannot be parsed are left out with a warning, so that they do not hide the others.
 fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json::Result<Page<T>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -193,7 +194,7 @@ fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json
     let Members { next_cursor, mut rest } = serde_json::from_str(result.get())?;
     let items: Vec<Value> = match rest.remove(member) {
         Some(items) => serde_json::from_value(items)?,
-        // In the list of resources they may be missing.
+        // Templates may be missing from the list of resources.
         None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
@@ -201,7 +202,7 @@ fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json
     let items = items.into_iter().filter_map(|item| {
         let warn = |error: &serde_json::Error| {
             if let Some(count) = unreadable.count() {
-                tracing::warn!(%error, member, count, "an item cannot be read");
+                tracing::warn!(%error, member, count, "skipped an invalid item of a list");
             }
         };
         T::deserialize(&item).inspect_err(warn).ok()
@@ -209,15 +210,14 @@ fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json
     Ok(Page { items: items.collect(), next: next_cursor, hint: hint_of(&rest) })
 }
 
-/// The hint in a page. A time that is missing or none counts as no time, a scope as private: what nobody said to be
-/// everybody's is not.
+/// Returns the hint in a page. A missing or invalid time counts as zero, a missing or invalid scope as private.
 fn hint_of(page: &JsonObject) -> CacheHint {
     let ttl_ms = page.get("ttlMs").and_then(Value::as_f64).unwrap_or_default();
     let cache_scope = match page.get("cacheScope").and_then(Value::as_str) {
         Some("public") => CacheScope::Public,
         _ => CacheScope::Private,
     };
-    // Negative numbers become 0, and those that are too large the largest.
+    // Negative numbers become 0, numbers that are too large the maximum.
     CacheHint { ttl_ms: ttl_ms as u64, cache_scope }
 }
 

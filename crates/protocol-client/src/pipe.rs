@@ -1,4 +1,4 @@
-//! A client on a pair of pipes: one message a line, answers in any order.
+//! The client side of a pair of pipes: one message on each line, answers in any order.
 
 use std::{
     collections::HashMap,
@@ -33,10 +33,10 @@ pub(super) struct PipeLink {
     shared: Arc<Shared>,
     pending: Arc<Pending>,
     outbound: mpsc::Sender<Bytes>,
-    /// Cancelled to end the connection from our side; dropping the link does it too.
+    /// Cancelled to end the connection from our side. Dropping the link cancels it, too.
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
-    /// Told when everything behind the link is gone, a child process included.
+    /// Notified when everything behind the link has ended, including a child process.
     gone: Arc<Notify>,
 }
 
@@ -51,7 +51,7 @@ struct Waiting {
     progress: Option<mpsc::Sender<Progress>>,
 }
 
-/// A request's place among those that wait. Dropped before the answer came, it cancels the request at the server.
+/// An in-flight request. If it is dropped before the answer, the request is cancelled at the server.
 struct Place {
     id: RequestId,
     pending: Arc<Pending>,
@@ -74,12 +74,12 @@ impl PipeLink {
         let stop = CancellationToken::new();
         let gone = Arc::new(Notify::new());
         let link = Self::over(reader, writer, shared, options, stop, gone.clone());
-        // Nothing else has to end.
+        // No process belongs to plain pipes.
         gone.notify_one();
         link
     }
 
-    /// As [`Self::start`], for a transport that watches `stop` and tells `gone` itself.
+    /// As [`Self::start`], for a transport that watches `stop` and notifies `gone` itself.
     pub(super) fn over<R, W>(
         reader: R,
         writer: W,
@@ -108,14 +108,14 @@ impl PipeLink {
             let reason = tokio::select! {
                 reason = reading.run(reader) => reason,
                 () = stopped.cancelled() => CloseReason::Asked,
-                // A child process may be gone while another still holds its pipe.
+                // A child process may have exited while its own child still holds the pipe.
                 () = ended.ended().cancelled() => ended.reason(),
             };
             ended.end(reason);
             // Waiting callers get an error, because their channels close.
             reading.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
         };
-        // Log lines keep the span in which the connection was made, as a gateway names its upstream there.
+        // Log lines keep the span of the connection's caller: a gateway names the upstream there.
         tokio::spawn(reading.in_current_span());
         let guard = stop.clone().drop_guard();
         Self { shared, pending, outbound, stop, _stop_on_drop: guard, gone }
@@ -139,7 +139,7 @@ impl PipeLink {
         );
         self.send(message).await?;
         let answer = tokio::select! {
-            // The last answer of a server that ends is an answer all the same.
+            // A server may send a last answer and exit at once; that answer is still delivered.
             biased;
             answer = answer => answer.ok(),
             () = self.shared.ended().cancelled() => None,
@@ -159,7 +159,7 @@ impl PipeLink {
         Err(ClientError::Closed(self.shared.closed().await))
     }
 
-    /// A session's announcements come by themselves; a stateless server waits to be asked.
+    /// Sessions announce changes without a request; a stateless server needs `subscriptions/listen`.
     pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
         if server.revision.era() == Era::Session {
             return;
@@ -179,11 +179,11 @@ impl PipeLink {
             "subscriptions/listen",
             params.as_deref(),
         );
-        // Its answer comes when the server stops, and tells nothing new.
+        // The answer comes when the server stops; it has nothing of use.
         _ = self.outbound.try_send(message.into());
     }
 
-    /// Asks for a stream of announcements, and for its end when `stop` is cancelled.
+    /// Opens a stream of announcements. It ends when `stop` is cancelled.
     pub(super) async fn stream(
         &self,
         id: RequestId,
@@ -231,7 +231,7 @@ impl Pending {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
-    /// The only request that waits.
+    /// Returns the id of the request that waits, if there is only one.
     fn only(&self) -> Option<RequestId> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ids = waiting.keys();
@@ -244,7 +244,7 @@ impl Pending {
 }
 
 impl Place {
-    /// The answer is there, or will never be: nothing is left to cancel.
+    /// Ends the request without a cancellation: its answer has arrived, or will never arrive.
     fn leave(mut self) {
         self.cancellable = false;
     }
@@ -268,13 +268,13 @@ impl Drop for Place {
     }
 }
 
-/// The reading side.
+/// The reading half of the connection.
 struct Reading {
     shared: Arc<Shared>,
     pending: Arc<Pending>,
     outbound: mpsc::WeakSender<Bytes>,
     most: usize,
-    /// Lines that were no messages.
+    /// Limits the log lines about input that is no message.
     nonsense: LogRate,
 }
 
@@ -288,7 +288,7 @@ impl Reading {
                 told = self.fail_at_the_limit(start);
             });
             match read.await {
-                // Whose answer it was is told already.
+                // The call was failed when the limit was exceeded.
                 Ok(Line::TooLong) if told => {}
                 Ok(Line::Whole) => each(&buffer, |message| self.message(message)),
                 Ok(Line::Blank) => {}
@@ -296,7 +296,7 @@ impl Reading {
                     let why = self.too_long();
                     let Some(waiting) = id_of_long(&buffer).and_then(|id| self.pending.take(&id))
                     else {
-                        // The id of the answer is unknown, so its caller would wait without end.
+                        // The id of the answer is unknown, so its caller would wait for ever.
                         return CloseReason::Broken(why);
                     };
                     _ = waiting.answer.send(Err(ClientError::Protocol(why)));
@@ -304,7 +304,7 @@ impl Reading {
                 Ok(Line::End) => {
                     return CloseReason::Ended("server has closed its output".to_owned());
                 }
-                // It may have no end, and nothing else comes before that.
+                // The message may have no end, and no other message can come before that.
                 Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                     return CloseReason::Broken(self.too_long());
                 }
@@ -322,8 +322,8 @@ impl Reading {
         format!("server sent a message of more than {} bytes", self.most)
     }
 
-    /// Fails the call whose answer is too long as soon as that is known, without waiting for the end of the line: there may
-    /// be none. The id stands at its start, or there is only one call that it can be the answer to.
+    /// Fails the call whose answer is too long as soon as the limit is exceeded, because the line may never end. The
+    /// id is in the first bytes of the line; if not, the call is the only one in flight.
     fn fail_at_the_limit(&self, start: &[u8]) -> bool {
         let start = String::from_utf8_lossy(start);
         if !start.trim_start().starts_with('{') || start.contains(r#""method""#) {
@@ -340,10 +340,10 @@ impl Reading {
         match message {
             Ok(Message::Response(response)) => {
                 let Some(id) = response.id else {
-                    tracing::warn!(error = ?response.outcome.err(), "server could not read a message of ours");
+                    tracing::warn!(error = ?response.outcome.err(), "server could not parse one of our messages");
                     return;
                 };
-                // The request was cancelled, or the answer is late.
+                // Either the request was cancelled, or its answer is late.
                 let Some(waiting) = self.pending.take(&id) else { return };
                 _ = waiting
                     .answer
@@ -366,7 +366,7 @@ impl Reading {
                 Some(waiting) => {
                     _ = waiting.answer.send(Err(ClientError::Protocol(error.to_string())))
                 }
-                // Servers print to their standard output by mistake; that is no reason to leave them.
+                // Servers print to standard output by mistake. The connection goes on.
                 None => {
                     if let Some(count) = self.nonsense.count() {
                         tracing::warn!(%error, count, "server sent a line that is no message");
@@ -377,7 +377,8 @@ impl Reading {
     }
 }
 
-/// The id of an answer of which only the start and the end are left. Servers write it first or last.
+/// Returns the id of an answer of which only the first and the last bytes are known. Servers write the id first or
+/// last.
 fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     const KEY: &str = r#""id":"#;
     fn number(text: &str) -> Option<(RequestId, &str)> {

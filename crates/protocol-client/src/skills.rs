@@ -93,7 +93,7 @@ pub enum SkillError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The skill comes without digests.
-    #[error("skill has no list of files with digests, so nothing of it can be checked")]
+    #[error("the skill has no list of files with digests, so it cannot be verified")]
     NoDigests,
     /// The skill is larger than skills may be.
     #[error(
@@ -280,7 +280,7 @@ fn verify(file: &SkillFile, bytes: &[u8]) -> Result<(), SkillError> {
 /// What differs.
 fn compare(text: &str, expected: &JsonObject) -> Result<(), String> {
     let found: JsonObject = serde_yaml::from_str(frontmatter(text).ok_or("there is none")?)
-        .map_err(|error| format!("it is no YAML object: {error}"))?;
+        .map_err(|error| format!("it is not a YAML object: {error}"))?;
     let differs = |(name, value): (&String, &Value)| {
         expected.get(name).is_none_or(|expected| !same(expected, value)).then(|| name.clone())
     };
@@ -355,7 +355,9 @@ mod tests {
             );
         }
         assert!(
-            compare("---\n- a\n---\n", &JsonObject::new()).unwrap_err().contains("no YAML object")
+            compare("---\n- a\n---\n", &JsonObject::new())
+                .unwrap_err()
+                .contains("not a YAML object")
         );
     }
 

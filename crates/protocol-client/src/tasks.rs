@@ -1,4 +1,4 @@
-//! Tasks of the server's: calls that it goes on with after it has answered (SEP-2663).
+//! Tasks: calls that a server continues after it has answered (SEP-2663).
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,38 +22,39 @@ use super::{
     CallOptions, Client, ClientError, ClientHandler, Progress, questions, shared::RequestState,
 };
 
-/// What a server makes of a call.
+/// The first answer to a tool call.
 pub enum StartedCall {
-    /// It answered at once; this is the result object as the server wrote it.
+    /// The result, as the server wrote it.
     Done(Box<RawValue>),
-    /// It goes on with it as a task.
+    /// The server continues the call as a task.
     Task(TaskHandle),
 }
 
-/// A task of the server's, to be asked for now and then. Cheap to clone. Dropping it leaves the task alone; its
-/// [id](Self::id) is enough to find it again ([`Client::task`]), from another process too.
+/// Handle of a task at the server. Cheap to clone. Dropping it does not cancel the task. With its [id](Self::id),
+/// [`Client::task`] returns a new handle, also in another process.
 #[derive(Clone)]
 pub struct TaskHandle {
     client: Client,
     id: String,
-    /// When to ask for it first.
+    /// Time until the first request for its state.
     pause: Duration,
-    /// Those of the call, if it has its own.
+    /// The handler of the call, if it has its own.
     handler: Option<Arc<dyn ClientHandler>>,
     capabilities: Option<Arc<ClientCapabilities>>,
 }
 
-/// How long to wait where a server does not say.
+/// Poll interval if the server names none.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Whatever a server says.
+/// Shortest poll interval, even if the server asks for a shorter one.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
-/// A task outlives a broken connection, so one failure to ask for it is none of its own.
+/// Failed polls in succession after which the client gives up. A task survives a broken connection, so a few failures
+/// say nothing about it.
 const MOST_FAILURES: usize = 5;
 
 impl Client {
-    /// Calls a tool without waiting for a task's end: when the server goes on with the call as a task, this gives the
-    /// handle. ([`Self::call_tool`] follows the task instead.)
+    /// Calls a tool without waiting for a task's end: if the server continues the call as a task, this returns its
+    /// handle. ([`Self::call_tool`] waits for the result of the task instead.)
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -81,8 +82,8 @@ impl Client {
         })
     }
 
-    /// A task that is known by its id, for example from before a restart. Whether the server still has it shows when
-    /// it is asked for.
+    /// Returns the handle of a task with a known id, for example from before a restart. Whether the server still has
+    /// the task shows when the handle is used.
     #[must_use]
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle {
@@ -96,10 +97,10 @@ impl Client {
 }
 
 impl TaskHandle {
-    /// The task that a server's answer has created.
+    /// Returns the task that the server created for a request.
     ///
     /// # Errors
-    /// When the method can have none, or the answer is no task.
+    /// If the method cannot be answered with a task, or the answer is none.
     pub(super) fn created(
         client: &Client,
         method: &str,
@@ -119,22 +120,22 @@ impl TaskHandle {
         })
     }
 
-    /// Names the task at its server.
+    /// Returns the id by which the server knows the task.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// How far the task is, its result included when it has one.
+    /// Returns the state of the task, with its result if it has ended.
     ///
     /// # Errors
-    /// As [`Client::request`]; the server's own (-32602) when it does not have the task.
+    /// As [`Client::request`]; -32602 from the server if it does not have the task.
     pub async fn get(&self) -> Result<Task, ClientError> {
         let answer = self.ask("tasks/get", &json!({ "taskId": self.id })).await?;
         serde_json::from_str(answer.get()).map_err(protocol)
     }
 
-    /// Answers questions of the task, by their keys.
+    /// Answers questions of the task, by key.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -152,7 +153,7 @@ impl TaskHandle {
         self.ask("tasks/update", &update).await.map(drop)
     }
 
-    /// Asks the server to cancel the task; it need not.
+    /// Asks the server to cancel the task. The server may refuse.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -160,17 +161,17 @@ impl TaskHandle {
         self.ask("tasks/cancel", &json!({ "taskId": self.id })).await.map(drop)
     }
 
-    /// Follows the task to its end: asks for it as often as the server wants, and has its questions answered by the
-    /// client's [handler](super::ClientHandler). Dropping the future leaves the task alone.
+    /// Waits for the end of the task: polls it as often as the server asks, and answers its questions with the
+    /// client's [handler](super::ClientHandler). Dropping the future does not cancel the task.
     ///
     /// # Errors
-    /// The error that the task ended with; [`ClientError::TaskCancelled`]; [`ClientError::Unanswered`];
-    /// [`ClientError::TooManyRounds`]; as [`Self::get`].
+    /// The error of the task; [`ClientError::TaskCancelled`]; [`ClientError::Unanswered`];
+    /// [`ClientError::TooManyRounds`]; the errors of [`Self::get`].
     pub async fn result(&self) -> Result<Box<RawValue>, ClientError> {
         self.follow(None).await
     }
 
-    /// As [`Self::result`]; what the task says of itself goes to `progress` too.
+    /// As [`Self::result`]; status messages of the task go to `progress`.
     pub(super) async fn follow(
         &self,
         progress: Option<mpsc::Sender<Progress>>,
@@ -186,7 +187,7 @@ impl TaskHandle {
             let task = match self.get().await {
                 Ok(task) => task,
                 Err(error) if passing(&error) && failures < MOST_FAILURES => {
-                    tracing::debug!(%error, "a task could not be asked for");
+                    tracing::debug!(%error, "failed to poll a task");
                     failures += 1;
                     pause = pause.max(POLL_INTERVAL);
                     continue;
@@ -204,14 +205,14 @@ impl TaskHandle {
                 (TaskStatus::Completed, Some(result), _) => return Ok(result),
                 (TaskStatus::Failed, _, Some(error)) => return Err(ClientError::Rpc(error)),
                 (TaskStatus::Completed | TaskStatus::Failed, ..) => {
-                    let why = "task is at its end, but has neither result nor error";
+                    let why = "task has ended without a result or an error";
                     return Err(ClientError::Protocol(why.to_owned()));
                 }
                 (TaskStatus::Cancelled, ..) => return Err(ClientError::TaskCancelled),
                 (TaskStatus::Working, ..) => {}
                 (TaskStatus::InputRequired, ..) => {
                     let mut asked = task.input_requests;
-                    // What was answered may still be shown for a while.
+                    // The server may list a question for a while after its answer.
                     asked.retain(|key, _| !answered.contains(key));
                     if !asked.is_empty() {
                         if rounds == most_rounds {
@@ -226,13 +227,13 @@ impl TaskHandle {
         }
     }
 
-    /// Hands in answers, again where that fails for a while: to hand them in twice does no harm.
+    /// Sends answers, with retries after passing failures: sending an answer twice does no harm.
     async fn deliver(&self, answers: &BTreeMap<String, Box<RawValue>>) -> Result<(), ClientError> {
         let mut failures = 0;
         loop {
             match self.update(answers).await {
                 Err(error) if passing(&error) && failures < MOST_FAILURES => {
-                    tracing::debug!(%error, "answers did not reach a task");
+                    tracing::debug!(%error, "failed to send answers to a task");
                     failures += 1;
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
@@ -267,7 +268,7 @@ impl TaskHandle {
     }
 }
 
-/// Cancels a task when its caller no longer waits for it.
+/// Cancels a task if its caller no longer waits for it.
 pub(super) struct CancelOnDrop(Option<TaskHandle>);
 
 impl CancelOnDrop {
@@ -288,7 +289,7 @@ impl Drop for CancelOnDrop {
         };
         runtime.spawn(async move {
             if let Err(error) = task.cancel().await {
-                tracing::debug!(%error, "a task was not cancelled");
+                tracing::debug!(%error, "failed to cancel a task");
             }
         });
     }
@@ -299,7 +300,7 @@ fn interval(task: &Task) -> Duration {
     asked.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
 }
 
-/// Whether the same question may be answered a moment later.
+/// Returns whether a later try may succeed.
 fn passing(error: &ClientError) -> bool {
     matches!(
         error,

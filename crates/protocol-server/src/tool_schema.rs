@@ -19,7 +19,7 @@ pub struct ToolSchema {
 
 /// A tool's schema is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{member} of tool '{tool}' is no valid JSON Schema: {why}")]
+#[error("{member} of tool '{tool}' is not a valid JSON Schema: {why}")]
 pub struct SchemaError {
     /// The tool's name.
     pub tool: String,

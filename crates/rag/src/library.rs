@@ -83,7 +83,7 @@ pub enum LibraryError {
         feature: &'static str,
     },
     /// A PostgreSQL cannot be opened to be read only; give its user fewer rights instead.
-    #[error("a PostgreSQL cannot be opened read-only; connect as a user who may only read")]
+    #[error("PostgreSQL cannot be opened read-only; connect as a user with read permission only")]
     ReadOnlyServer,
     /// An operation on records failed.
     #[error(transparent)]

@@ -42,7 +42,7 @@ impl RecordLimits {
             return Err(RecordError::invalid(field, "is empty"));
         }
         if matches!(name.as_str(), "." | "..") {
-            return Err(RecordError::invalid(field, format!("is {name:?}, which leads elsewhere")));
+            return Err(RecordError::invalid(field, format!("is {name:?}, which is not allowed")));
         }
         match name.chars().find(|&character| is_unseen(character)) {
             Some(found) => Err(RecordError::invalid(
@@ -176,7 +176,7 @@ pub(crate) fn principal(
         return Ok(uri.to_string());
     }
     let kinds = kinds.join(" or ");
-    let problem = format!("names {:?}, which is no {kinds} of {organization}", short(text));
+    let problem = format!("names {:?}, which is not a {kinds} of {organization}", short(text));
     Err(RecordError::invalid(field, problem))
 }
 

@@ -9,7 +9,7 @@ use crate::{RecordStoreError, model::TAG, types::ModelType};
 #[non_exhaustive]
 pub enum RecordError {
     /// The record does not exist, or the caller may not read it: the caller cannot tell which.
-    #[error("there is no record {0}")]
+    #[error("no record {0}")]
     NotFound(String),
     /// The caller may read the record, but not do this.
     #[error("you may not {action} {target}")]
@@ -33,10 +33,10 @@ pub enum RecordError {
         by: &'static str,
     },
     /// A group that holds records cannot be removed, renamed, moved or given away.
-    #[error("the group {0} is not empty: move or remove what lies in it first")]
+    #[error("the group {0} is not empty: move or remove its records first")]
     NotEmpty(String),
     /// No type has this name.
-    #[error("there is no type {name:?}{}", did_you_mean(*nearest))]
+    #[error("no type {name:?}{}", did_you_mean(*nearest))]
     UnknownType {
         /// The name, shortened if it is very long.
         name: String,
@@ -64,7 +64,7 @@ pub enum RecordError {
         problem: String,
     },
     /// Not the URI of a record.
-    #[error("{uri:?} is no URI of a record: {source}")]
+    #[error("{uri:?} is not a record URI: {source}")]
     Uri {
         /// The URI, shortened if it is very long.
         uri: String,
@@ -72,7 +72,7 @@ pub enum RecordError {
         source: Am7UriError,
     },
     /// The caller can read no tag with this name or URI.
-    #[error("there is no tag {0:?}; create it first")]
+    #[error("no tag {0:?}; create it first")]
     UnknownTag(String),
     /// One of the [`RecordLimits`](super::RecordLimits) is exceeded.
     #[error("{field} has {got} {unit}, more than {limit} ({max})")]
@@ -122,7 +122,7 @@ fn did_you_mean(nearest: Option<&str>) -> String {
         Some(nearest) => format!("; did you mean {nearest}?"),
         None => {
             let names: Vec<_> = ModelType::ALL.iter().map(|model| model.name).collect();
-            format!("; there are {}", names.join(", "))
+            format!("; the types are {}", names.join(", "))
         }
     }
 }

@@ -17,13 +17,13 @@ pub enum RecordStoreError {
         found: Option<u64>,
     },
     /// A group with this path exists already.
-    #[error("there is a group {path} already")]
+    #[error("the group {path} exists already")]
     PathTaken {
         /// The path.
         path: String,
     },
     /// The group in which a record is to be stored does not exist.
-    #[error("there is no group {path}")]
+    #[error("no group {path}")]
     NoGroup {
         /// The path of the group.
         path: String,
@@ -41,10 +41,10 @@ pub enum RecordStoreError {
         count: u64,
     },
     /// A record that another one refers to does not exist (any more).
-    #[error("there is no record {0}, which is needed")]
+    #[error("the required record {0} does not exist")]
     Missing(String),
     /// The number of records of some kind would exceed its maximum ([`Put::at_most`](crate::Put::at_most)).
-    #[error("there would be {found} records, and there may be {max}")]
+    #[error("{found} records would exceed the limit of {max}")]
     TooMany {
         /// Their number.
         found: u64,
@@ -53,7 +53,7 @@ pub enum RecordStoreError {
     },
     /// The parts of a record form no URI.
     #[error(
-        "a record needs an organisation, a type and an object id that may stand in a URI, not {organization:?}, {kind:?} and {object_id:?}"
+        "a record needs an organisation, a type and an object id that are valid in a URI, not {organization:?}, {kind:?} and {object_id:?}"
     )]
     NoUri {
         /// The organisation.
@@ -64,10 +64,10 @@ pub enum RecordStoreError {
         object_id: String,
     },
     /// A record in a home (`~`) has no owner.
-    #[error("{0} lies in a home (~) and has no owner")]
+    #[error("{0} is in a home (~) but has no owner")]
     NoOwner(String),
     /// Not the path of a group.
-    #[error("{0:?} is not the path of a group: it begins with ~ or /, and has no empty names")]
+    #[error("{0:?} is not a group path: it must begin with ~ or /, without empty names")]
     Path(String),
     /// The attributes of a record are nested too deeply.
     #[error("the attributes are nested deeper than {max} levels")]

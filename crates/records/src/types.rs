@@ -9,7 +9,7 @@ use serde_json::Value;
 ///
 /// let note = ModelType::of("data.note")?;
 /// assert!(note.attributes.iter().any(|attribute| attribute.name == "text"));
-/// assert_eq!(ModelType::of("data.nots").unwrap_err().to_string(), "there is no type \"data.nots\"; did you mean data.note?");
+/// assert_eq!(ModelType::of("data.nots").unwrap_err().to_string(), "no type \"data.nots\"; did you mean data.note?");
 /// # Ok::<(), marquetry_records::RecordError>(())
 /// ```
 #[derive(Debug, PartialEq, Eq)]

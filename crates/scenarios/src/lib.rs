@@ -6,7 +6,7 @@ mod run;
 mod server;
 pub mod upstream;
 
-/// The revisions of MCP; the type is that of `marquetry-protocol`.
+/// The revisions of MCP. The type is [`marquetry_protocol::Revision`].
 pub use marquetry_protocol::Revision;
 
 pub use self::{

@@ -1,4 +1,4 @@
-//! HTTP as a plain client speaks it: one request a connection, the whole answer.
+//! A plain HTTP client: one request for each connection, and the whole answer.
 
 use std::{io, time::Duration};
 
@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What is asked.
+/// An HTTP request.
 #[derive(Debug, Default)]
 pub struct Exchange {
     /// The method.
@@ -25,7 +25,7 @@ pub struct Exchange {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
-    /// Reads for this long alone.
+    /// Reads the response for this time only.
     pub hang_up_after: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn send_unread(
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str(&format!("content-length: {}\r\n\r\n", request.body.len()));
-    // What the server writes is to fill its side, not ours.
+    // A small receive buffer makes the server's own queue fill up.
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4 << 10)?;
     let mut stream = socket.connect(address).await?;
@@ -53,8 +53,8 @@ pub(crate) async fn send_unread(
     Ok(Unread { _stream: stream })
 }
 
-/// Sends a request to `address` and gives the answer as `{status, headers, body}`. Header names are
-/// in lower case; the body is parsed when it is JSON by its type, and a string otherwise.
+/// Sends a request to `address` and returns the answer as `{status, headers, body}`. Header names are in lower case.
+/// The body is parsed if its type is JSON, else it is a string.
 ///
 /// # Errors
 /// When the request is malformed, and when the connection fails.
@@ -107,7 +107,7 @@ pub async fn exchange(address: std::net::SocketAddr, request: Exchange) -> io::R
     Ok(outcome)
 }
 
-/// The whole body, or what there is of it when the time is over.
+/// Returns the body; after `time`, the part of it that has arrived.
 async fn read(mut body: hyper::body::Incoming, time: Option<Duration>) -> io::Result<Bytes> {
     let mut read = BytesMut::new();
     let all = async {
@@ -125,7 +125,7 @@ async fn read(mut body: hyper::body::Incoming, time: Option<Duration>) -> io::Re
     Ok(read.freeze())
 }
 
-/// One event of a stream; a comment is none.
+/// Parses one event of a stream. Comments are no events.
 fn event(block: &str) -> Option<Value> {
     let mut event = Map::new();
     for line in block.lines() {

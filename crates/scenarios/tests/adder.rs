@@ -1,4 +1,4 @@
-//! A server of one tool, tested by a scenario: as a function inside of this process, over HTTP, and as a command.
+//! A server with one tool, tested by a scenario: as a function in this process, over HTTP, and as a command.
 
 use marquetry_protocol::server::{
     Server, Toolbox,
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/adder");
 
-/// Set for this program when it is to be the server.
+/// If set, this program runs as the server.
 const SERVES: &str = "SCENARIOS_TEST_SERVES";
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -54,7 +54,7 @@ fn at_a_url() {
 fn as_a_command() {
     if std::env::var_os(SERVES).is_some() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // What the test harness writes to standard output is no JSON-RPC.
+        // The test harness writes lines to standard output that are not JSON-RPC.
         let output = std::fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
         let (input, output) = (tokio::io::stdin(), tokio::fs::File::from_std(output));
         _ = runtime.block_on(serve_pipe(&adder(), input, output, CancellationToken::new()));

@@ -59,7 +59,8 @@ use crate::{
 
 /// A running server. Cheap to clone; one server can be served on any number of listeners, pipes and routers.
 ///
-/// [`App::shutdown`] ends it in good order. Without that, dropping the last clone and the last [`App::router`] ends the upstreams.
+/// [`App::shutdown`] stops it cleanly. Without that, dropping the last clone and the last [`App::router`] ends the
+/// upstreams.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -90,7 +91,7 @@ struct Inner {
     metadata: Router,
     serve_options: ServeOptions,
     stop: CancellationToken,
-    /// Listeners and pipes that are served; shutting down waits for them.
+    /// Listeners and pipes in use; shutting down waits for them.
     serving: TaskTracker,
     /// Tool calls in flight.
     calls: TaskTracker,
@@ -102,7 +103,7 @@ struct Inner {
 }
 
 impl Drop for Inner {
-    /// Ends the upstreams without waiting for them; [`App::shutdown`] waits.
+    /// Ends the upstreams without waiting for them, unlike [`App::shutdown`].
     fn drop(&mut self) {
         self.stop.cancel();
         self.gateway.abandon();
@@ -114,7 +115,7 @@ pub struct AppBuilder {
     config: Config,
     store: Option<Arc<dyn ArtifactStore>>,
     authenticator: Option<Arc<dyn Authenticator>>,
-    /// What [`AppBuilder::tool`] adds.
+    /// Tools added by [`AppBuilder::tool`].
     tools: Toolbox,
     toolboxes: Vec<Toolbox>,
 }
@@ -144,12 +145,12 @@ pub enum StartError {
         name: String,
     },
     /// [`AppBuilder::authenticator`] was called, and the configuration has tokens or an issuer in `[auth]`.
-    #[error("an authenticator was added, and [auth] is configured too; use one of them")]
+    #[error("an authenticator was added, but [auth] is configured, too; use one of them")]
     TwoAuthenticators,
 }
 
 impl App {
-    /// Begins to build a server of this configuration.
+    /// Creates a builder for a server with this configuration.
     #[must_use]
     pub fn builder(config: Config) -> AppBuilder {
         AppBuilder {
@@ -172,10 +173,11 @@ impl App {
     /// # }).unwrap();
     /// ```
     ///
-    /// Requests pass the checks of `Host`, `Origin` and authentication that `[server]` and `[auth]` configure. The limits of connections
-    /// in `[limits]` hold for [`App::serve`] alone, and so do those per address: here the callers without a principal count as one.
+    /// Requests pass the checks of `Host`, `Origin` and authentication that `[server]` and `[auth]` configure. The
+    /// limits of connections and the limits per address in `[limits]` apply only to [`App::serve`]: here all callers
+    /// without a principal count as one.
     ///
-    /// End the embedding server with [`App::stopping`], or after [`App::shutdown`].
+    /// Stop the embedding server with [`App::stopping`], or after [`App::shutdown`].
     pub fn router(&self) -> Router {
         let app = self.clone();
         // Each request holds the app, so that the upstreams live as long as the router.
@@ -185,15 +187,16 @@ impl App {
         }))
     }
 
-    /// Answers a request, which counts as running until its response was sent or dropped.
+    /// Answers a request, which counts as in flight until its response was sent or dropped.
     async fn routed(&self, request: Request, next: Next) -> Response {
         let running = self.inner.routed.token();
         let response = next.run(request).await;
         response.map(|body| Body::new(RoutedBody { body, _running: running }))
     }
 
-    /// Returns the metadata of the protected resource (RFC 9728) at `/.well-known/oauth-protected-resource…`, which clients look for at
-    /// the root of the host. Merge it there if [`App::router`] is nested under a path and `[auth]` has an issuer. Empty without an issuer.
+    /// Returns the route of the protected resource metadata (RFC 9728), `/.well-known/oauth-protected-resource…`.
+    /// Clients look for it at the root of the host: merge it there if [`App::router`] is nested under a path and
+    /// `[auth]` has an issuer. Empty without an issuer.
     pub fn metadata_router(&self) -> Router {
         self.inner.metadata.clone()
     }
@@ -213,7 +216,7 @@ impl App {
         self.inner.serving.track_future(serve).await
     }
 
-    /// Serves MCP, one message a line, until `reader` ends or [`App::shutdown`].
+    /// Serves MCP, one message on each line, until `reader` ends or [`App::shutdown`] is called.
     ///
     /// # Errors
     ///
@@ -232,7 +235,7 @@ impl App {
         self.inner.gateway.settled().await;
     }
 
-    /// Returns the whole report that `GET /healthz` gives to administrators.
+    /// Returns the complete report of `GET /healthz`.
     #[must_use]
     pub fn health(&self) -> serde_json::Value {
         self.inner.health.report()
@@ -268,7 +271,7 @@ impl App {
                 calls = self.calls_in_flight(),
                 max_ms = self.inner.serve_options.shutdown_grace.as_millis() as u64,
                 upstreams = self.inner.gateway.upstreams().len(),
-                "shutting down: waits for calls in flight, then for upstreams to end"
+                "shutting down: waiting for calls in flight, then for upstreams"
             );
         }
         let deadline = Instant::now() + self.inner.serve_options.shutdown_grace;
@@ -285,20 +288,20 @@ impl App {
 }
 
 impl AppBuilder {
-    /// Keeps artifacts in `store` instead of the configured one.
+    /// Stores artifacts in `store` instead of the configured store.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn ArtifactStore>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Adds a tool beside those of this server and its upstreams; see [`Toolbox::tool`]. An earlier tool of that name is replaced.
+    /// Adds a tool; see [`Toolbox::tool`]. An earlier tool with the same name is replaced.
     ///
-    /// Its answers become artifacts by the settings in `[artifacts]`, as those of upstreams do.
+    /// Its answers are captured as set in `[artifacts]`, like those of upstreams.
     ///
     /// # Panics
     ///
-    /// `A` is no object, or its schema is not valid.
+    /// If `A` is not an object, or its schema is invalid.
     #[must_use]
     pub fn tool<A, F, Fut>(
         mut self,
@@ -315,22 +318,22 @@ impl AppBuilder {
         self
     }
 
-    /// Adds the tools, resources and prompts of a toolbox. Its name, version and instructions are not used, and its tasks run as ordinary
-    /// calls.
+    /// Adds the tools, resources and prompts of a toolbox. Its name, version and instructions are ignored, and its
+    /// tasks run as ordinary calls.
     #[must_use]
     pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
         self.toolboxes.push(toolbox);
         self
     }
 
-    /// Authenticates requests over HTTP with `authenticator`, instead of by the tokens in `[auth]`.
+    /// Authenticates HTTP requests with `authenticator` instead of the tokens in `[auth]`.
     #[must_use]
     pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
         self.authenticator = Some(Arc::new(authenticator));
         self
     }
 
-    /// Starts the server. It answers at once; the tools of an upstream are listed when it is ready.
+    /// Starts the server. It accepts requests at once; the tools of an upstream appear when it is ready.
     ///
     /// # Errors
     ///
@@ -345,7 +348,10 @@ impl AppBuilder {
         if let Some(server) = resource_server.clone() {
             tokio::spawn(async move {
                 if let Err(problem) = server.warm_up().await {
-                    tracing::warn!(problem, "the issuer's keys could not be fetched yet");
+                    tracing::warn!(
+                        problem,
+                        "failed to fetch the issuer's keys; requests will try again"
+                    );
                 }
             });
         }
@@ -540,12 +546,12 @@ fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
         question_timeout: Duration::from_millis(limits.question_ms.get()),
         request_state_time: Duration::from_millis(limits.question_ms.get()),
         shutdown_grace: grace,
-        // The rest bounds tasks, which this server starts none of.
+        // The other limits are about tasks; this server starts none.
         ..ProtocolLimits::default()
     }
 }
 
-/// Tells every client which lists have changed.
+/// Notifies every client of changed lists.
 async fn announce(changes: Arc<Changes>, server: Server, stop: CancellationToken) {
     let notifier = server.notifier();
     loop {
@@ -576,7 +582,7 @@ fn capturer(store: Arc<dyn ArtifactStore>, config: &Config) -> Capturer {
     let testing = &config.testing;
     let mut capturer = Capturer::new(store);
     if !config.tools.artifacts {
-        // No answer speaks of tools that are switched off.
+        // Answers do not mention tools that are switched off.
         capturer = capturer.tools("", "");
     }
     if let Some(seed) = testing.seed {

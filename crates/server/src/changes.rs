@@ -17,7 +17,7 @@ pub(crate) struct Changes {
     pub(crate) resources: Notify,
     /// Resources of single principals, which others cannot see.
     pub(crate) own_resources: OwnResources,
-    /// Single resources, for their subscribers.
+    /// Single resources with subscribers.
     pub(crate) updated: Updated,
 }
 

@@ -1,4 +1,4 @@
-//! The MCP handler that agents talk to: tools of this server, artifacts, knowledge, and everything of the upstreams.
+//! The MCP handler for agents: tools of this server, artifacts, knowledge, and everything of the upstreams.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::{
     tools::{Artifacts, BuiltIns, CustomTools, LIST, READ},
 };
 
-/// The key of a failed call's `_meta` that says which upstream failed, and how.
+/// Member of a failed call's `_meta` that names the upstream and the kind of the failure.
 pub(crate) const UPSTREAM: &str = "marquetry/upstream";
 
 /// The handler of the one MCP server that agents see.
@@ -44,7 +44,7 @@ pub(crate) struct GatewayHandler {
     pub(crate) artifacts: Artifacts,
     pub(crate) knowledge: Knowledge,
     pub(crate) capturer: Capturer,
-    /// How answers of custom tools are captured; upstreams have settings of their own.
+    /// Capture settings of custom tools; upstreams have their own.
     pub(crate) capture_settings: Settings,
     pub(crate) limits: Limits,
     /// Records calls for the console.
@@ -75,7 +75,7 @@ impl Handler for GatewayHandler {
     }
 
     fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
-        // The built-in tools have none.
+        // The built-in tools have no header arguments.
         let custom = self.custom.header_arguments(tool);
         custom.or_else(|| self.gateway.catalog().tool(tool)?.headers.clone())
     }
@@ -144,7 +144,7 @@ impl Handler for GatewayHandler {
             let page = self.artifacts.of(cx).resources(after, limit - resources.len()).await;
             let (page, next) = match page {
                 Ok(page) => page,
-                // A page of artifacts alone: an empty list would hide the failure.
+                // A page with artifacts only: an empty list would hide the failure.
                 Err(error) if after.is_some() => return Err(error),
                 // The resources of upstreams and records can still be listed.
                 Err(error) => {
@@ -359,7 +359,7 @@ impl GatewayHandler {
         captured.into_result()
     }
 
-    /// Returns a check whether a custom tool or an upstream has a prompt of a name; records do not replace those.
+    /// Returns a check whether a custom tool or an upstream has a prompt with a name; records do not replace those.
     fn is_taken_prompt(&self) -> impl Fn(&str) -> bool {
         let catalog = self.gateway.catalog();
         move |name| self.custom.has_prompt(name) || catalog.prompt(name).is_some()
@@ -373,7 +373,8 @@ impl GatewayHandler {
         page(len, cursor, self.limits.list_page_size.get())
     }
 
-    /// How to use this server, and the instructions of the ready upstreams that fit in `limits.max_instructions_bytes`.
+    /// Returns instructions for this server, and those of the ready upstreams that fit into
+    /// `limits.max_instructions_bytes`.
     fn instructions(&self) -> String {
         let mut text = "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. ".to_owned();
         if self.built_ins.has(READ) {
@@ -403,10 +404,11 @@ impl GatewayHandler {
     }
 }
 
-/// The answer to a call whose upstream cannot be reached.
+/// Returns the answer to a call whose upstream cannot be reached.
 ///
-/// It is a failed tool call, not a protocol error. Protocol errors are for unknown tools and malformed requests; clients show a model only
-/// results, and it can act on this one: try later, or use another tool (2025-11-25, "Tools", "Error Handling").
+/// It is a failed tool call, not a protocol error. Protocol errors are for unknown tools and invalid requests.
+/// Clients show results to the model, but not protocol errors, and the model can act on this one: try later, or use
+/// another tool (2025-11-25, "Tools", "Error Handling").
 fn unreachable_tool(unreachable: &Unreachable) -> Result<Reply, RpcError> {
     let meta = json!({UPSTREAM: unreachable.data()});
     let result = CallToolResult::error(unreachable.to_string());

@@ -12,8 +12,8 @@ use crate::faults::{ARTIFACTS, Faults};
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
 
-/// Time after a failed save during which `/readyz` says no. It ends by itself: without requests no save can succeed, and nothing else
-/// would end the fault.
+/// Time after a failed save during which `/readyz` reports a failure. It has a limit because only a request can save
+/// again, and the load balancer sends none meanwhile.
 const UNREADY_TIME: Duration = Duration::from_secs(10);
 
 /// Computes the state of the server from its upstreams, its artifact store and its faults.
@@ -48,7 +48,7 @@ impl Status {
     }
 }
 
-/// Why `/readyz` tells load balancers to send no requests.
+/// Why `/readyz` asks load balancers to send no requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotReady {
     /// An upstream is still starting for the first time.
@@ -123,7 +123,7 @@ impl Health {
 
     /// Returns the details that `/healthz` shows to administrators.
     pub(crate) fn report(&self) -> Value {
-        /// Refused names that are shown of one upstream. Each has been logged.
+        /// Number of refused names shown for one upstream. All of them are logged.
         const MOST_REFUSED: usize = 20;
         let catalog = self.gateway.catalog();
         let upstreams = self.gateway.upstreams().iter().enumerate().map(|(index, upstream)| {

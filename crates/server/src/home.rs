@@ -53,14 +53,15 @@ pub(crate) fn answer(headers: &HeaderMap, prefix: &str, site: &Site) -> Response
     json_response(StatusCode::OK, &body)
 }
 
-/// Whether a request to the MCP endpoint comes from a person's browser. MCP clients that send GET ask for events.
+/// Returns whether a request to the MCP endpoint comes from a person's browser. MCP clients that send GET ask for
+/// events.
 pub(crate) fn is_visit<B>(request: &Request<B>) -> bool {
     request.method() == Method::GET
         && is_browser(request.headers())
         && !accepts(request.headers(), "text/event-stream")
 }
 
-/// The page for browsers.
+/// Returns the page for browsers.
 pub(crate) fn page_response(headers: &HeaderMap, prefix: &str, site: &Site) -> Response<Body> {
     #[cfg(feature = "console")]
     if let Some(console) = &site.console {
@@ -83,12 +84,12 @@ pub(crate) fn page_response(headers: &HeaderMap, prefix: &str, site: &Site) -> R
     response
 }
 
-/// Whether `Accept` names HTML; programs send `*/*` alone.
+/// Returns whether `Accept` names HTML; programs send `*/*`.
 fn is_browser(headers: &HeaderMap) -> bool {
     accepts(headers, "text/html")
 }
 
-/// Whether `Accept` names a media type.
+/// Returns whether `Accept` names a media type.
 fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut ranges = accept.flat_map(|value| value.split(','));
@@ -134,7 +135,7 @@ code {{ padding: .1rem .3rem }} pre {{ padding: .8rem; overflow-x: auto }}
     )
 }
 
-/// Text as HTML.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {

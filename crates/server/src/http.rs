@@ -190,7 +190,7 @@ fn mount_path<'a>(original: &'a Uri, rest: &Uri) -> &'a str {
 /// Refused requests that are logged in a second.
 const MAX_LOGGED_REFUSALS: u32 = 5;
 
-/// `/healthz`, `/livez`, `/readyz`. All need no token; the details of `/healthz` do.
+/// Returns `/healthz`, `/livez`, `/readyz`. They need no token, but the details of `/healthz` do.
 fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticator>>) -> Router {
     let ready = health.clone();
     Router::new()
@@ -230,7 +230,7 @@ pub(crate) async fn may_see_details(
     authenticator: Option<&dyn Authenticator>,
 ) -> Result<bool, Denial> {
     let Some(authenticator) = authenticator else {
-        // A proxy on this machine forwards requests of other machines.
+        // A proxy on this machine forwards requests from other machines.
         let is_named_here = HostGuard::loopback().check(&head.headers).is_ok();
         let is_forwarded =
             ["forwarded", "x-forwarded-for"].iter().any(|name| head.headers.contains_key(*name));
@@ -268,7 +268,7 @@ fn metadata(server: &ResourceServer) -> Response<Body> {
     }
 }
 
-/// Authenticates requests for the REST routes. The MCP endpoints do so themselves.
+/// Authenticates requests for the REST routes. The MCP endpoints authenticate by themselves.
 async fn authenticate(
     State(authenticator): State<Option<Arc<dyn Authenticator>>>,
     request: Request,
@@ -293,7 +293,7 @@ pub(crate) fn denied(path: &str, denial: Denial) -> Response<Body> {
     response
 }
 
-/// Checks `Host` and `Origin`, answers preflight requests, and adds the CORS headers.
+/// Checks `Host` and `Origin`, answers preflight requests, and adds CORS headers.
 async fn check(
     State(guard): State<Arc<RequestGuard>>,
     request: Request,
@@ -361,8 +361,8 @@ fn refused(request: &Request, error: &RestError) -> Response<Body> {
     response
 }
 
-// `tower_http::cors` has one list of methods for all paths, and takes every OPTIONS for a preflight request. Its span of a request would
-// need as many lines as `check` has for it.
+// `tower_http::cors` has one list of methods for all paths, and treats every OPTIONS request as a preflight request.
+// Its request span would need as many lines as `check`.
 /// Answers a preflight request. No route uses cookies, so an allowed page may send any header.
 fn preflight(request: &Request) -> Response<Body> {
     const MAX_AGE: HeaderValue = HeaderValue::from_static("600");

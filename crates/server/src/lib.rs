@@ -36,5 +36,5 @@ pub use crate::{
     },
 };
 
-/// The MCP crate, whose types tools and authenticators use.
+/// The MCP crate: types for tools and authenticators.
 pub use marquetry_protocol as protocol;

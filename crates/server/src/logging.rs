@@ -14,7 +14,7 @@ use tracing_subscriber::{
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Whether messages are JSON. It is global, as standard error and the panic hook are.
+/// Whether messages are JSON. A global, because standard error and the panic hook are global, too.
 static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Switches all later messages to JSON, panics included.
@@ -29,7 +29,7 @@ pub(crate) fn use_json() {
     }));
 }
 
-/// Whether messages are JSON.
+/// Returns whether messages are JSON.
 pub(crate) fn is_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }

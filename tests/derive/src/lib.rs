@@ -1,1 +1,1 @@
-//! Has no code: see `Cargo.toml`.
+//! An empty crate; `Cargo.toml` says why it exists.

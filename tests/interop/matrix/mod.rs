@@ -1,5 +1,6 @@
-//! Official clients against our server, and our client against official servers, over every transport and revision that both support.
-//! Each pair uses every feature that both sides have. The table at the end lists the outcomes, and the reasons for what is missing.
+//! Official clients against our server, and our client against official servers, over every transport and revision
+//! that both support. Each pair uses every feature that both sides have. The table at the end lists the outcomes,
+//! with reasons for missing features.
 
 mod ours;
 mod theirs;
@@ -30,7 +31,7 @@ const FEATURES: [&str; 15] = [
     "updates",
 ];
 
-/// Pairs that are not in the table, and why.
+/// Pairs that are not in the table, with the reason.
 const NOT_THERE: [&str; 5] = [
     "TypeScript 1.32.2 and FastMCP 3.4.10 do not know 2026-07-28",
     "the server of TypeScript 2.4.0 has no HTTP+SSE any more",
@@ -39,7 +40,7 @@ const NOT_THERE: [&str; 5] = [
     "others' clients ask for the newest revision of an era, and for no other",
 ];
 
-/// A software development kit that others wrote.
+/// An official SDK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Sdk {
     TypeScript1,
@@ -55,7 +56,7 @@ enum Transport {
     Sse,
 }
 
-/// One row: a pair, how it is connected, what came of each feature.
+/// One row: a pair, its connection, and the outcome of each feature.
 struct Row {
     pair: String,
     transport: Transport,
@@ -83,7 +84,7 @@ impl Sdk {
         }
     }
 
-    /// The program and the script of its client or server.
+    /// Returns the program and the script of its client or server.
     fn command(self, role: &str) -> (PathBuf, PathBuf) {
         let python = |environment: &str| here().join(environment).join("bin/python");
         let (program, suffix) = match self {
@@ -114,7 +115,7 @@ impl Transport {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_talks_with_everybody() {
+async fn each_pair_of_client_and_server_works() {
     let needs = [
         Need::Program("node"),
         Need::Installed("node_modules/@modelcontextprotocol/server"),
@@ -124,7 +125,7 @@ async fn everybody_talks_with_everybody() {
     if !have(&needs) {
         return;
     }
-    // Most of a pair's time goes into the start of an interpreter.
+    // A pair spends most of its time on the start of an interpreter.
     let places = Arc::new(Semaphore::new(3));
     let mut work: JoinSet<Vec<Row>> = JoinSet::new();
     for sdk in Sdk::ALL {
@@ -151,10 +152,10 @@ async fn everybody_talks_with_everybody() {
     // Written directly, as the test harness hides the output of a passing test.
     _ = std::io::stderr().write_all(table.as_bytes());
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert_eq!(rows.len(), 69, "rows have come or gone: mend this number");
+    assert_eq!(rows.len(), 69, "the number of rows has changed: update this number");
 }
 
-/// The table with its notes, and the failures.
+/// Returns the table with its notes, and the failures.
 fn table(rows: &[Row]) -> (String, Vec<String>) {
     let (mut notes, mut failures) = (Vec::<String>::new(), Vec::new());
     let mut text = format!("\n{:36} {:5} {:10}", "client → server", "over", "revision");
@@ -166,7 +167,7 @@ fn table(rows: &[Row]) -> (String, Vec<String>) {
         let (transport, revision) = (transport.name(), revision.as_str());
         text.push_str(&format!("{pair:36} {transport:5} {revision:10}"));
         for feature in FEATURES {
-            let missing = Outcome::Failed("it was not tried".to_owned());
+            let missing = Outcome::Failed("it was not tested".to_owned());
             let cell = match features.get(feature).unwrap_or(&missing) {
                 Outcome::Works => "ok".to_owned(),
                 Outcome::Absent(why) => {

@@ -1,4 +1,4 @@
-//! Our client with others' servers, which are those in `servers/`.
+//! Our client with official servers: those in `servers/`.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,24 +23,24 @@ use super::{FEATURES, Outcome, Row, Sdk, Transport, theirs::serve};
 
 const TEXT: &str = "Grüße, 世界 🌍";
 
-/// The revisions that the server knows over the transport; none when it does not know the transport.
+/// Returns the revisions that the server supports over the transport; none if it lacks the transport.
 fn revisions(sdk: Sdk, transport: Transport) -> Vec<Revision> {
     if (sdk, transport) == (Sdk::TypeScript2, Transport::Sse) {
-        // Its server has no HTTP+SSE any more.
+        // This server no longer has HTTP+SSE.
         return Vec::new();
     }
     let known = |revision: &Revision| match revision {
         Revision::V2026_07_28 => sdk.knows_stateless() && transport != Transport::Sse,
-        // Both TypeScript servers still know the first of all.
+        // Both TypeScript servers still support the first revision.
         Revision::V2024_10_07 => matches!(sdk, Sdk::TypeScript1 | Sdk::TypeScript2),
         _ => true,
     };
     Revision::ALL.into_iter().filter(known).collect()
 }
 
-const NOT_IN_REVISION: &str = "the revision does not have it, nor does the server give it";
+const NOT_IN_REVISION: &str = "neither the revision nor the server has it";
 
-/// Why a feature cannot be had from the server.
+/// Returns why the server lacks a feature, or [`None`] if it has it.
 fn absent(sdk: Sdk, revision: Revision, feature: &str) -> Option<&'static str> {
     let needed = match feature {
         "structured" => Some(Feature::StructuredContent),
@@ -78,7 +78,7 @@ pub(super) async fn rows(sdk: Sdk, transport: Transport) -> Vec<Row> {
             handler: Arc::new(Person),
             capabilities: capabilities(),
             revision: RevisionChoice::Only(revision),
-            // An interpreter may take its time to start on a busy machine.
+            // An interpreter may start slowly on a busy machine.
             probe_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(10),
             ..ClientOptions::default()
@@ -104,12 +104,12 @@ pub(super) async fn rows(sdk: Sdk, transport: Transport) -> Vec<Row> {
             Ok(Ok(client)) => {
                 for feature in FEATURES {
                     let done = timeout(Duration::from_secs(15), check(&client, feature)).await;
-                    let done = done.unwrap_or_else(|_| Err("it does not end".to_owned()));
+                    let done = done.unwrap_or_else(|_| Err("it did not end".to_owned()));
                     let outcome = match (absent(sdk, revision, feature), done) {
                         (None, Ok(())) => Outcome::Works,
                         (None, Err(problem)) => Outcome::Failed(problem),
                         (Some(why), Err(_)) => Outcome::Absent(why.to_owned()),
-                        // Many servers give older clients what only newer revisions have.
+                        // Many servers offer features of newer revisions to older clients, too.
                         (Some(why), Ok(())) if why == NOT_IN_REVISION => Outcome::Works,
                         (Some(why), Ok(())) => {
                             Outcome::Failed(format!("it works now, but the table says: {why}"))
@@ -138,7 +138,7 @@ fn capabilities() -> ClientCapabilities {
     ClientCapabilities(offered.as_object().cloned().unwrap_or_default())
 }
 
-/// Who is asked.
+/// Answers the server's requests.
 struct Person;
 
 #[async_trait]
@@ -232,7 +232,7 @@ async fn check(client: &Client, feature: &str) -> Result<(), String> {
         "log" => {
             let notifications = client.notifications();
             if client.server().revision.era() == Era::Session {
-                // MCPServer of the Python SDK logs without letting anybody say how much.
+                // MCPServer of the Python SDK logs, but has no `logging/setLevel`.
                 _ = request(client, "logging/setLevel", json!({ "level": "debug" })).await;
             }
             let options =
@@ -273,7 +273,7 @@ async fn check(client: &Client, feature: &str) -> Result<(), String> {
             let params = heard(notifications, "notifications/resources/updated").await?;
             same(&params["uri"], json!("test://watched"))
         }
-        other => Err(format!("nobody knows how to check {other}")),
+        other => Err(format!("no check for the feature {other}")),
     }
 }
 
@@ -292,7 +292,7 @@ async fn call_with(
     serde_json::from_str(result.get()).map_err(|error| error.to_string())
 }
 
-/// The text that a tool answers with.
+/// Returns the text of a tool's answer.
 async fn said(client: &Client, tool: &str) -> Result<Value, String> {
     Ok(call(client, tool, json!({})).await?["content"][0]["text"].take())
 }

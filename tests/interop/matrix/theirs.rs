@@ -1,4 +1,4 @@
-//! Others' clients with our server, which is `fixture/main.rs`.
+//! Official clients with our server, `fixture/main.rs`.
 
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
@@ -15,17 +15,18 @@ use super::{Outcome, Row, Sdk, Transport};
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 
-/// The revisions that the client can be made to speak over the transport. Each speaks the newest of its era alone.
+/// Returns the revisions that the client can be set to over the transport. Each client speaks only the newest of its
+/// era.
 pub(super) fn revisions(sdk: Sdk, transport: Transport) -> Vec<Revision> {
     let mut revisions = vec![Revision::V2025_11_25];
-    // HTTP+SSE ended before sessions did.
+    // HTTP+SSE exists only in revisions with sessions.
     if sdk.knows_stateless() && transport != Transport::Sse {
         revisions.push(Revision::V2026_07_28);
     }
     revisions
 }
 
-/// What a client's script prints.
+/// The output of a client's script.
 #[derive(Deserialize)]
 struct Printed {
     revision: Option<String>,
@@ -37,7 +38,7 @@ pub(super) async fn row(sdk: Sdk, transport: Transport, revision: Revision) -> R
         Ok(Ok(features)) => features,
         Ok(Err(problem)) => BTreeMap::from([("tools".to_owned(), Outcome::Failed(problem))]),
         Err(_) => {
-            BTreeMap::from([("tools".to_owned(), Outcome::Failed("it does not end".to_owned()))])
+            BTreeMap::from([("tools".to_owned(), Outcome::Failed("it did not end".to_owned()))])
         }
     };
     Row { pair: format!("{} → Marquetry", sdk.name()), transport, revision, features }
@@ -74,11 +75,12 @@ async fn talk(
     stdin.write_all(job.to_string().as_bytes()).await.map_err(|error| error.to_string())?;
     drop(stdin);
     let output = client.wait_with_output().await.map_err(|error| error.to_string())?;
-    let printed: Printed = serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("{error}; it says {}", String::from_utf8_lossy(&output.stderr)))?;
-    // Version 1 of the TypeScript SDK keeps it to itself over HTTP+SSE.
+    let printed: Printed = serde_json::from_slice(&output.stdout).map_err(|error| {
+        format!("{error}; its standard error: {}", String::from_utf8_lossy(&output.stderr))
+    })?;
+    // Version 1 of the TypeScript SDK does not tell the revision over HTTP+SSE.
     if printed.revision.as_deref().is_some_and(|spoken| spoken != revision.as_str()) {
-        return Err(format!("it speaks {:?}", printed.revision));
+        return Err(format!("the client speaks {:?}", printed.revision));
     }
     let outcome = |(name, said): (String, String)| {
         (name, if said == "ok" { Outcome::Works } else { Outcome::Failed(said) })
@@ -92,13 +94,13 @@ pub(super) async fn serve(
     transport: Transport,
 ) -> Result<(String, Child), String> {
     command.arg(transport.name()).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-    // They write an error down for each tool that fails, as it is told to.
+    // They log each failing tool call, and some calls fail on purpose.
     command.stderr(Stdio::null());
     let mut server = command.spawn().map_err(|error| error.to_string())?;
     let mut lines = BufReader::new(server.stdout.take().ok_or("no pipe")?).lines();
     let url = lines.next_line().await.map_err(|error| error.to_string())?;
-    let url = url.ok_or("the server does not say where it is")?;
-    // Somebody has to read on.
+    let url = url.ok_or("the server did not print its URL")?;
+    // Output that is not read would block the server.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     Ok((url, server))
 }

@@ -1,8 +1,8 @@
-//! A PostgreSQL with pgvector for the tests of the other crates.
+//! A PostgreSQL with pgvector for tests of the other crates.
 //!
-//! It is what `tests/postgres/install` fetches, started on loopback with its data in a temporary folder, or the server
-//! that `MARQUETRY_TEST_POSTGRES` names, in whose databases the tests then leave theirs behind. Without either the tests
-//! say `SKIPPED` and pass, or fail when the environment has `CI=true`.
+//! The server is the one that `tests/postgres/install` installs, started on loopback with its data in a temporary
+//! folder, or the one that `MARQUETRY_TEST_POSTGRES` names; there the tests leave their databases. Without both,
+//! tests print `SKIPPED` and pass, or fail with `CI=true`.
 
 use std::{
     env, fs,
@@ -18,25 +18,26 @@ use std::{
 
 use tokio_postgres::{Config, NoTls};
 
-/// Names a server that is there already, as a URL whose user may make databases.
+/// Names a running server, as a URL whose user may create databases.
 const SERVER: &str = "MARQUETRY_TEST_POSTGRES";
 
-/// The URL of a new and empty database, on a server that all tests of this process share. None without a server.
+/// Returns the URL of a new, empty database on a server that all tests of this process share; [`None`] without a
+/// server.
 ///
 /// # Panics
 ///
-/// When there is a server and it does not start; without one when the environment has `CI=true`.
+/// If the server does not start; if none is installed and the environment has `CI=true`.
 pub async fn database() -> Option<String> {
     static SHARED: OnceLock<Option<String>> = OnceLock::new();
     let url = SHARED.get_or_init(|| match env::var(SERVER) {
         Ok(url) => Some(url),
-        // The server ends when this process does, whose end of the pipe is then closed.
+        // The server exits with this process, which closes its end of a pipe.
         Err(_) => Server::start().map(|server| Box::leak(Box::new(server)).url.clone()),
     });
     Some(new_database(url.as_ref()?).await)
 }
 
-/// A server of a test's own, which it may stop; ended when dropped.
+/// A server for one test, which may stop it; stopped when dropped.
 pub struct Server {
     url: String,
     guard: Child,
@@ -45,16 +46,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server; None if it is not installed, which is said loudly.
+    /// Starts a server. If none is installed, prints `SKIPPED` and returns [`None`].
     ///
     /// # Panics
     ///
-    /// When it does not start; when it is not installed and the environment has `CI=true`.
+    /// If it does not start; if it is not installed and the environment has `CI=true`.
     pub fn start() -> Option<Self> {
         let Some(packages) = packages() else {
             let missing = "PostgreSQL not found; run tests/postgres/install";
             assert!(env::var_os("CI").is_none_or(|ci| ci != "true"), "{missing}");
-            // Not `eprintln!`, whose output the test harness keeps to itself when a test passes.
+            // `eprintln!` is not used: the test harness hides its output when a test passes.
             let _ = std::io::stderr().write_all(format!("SKIPPED (1): {missing}\n").as_bytes());
             return None;
         };
@@ -80,25 +81,25 @@ impl Server {
         server.order("start").then_some(server)
     }
 
-    /// The URL of a new and empty database.
+    /// Returns the URL of a new, empty database.
     pub async fn database(&self) -> String {
         new_database(&self.url).await
     }
 
-    /// Ends the server and every connection to it; the databases stay.
+    /// Stops the server and every connection to it. The databases stay.
     ///
     /// # Panics
     ///
-    /// When it does not stop.
+    /// If it does not stop.
     pub fn stop(&mut self) {
         assert!(self.order("stop"), "PostgreSQL stops");
     }
 
-    /// Starts it again after [`Self::stop`], under the same address.
+    /// Starts it again after [`Self::stop`], at the same address.
     ///
     /// # Panics
     ///
-    /// When it does not start.
+    /// If it does not start.
     pub fn restart(&mut self) {
         assert!(self.order("start"), "PostgreSQL starts again");
     }
@@ -122,7 +123,7 @@ fn line(answers: &mut impl BufRead) -> Option<String> {
     line.ends_with('\n').then(|| line.trim_end().to_owned())
 }
 
-/// The folder of Python packages that has PostgreSQL.
+/// Returns the folder of the Python packages with PostgreSQL.
 fn packages() -> Option<PathBuf> {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/lib");
     let folders = fs::read_dir(library).ok()?.filter_map(Result::ok);
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_server_ends_with_whoever_started_it() {
+    async fn a_server_exits_with_the_process_that_started_it() {
         let Some(mut server) = Server::start() else { return };
         let url = server.database().await;
         let connect = async || tokio_postgres::connect(&url, NoTls).await.map(drop);

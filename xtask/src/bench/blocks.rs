@@ -1,4 +1,4 @@
-//! `cargo xtask bench context-blocks`: how fast text is searched for blocks.
+//! `cargo xtask bench context-blocks`: the speed of finding blocks in text.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -11,12 +11,12 @@ use crate::Failed;
 /// Options of `bench context-blocks`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Puts the table into docs/benchmarks.md.
+    /// Writes the table into docs/benchmarks.md.
     #[arg(long)]
     write: bool,
 }
 
-/// What the example prints, a line each.
+/// One line of the example's output.
 #[derive(Debug, Deserialize)]
 struct Row {
     text: String,
@@ -27,7 +27,7 @@ struct Row {
 const FLOOR: &str = "memmem for `<mcp:`";
 const SEED: &str = "seed's regular expressions";
 
-/// Text, work, and the least rate in GB/s: specs/context-blocks.md.
+/// Text, operation, and the lowest rate in GB/s: specs/context-blocks.md.
 const AIMS: [(&str, &str, f64); 3] = [
     ("prose, no blocks", "find", 10.0),
     ("HTML, no blocks", "find", 10.0),

@@ -1,17 +1,17 @@
-//! The calls of an echo tool that every peer is loaded with, and the check of an answer.
+//! Calls of an echo tool, the load for every peer, and the check of the answers.
 
 use serde_json::{Value, json};
 
 use crate::Failed;
 
-/// The revision that is measured with sessions.
+/// The revision of the rows with sessions.
 pub(super) const SESSIONS: &str = "2025-11-25";
-/// The revision that is measured without sessions.
+/// The revision of the rows without sessions.
 pub(super) const STATELESS: &str = "2026-07-28";
 /// The lengths of the echoed texts, in bytes.
 pub(super) const SIZES: [usize; 2] = [16, 64 << 10];
 
-/// The message that opens a session.
+/// Returns the message that opens a session.
 pub(super) fn initialize() -> Value {
     json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": SESSIONS,
@@ -20,12 +20,12 @@ pub(super) fn initialize() -> Value {
     } })
 }
 
-/// The message that says that the session is open.
+/// Returns the notification after the answer to [`initialize`].
 pub(super) fn initialized() -> Value {
     json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })
 }
 
-/// A call that echoes so many bytes of text.
+/// Returns a call that echoes `bytes` bytes of text.
 pub(super) fn call(revision: &str, bytes: usize, id: &Value) -> String {
     let mut params = json!({ "name": "echo", "arguments": { "text": "x".repeat(bytes) } });
     if revision == STATELESS {

@@ -14,16 +14,16 @@ use super::{
 };
 use crate::{Failed, root};
 
-/// What is called, and how it is to be answered.
+/// A call, and the form of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) revision: &'static str,
     pub(super) answer: Answer,
-    /// The length of the text that comes back.
+    /// Length of the echoed text.
     pub(super) bytes: usize,
 }
 
-/// In which form an answer comes.
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Json,
@@ -43,7 +43,7 @@ impl Row {
         rows
     }
 
-    /// Whether the peer has such a row. The floor has neither sessions nor event streams.
+    /// Returns whether the peer has such a row. The floor has neither sessions nor event streams.
     pub(super) fn exists_for(self, peer: Peer) -> bool {
         peer != Peer::Floor || self.answer == Answer::Json
     }
@@ -59,7 +59,7 @@ impl Row {
 
 const CONNECTIONS: usize = 32;
 
-/// Starts the program, checks that it answers as it should, and loads it for `time`.
+/// Starts the program, checks an answer, and loads it for `time`.
 pub(super) async fn measure(
     program: &Program,
     row: Row,
@@ -77,7 +77,7 @@ pub(super) async fn measure(
         return Err(Failed::new(format!("wrk saw {} errors", done.failed)));
     }
     if done.bytes < done.requests * row.bytes as u64 {
-        return Err(Failed::new("wrk was answered with less than it asked for"));
+        return Err(Failed::new("an answer to wrk lacks the echoed text"));
     }
     Ok(Measured {
         requests: done.requests,
@@ -89,43 +89,44 @@ pub(super) async fn measure(
     })
 }
 
-/// How a peer is started for [`open_session`].
+/// Returns the mode in which a peer is started for [`open_session`].
 pub(super) fn sessions_mode(peer: Peer) -> &'static str {
     SESSION.mode(peer)
 }
 
-/// Opens a session, and leaves it alone.
+/// Opens a session, which then stays idle.
 pub(super) async fn open_session(url: &str, peer: Peer) -> Result<(), Failed> {
     let server = Server::open(url, peer, SESSION).await?;
     match server.headers.iter().any(|(name, _)| name == "Mcp-Session-Id") {
         true => Ok(()),
-        false => Err(Failed::new(format!("{} opens no session", peer.name()))),
+        false => Err(Failed::new(format!("{} did not open a session", peer.name()))),
     }
 }
 
 const SESSION: Row = Row { revision: echo::SESSIONS, answer: Answer::Events, bytes: 16 };
 
-/// A server that is ready to be called.
+/// A server that is ready for calls.
 struct Server {
     address: SocketAddr,
     path: String,
     row: Row,
-    /// Those of each call.
+    /// Headers of each call.
     headers: Vec<(String, String)>,
 }
 
 impl Server {
-    /// Does what comes before the first call.
+    /// Sends the messages before the first call.
     async fn open(url: &str, peer: Peer, row: Row) -> Result<Self, Failed> {
         let (address, path) = url
             .strip_prefix("http://")
             .and_then(|rest| rest.split_once('/'))
-            .ok_or_else(|| Failed::new(format!("{url} is no URL")))?;
+            .ok_or_else(|| Failed::new(format!("{url} is not a URL")))?;
         let address =
             address.parse().map_err(|error| Failed::new(format!("{address}: {error}")))?;
         let path = format!("/{path}");
         let accept = match (peer, row.answer) {
-            // Ours answers in the form that the client takes; rmcp is told when it starts, and wants both named.
+            // Our server answers in the form that the client accepts. rmcp gets the form at its start, and requires
+            // that the client accepts both.
             (Peer::Marquetry, Answer::Events) => "text/event-stream",
             _ => "application/json, text/event-stream",
         };
@@ -164,7 +165,7 @@ impl Server {
         }
     }
 
-    /// That a call is answered, in the form of the row.
+    /// Checks that a call is answered in the form of the row.
     async fn check(&self) -> Result<(), Failed> {
         let call = echo::call(self.row.revision, self.row.bytes, &json!(7));
         let answer = self.post(call).await?;
@@ -178,12 +179,12 @@ impl Server {
                     .unwrap_or_default()
             }
             (body, Answer::Json) if kind.starts_with("application/json") => body.clone(),
-            _ => return Err(Failed::new(format!("answered in another form: {answer}"))),
+            _ => return Err(Failed::new(format!("the answer has another form: {answer}"))),
         };
         echo::check_answer(&message, self.row.bytes)
     }
 
-    /// What `bench/wrk.lua` reads.
+    /// Writes the file for `bench/wrk.lua`.
     fn load_file(&self) -> Result<NamedTempFile, Failed> {
         let mut file = NamedTempFile::new()?;
         for (name, value) in &self.headers {
@@ -195,7 +196,7 @@ impl Server {
     }
 }
 
-/// What wrk saw.
+/// The counts that wrk prints.
 struct Done {
     requests: u64,
     time: Duration,

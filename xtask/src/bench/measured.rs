@@ -1,4 +1,4 @@
-//! What one turn of a peer measured.
+//! Result of one turn of a peer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: how fast we are, beside others and the least that it can cost.
+//! `cargo xtask bench`: our speed and memory, beside those of other programs and of a minimal server.
 
 mod blocks;
 mod console;
@@ -40,12 +40,12 @@ Examples:
 
 Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (apt-get install wrk).";
 
-/// What can be measured.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Calls of an echo tool: ours, rmcp's, and the floor of bare hyper.
     Protocol(protocol::Options),
-    /// Idle sessions: what one costs in memory, ours and rmcp's.
+    /// Memory of an idle session: ours and rmcp's.
     Sessions(sessions::Options),
     /// Cold start to ready, idle memory, and size of tools/list of the built server.
     Start(start::Options),
@@ -68,7 +68,7 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
     }
 }
 
-/// What an example of a crate prints.
+/// Returns the output of an example of a crate.
 fn example(
     package: &str,
     features: &[&str],

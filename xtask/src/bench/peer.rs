@@ -1,4 +1,4 @@
-//! The programs that are measured: built, started, ended.
+//! The measured programs: builds, starts and stops them.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Failed, cargo_command, root};
 
-/// Whose program it is.
+/// A measured program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     Marquetry,
@@ -68,17 +68,17 @@ impl Program {
             .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
             .find_map(|message| message["executable"].as_str().map(PathBuf::from))
             .map(|path| Self { peer, path })
-            .ok_or_else(|| Failed::new(format!("{} does not build", peer.name())))
+            .ok_or_else(|| Failed::new(format!("{} failed to build", peer.name())))
     }
 
-    /// Starts it to be talked to over pipes.
+    /// Starts it with pipes for standard input and output.
     pub(super) fn start_on_pipes(&self) -> Result<Running, Failed> {
         let mut command = Command::new(&self.path);
         command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
         Ok(Running { child: command.spawn()? })
     }
 
-    /// Starts it in an HTTP mode of its own; gives its URL, too.
+    /// Starts it in one of its HTTP modes; returns its URL, too.
     pub(super) fn start_http(&self, mode: &str) -> Result<(Running, String), Failed> {
         let mut running =
             Running { child: Command::new(&self.path).arg(mode).stdout(Stdio::piped()).spawn()? };
@@ -87,13 +87,13 @@ impl Program {
             BufReader::new(stdout).read_line(&mut url)?;
         }
         if url.trim().is_empty() {
-            return Err(Failed::new(format!("{} does not say where it listens", self.peer.name())));
+            return Err(Failed::new(format!("{} did not print its address", self.peer.name())));
         }
         Ok((running, url.trim().to_owned()))
     }
 }
 
-/// A started program, ended when dropped.
+/// A running program, killed when dropped.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) child: Child,

@@ -1,10 +1,10 @@
-//! What a process has used, as Linux tells it in `/proc`.
+//! CPU time and memory of a process, from `/proc`.
 
 use std::{fs, time::Duration};
 
 use crate::Failed;
 
-/// `CLK_TCK`, which Linux gives as 100 on every architecture that Rust runs on.
+/// `CLK_TCK`, which is 100 on every architecture that Rust supports on Linux.
 const TICK: Duration = Duration::from_millis(10);
 
 /// The CPU time of all threads, in user and kernel mode.

@@ -16,19 +16,19 @@ use crate::Failed;
 /// Options of `bench protocol`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// One round of a second each.
+    /// Measures one round of a second each.
     #[arg(long)]
     quick: bool,
-    /// Rounds; each peer has its turn in each round, and the middle one of its results counts.
+    /// Number of rounds. Each peer has its turn in each round; its median counts.
     #[arg(long, default_value_t = 3, conflicts_with = "quick")]
     rounds: usize,
     /// Seconds of load in a turn.
     #[arg(long, default_value_t = 3, conflicts_with = "quick")]
     seconds: u64,
-    /// Rows whose description has this text alone, for example `HTTP 2025`.
+    /// Measures only the rows whose description contains this text, for example `HTTP 2025`.
     #[arg(long, value_name = "TEXT", conflicts_with = "write")]
     only: Option<String>,
-    /// Puts the table into docs/benchmarks.md.
+    /// Writes the table into docs/benchmarks.md.
     #[arg(long)]
     write: bool,
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Failed, root};
 
-/// What we want of a row: a ratio to another's figure.
+/// The aim of a row: a ratio to the figure of another program.
 struct Aim {
     what: &'static str,
     applies: fn(Row) -> bool,
@@ -55,7 +55,7 @@ const AIMS: &[Aim] = &[
     },
 ];
 
-/// The report: what was run where, the table, and what falls short of the aims.
+/// Returns the report: environment, table, and the rows that miss their aims.
 pub(super) fn report(turns: &[Turns], rounds: usize, seconds: u64) -> Result<String, Failed> {
     let mut out =
         format!("{} {rounds} rounds of {seconds} s, the median counts.\n", where_and_when());
@@ -95,7 +95,7 @@ pub(super) fn report(turns: &[Turns], rounds: usize, seconds: u64) -> Result<Str
     Ok(out)
 }
 
-/// The command that is running, the date, the commit and the machine, as the start of a paragraph.
+/// Returns the running command, the date, the commit and the machine, as the start of a paragraph.
 pub(super) fn where_and_when() -> String {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let said = |program: &str, arguments: &[&str]| -> Option<String> {
@@ -176,14 +176,14 @@ fn median(turns: &[Turns], row: Row, peer: Peer, figure: fn(&Measured) -> f64) -
     figures.get(figures.len() / 2).copied()
 }
 
-/// Our figure by that of another.
+/// Returns our figure divided by that of `other`.
 fn ratio(turns: &[Turns], row: Row, other: Peer, figure: fn(&Measured) -> f64) -> Option<f64> {
     let ours = median(turns, row, Peer::Marquetry, figure)?;
     let theirs = median(turns, row, other, figure)?;
     (theirs > 0.0).then_some(ours / theirs)
 }
 
-/// Puts a report between its marks in docs/benchmarks.md.
+/// Writes a report between its marks in docs/benchmarks.md.
 pub(super) fn write(mark: &str, report: &str) -> Result<(), Failed> {
     let path = root().join("docs/benchmarks.md");
     let document = fs::read_to_string(&path)?;

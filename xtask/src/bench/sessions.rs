@@ -1,4 +1,4 @@
-//! `cargo xtask bench sessions`: what an idle session costs in memory.
+//! `cargo xtask bench sessions`: memory of an idle session.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -11,24 +11,24 @@ use super::{
 };
 use crate::Failed;
 
-/// The most that an idle session may cost, in KiB.
+/// The aim: the maximum for an idle session, in KiB.
 const AIM: f64 = 8.0;
 
 /// Options of `bench sessions`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Sessions to open.
+    /// Number of sessions.
     #[arg(long, default_value_t = 10_000)]
     sessions: usize,
-    /// 500 sessions.
+    /// Opens 500 sessions.
     #[arg(long, conflicts_with = "sessions")]
     quick: bool,
-    /// Puts the table into docs/benchmarks.md.
+    /// Writes the table into docs/benchmarks.md.
     #[arg(long)]
     write: bool,
 }
 
-/// What the sessions of one peer cost.
+/// Memory of the sessions of one peer.
 struct Cost {
     peer: Peer,
     before: u64,
@@ -46,7 +46,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
         bar.set_message(peer.name());
         let cost = runtime.block_on(async {
             let (running, url) = program.start_http(http::sessions_mode(peer))?;
-            // What the first ones cost is not theirs: threads, buffers, what is made when it is first needed.
+            // The first sessions also pay for threads, buffers and lazy initialization.
             for _ in 0..100 {
                 http::open_session(&url, peer).await?;
             }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench start`: how soon the server is ready, what it needs when idle, and what its own tools cost a client.
+//! `cargo xtask bench start`: the server's time to ready, its idle memory, and the size of its own tools.
 
 use std::{
     fmt::Write as _,
@@ -18,43 +18,43 @@ use tempfile::TempDir;
 use super::{echo, process, progress_bar, report};
 use crate::{Failed, cargo_command, root};
 
-/// The most that the server's own tools may cost a client, in bytes of `tools/list`.
+/// The aim: the maximum size of the server's own tools in `tools/list`, in bytes.
 const AIM: usize = 12_000;
-/// How long the server may take to be ready.
+/// Maximum time until the server is ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Options of `bench start`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Starts to take the median of.
+    /// Number of starts; the median counts.
     #[arg(long, default_value_t = 10)]
     runs: usize,
-    /// One start.
+    /// Measures one start.
     #[arg(long, conflicts_with = "runs")]
     quick: bool,
     /// Measures this program instead of a fresh release build.
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// How long the server is left alone before its memory is read, in milliseconds.
+    /// Idle time before the memory is read, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     idle_ms: u64,
-    /// Puts the table into docs/benchmarks.md.
+    /// Writes the table into docs/benchmarks.md.
     #[arg(long)]
     write: bool,
 }
 
-/// What one start cost.
+/// Figures of one start.
 #[derive(Clone, Debug)]
 struct Start {
-    /// From the start of the process to the line that says where it listens.
+    /// From the start of the process to the line with its address.
     listening: Duration,
-    /// To the first 200 of `/readyz`.
+    /// From the start of the process to the first 200 of `/readyz`.
     ready: Duration,
-    /// Of the server alone, without the servers behind it.
+    /// Memory of the server without its upstreams.
     resident: u64,
     tools: usize,
     bytes: usize,
-    /// From the start of a process of its own to the answer of `tools/list` over standard input and output.
+    /// From the start of another process to its answer to `tools/list` over stdio.
     stdio: Duration,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
         let config = configure(&program, folder.path(), servers)?;
         let mut starts = Vec::new();
         for _ in 0..runs {
-            bar.set_message(format!("{servers} servers behind"));
+            bar.set_message(format!("{servers} upstreams"));
             starts.push(runtime.block_on(start(&program, &config, idle))?);
             bar.inc(1);
         }
@@ -95,14 +95,15 @@ fn build() -> Result<PathBuf, Failed> {
         .current_dir(root())
         .status()?;
     if !status.success() {
-        return Err(Failed::new("the server does not build"));
+        return Err(Failed::new("the server failed to build"));
     }
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
     Ok(target.join("release/marquetry"))
 }
 
-/// Writes a configuration with so many servers. The one MCP server that is surely on this machine is this one.
+/// Writes a configuration with `servers` upstreams. Each is another Marquetry, the one MCP server that is certainly
+/// installed.
 fn configure(program: &Path, folder: &Path, servers: usize) -> Result<PathBuf, Failed> {
     let behind = folder.join("behind.toml");
     std::fs::write(&behind, "knowledge.enabled = false\n")?;
@@ -122,7 +123,7 @@ fn configure(program: &Path, folder: &Path, servers: usize) -> Result<PathBuf, F
     Ok(path)
 }
 
-/// A started program, asked to end when dropped, so that what is behind it ends as well.
+/// A started program. Dropping it asks the program to end, so that its upstreams end, too.
 struct Running(Child);
 
 impl Drop for Running {
@@ -154,7 +155,7 @@ async fn start(program: &Path, config: &Path, idle: Duration) -> Result<Start, F
         }
     };
     let listening = started.elapsed();
-    // What is said from now on must not fill the pipe.
+    // Later lines must not fill the pipe.
     thread::spawn(move || lines.for_each(drop));
     loop {
         let get = Exchange { method: "GET".into(), path: "/readyz".into(), ..Exchange::default() };
@@ -183,14 +184,14 @@ async fn start(program: &Path, config: &Path, idle: Duration) -> Result<Start, F
     Ok(Start { listening, ready, resident, tools: count, bytes: tools.to_string().len(), stdio })
 }
 
-/// The address in the JSON line that says where the server listens.
+/// Returns the address in the JSON line about the listener.
 fn listening(line: &str) -> Option<SocketAddr> {
     let line: Value = serde_json::from_str(line).ok()?;
     let url = line["url"].as_str().filter(|_| line["message"] == "listening")?;
     url.strip_prefix("http://")?.strip_suffix("/mcp")?.parse().ok()
 }
 
-/// How long a client that starts the server itself waits for the list of tools.
+/// Returns the time until a client that starts the server has the list of tools.
 fn over_stdio(program: &Path, config: &Path) -> Result<Duration, Failed> {
     let started = Instant::now();
     let mut command = Command::new(program);
@@ -204,12 +205,12 @@ fn over_stdio(program: &Path, config: &Path) -> Result<Duration, Failed> {
     writeln!(input, "{}\n{}\n{list}", echo::initialize(), echo::initialized())?;
     for line in BufReader::new(output).lines() {
         let message: Value = serde_json::from_str(&line?)
-            .map_err(|error| Failed::new(format!("standard output is no JSON: {error}")))?;
+            .map_err(|error| Failed::new(format!("standard output is not JSON: {error}")))?;
         if message["id"] == "list" {
             return Ok(started.elapsed());
         }
     }
-    Err(Failed::new("the server gave no list of tools over standard output"))
+    Err(Failed::new("the server did not answer `tools/list` over stdio"))
 }
 
 fn table(rows: &[(usize, Vec<Start>)]) -> Result<String, Failed> {

@@ -1,4 +1,4 @@
-//! Calls over standard input and output, driven from here.
+//! Calls over standard input and output, made by this process.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use super::{echo, measured::Measured, peer::Program, process};
 use crate::Failed;
 
-/// What is called, and how many calls wait for their answers at a time.
+/// A call, and the number of calls in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) revision: &'static str,
     pub(super) in_flight: usize,
-    /// The length of the text that comes back.
+    /// Length of the echoed text.
     pub(super) bytes: usize,
 }
 
@@ -36,7 +36,7 @@ impl Row {
     }
 }
 
-/// Starts the program, checks that it answers as it should, and calls it for `time`.
+/// Starts the program, checks an answer, and calls it for `time`.
 pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Measured, Failed> {
     let mut running = program.start_on_pipes()?;
     let (Some(mut input), Some(output)) = (running.child.stdin.take(), running.child.stdout.take())
@@ -54,7 +54,7 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
     line.clear();
     output.read_line(&mut line)?;
     let answer: Value = serde_json::from_str(&line)
-        .map_err(|error| Failed::new(format!("answered {line}: {error}")))?;
+        .map_err(|error| Failed::new(format!("invalid answer {line}: {error}")))?;
     echo::check_answer(&answer, row.bytes)?;
 
     let (input, output, _) = calls(row, time / 5, input, output)?;
@@ -77,7 +77,7 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
 
 type Pipes = (ChildStdin, BufReader<ChildStdout>, Vec<Duration>);
 
-/// Calls for so long. Gives the pipes back, and how long each call took.
+/// Calls for `time`. Returns the pipes and the time of each call.
 fn calls(
     row: Row,
     time: Duration,
@@ -96,7 +96,7 @@ fn calls(
         output.read_until(b'\n', &mut answer)?;
         if answer.len() < row.bytes {
             let said = String::from_utf8_lossy(&answer);
-            return Err(Failed::new(format!("was answered with less than it asked for: {said}")));
+            return Err(Failed::new(format!("the answer lacks the echoed text: {said}")));
         }
         times.push(sent.elapsed());
         Ok(())
@@ -112,7 +112,7 @@ fn calls(
         }
         return Ok((input, output, times));
     }
-    // The bound holds the writer back. When answers come out of order, a time is that of a neighbour.
+    // The bound limits the writer. If answers come out of order, a call may get the time of its neighbour.
     let (sender, sent) = mpsc::sync_channel::<Instant>(row.in_flight - 1);
     let input = thread::scope(|scope| {
         let writer = scope.spawn(move || -> Result<ChildStdin, Failed> {

@@ -17,11 +17,11 @@ use serde::Deserialize;
 use super::line::Line;
 use crate::{BUILT, Failed, cargo_command, packages, root};
 
-/// All targets of the workspace with all features: what every other step that builds selects, also for one program or
-/// test. With `--package` cargo would choose fewer features for dependencies, and build them again.
+/// All targets of the workspace with all features. Every other step that builds selects the same, even for one
+/// program or test: with `--package` cargo would choose fewer features for dependencies, and build them again.
 const BUILD: &str = "build --workspace --all-features --all-targets";
 
-/// What [`BUILD`] has built.
+/// The output of [`BUILD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Built {
     tests: Vec<TestProgram>,
@@ -43,7 +43,7 @@ struct TestProgram {
 pub(super) struct Builder(Mutex<Option<Result<Built, String>>>);
 
 impl Builder {
-    /// The programs. Builds them at the first call; `to` receives what cargo says.
+    /// Returns the programs, built at the first call. `to` receives cargo's output.
     pub(super) fn get(&self, to: &mut impl Write) -> Result<Built, Failed> {
         let mut built = self.0.lock().expect("no holder panics");
         built
@@ -54,7 +54,7 @@ impl Builder {
 }
 
 impl Built {
-    /// The tests of all packages that `picks` accepts, in a fixed order.
+    /// Returns the tests of all packages that `picks` accepts, in a fixed order.
     pub(super) fn tests(&self, picks: impl Fn(&str) -> bool) -> Result<Vec<Line>, Failed> {
         let picked = self.tests.iter().filter(|it| picks(&it.package));
         let lines: Vec<Line> = picked
@@ -63,22 +63,23 @@ impl Built {
                 line.with_env("CARGO_MANIFEST_DIR", &it.folder)
             })
             .collect();
-        // A step must not pass without doing something.
+        // A step must not pass without running anything.
         if lines.is_empty() { Err(Failed::new("no test was built")) } else { Ok(lines) }
     }
 
-    /// A command that finds the built programs in a variable, and need not call cargo for them.
+    /// Returns a command with the folder of the built programs in a variable, so that it need not call cargo for
+    /// them.
     pub(super) fn line(&self, program: impl Into<OsString>, args: &str) -> Line {
         Line::new(program, args).with_env(BUILT, &self.folder)
     }
 
-    /// A task of this program that finds the built programs.
+    /// Returns a task of this program that uses the built programs.
     pub(super) fn xtask(&self, args: &str) -> Result<Line, Failed> {
         Ok(Line::xtask(args)?.with_env(BUILT, &self.folder))
     }
 }
 
-/// A message of cargo, as far as it is of use here.
+/// The parts of a message of cargo that are used here.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -106,7 +107,7 @@ fn build(to: &mut impl Write) -> Result<Built, Failed> {
     writeln!(to, "$ cargo {BUILD}")?;
     let output = command.output()?;
     if !output.status.success() {
-        return Err(Failed::new("the workspace does not build"));
+        return Err(Failed::new("the workspace failed to build"));
     }
     let names: HashMap<PathBuf, String> =
         packages()?.into_iter().map(|it| (it.manifest_path, it.name)).collect();
@@ -119,8 +120,9 @@ fn build(to: &mut impl Write) -> Result<Built, Failed> {
 fn read(messages: &str, names: &HashMap<PathBuf, String>) -> Result<Built, Failed> {
     let mut built = Built::default();
     for line in messages.lines() {
-        let message: Message = serde_json::from_str(line)
-            .map_err(|error| Failed::new(format!("a message of cargo: {error}: {line}")))?;
+        let message: Message = serde_json::from_str(line).map_err(|error| {
+            Failed::new(format!("failed to parse a message of cargo: {error}: {line}"))
+        })?;
         let (Some(manifest), Some(target), Some(profile), Some(file)) =
             (message.manifest_path, message.target, message.profile, message.executable)
         else {
@@ -140,7 +142,7 @@ fn read(messages: &str, names: &HashMap<PathBuf, String>) -> Result<Built, Faile
     if built.folder == PathBuf::new() {
         return Err(Failed::new("cargo did not name the program `marquetry`"));
     }
-    // Cargo names them in the order in which they were finished.
+    // Cargo lists them in the order in which they were finished.
     built.tests.sort_by(|a, b| (&a.package, &a.file).cmp(&(&b.package, &b.file)));
     Ok(built)
 }

@@ -1,6 +1,6 @@
-//! Runs steps in two lanes, one beside the other.
+//! Runs steps in two lanes at the same time.
 //!
-//! One lane compiles; the other starts programs that are built, most of which wait for others more than they compute.
+//! One lane compiles. The other runs built programs, most of which wait more than they compute.
 //! The lane that compiles yields the processor, so that tests with time limits run as if they were alone.
 
 use std::{
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{Failed, root};
 
-/// How a step ended.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
     Skipped,
 }
 
-/// A step that ended.
+/// A finished step.
 pub(super) struct Ended {
     pub(super) step: &'static Step,
     pub(super) outcome: Outcome,
@@ -39,21 +39,21 @@ pub(super) struct Ended {
     pub(super) skipped_tests: usize,
 }
 
-/// How the steps are run.
+/// Options of the run.
 pub(super) struct Plan {
-    /// Steps whose outside program is missing fail, instead of being skipped.
+    /// Steps that lack their external program fail instead of being skipped.
     pub(super) strict: bool,
-    /// Nothing is begun after a failure.
+    /// No step begins after a failure.
     pub(super) fail_fast: bool,
     /// The seed of property tests.
     pub(super) seed: Option<String>,
 }
 
-/// The variable by which proptest takes its seed.
+/// The environment variable with proptest's seed.
 pub(super) const SEED: &str = "PROPTEST_RNG_SEED";
 
 impl Plan {
-    /// Runs one step after the other, and shows their output as it comes.
+    /// Runs the steps one after the other, and shows their output as it comes.
     pub(super) fn run_in_turn(&self, steps: &[&'static Step]) -> Vec<Ended> {
         let builder = Builder::default();
         let mut ended = Vec::new();
@@ -69,7 +69,7 @@ impl Plan {
         ended
     }
 
-    /// Runs the steps in two lanes; shows the output of a step when it has ended.
+    /// Runs the steps in two lanes, and shows the output of a step after its end.
     pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
         let (mut compile, mut programs) = (VecDeque::new(), VecDeque::new());
         for &step in steps {
@@ -128,7 +128,7 @@ impl Plan {
         to: &mut (impl Write + Send),
     ) -> Ended {
         if matches!(step.work, Work::Programs(_)) {
-            // The time of the build is not this step's. A failure of the build is reported below.
+            // The time of the build does not count for this step. A failed build is reported below.
             _ = builder.get(to);
         }
         let started = Instant::now();
@@ -179,7 +179,7 @@ impl Plan {
                 failures.push(line.to_string());
             }
         }
-        // At the end, where they are seen.
+        // Failures are repeated at the end, where they are seen.
         for failure in &failures {
             writeln!(to, "FAILED: {failure}")?;
         }
@@ -187,19 +187,19 @@ impl Plan {
     }
 }
 
-/// The file that receives the output of a step in a lane.
+/// Returns the file for the output of a step in a lane.
 fn log(step: &Step) -> PathBuf {
     root().join("target/ci").join(format!("{}.log", step.name))
 }
 
-/// Shows the output of a step that ended.
+/// Shows the output of a finished step.
 fn show(ended: &Ended) {
     let Ended { step, elapsed, .. } = ended;
     println!("\n=== {} ({:.1} s): {}", step.name, elapsed.as_secs_f64(), step.about);
     let mut out = io::stdout();
     let copied = File::open(log(step)).and_then(|mut file| io::copy(&mut file, &mut out));
     if let Err(error) = copied.and_then(|_| out.flush()) {
-        println!("its output cannot be shown: {error}");
+        println!("failed to show its output: {error}");
     }
 }
 

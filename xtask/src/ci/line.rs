@@ -1,4 +1,4 @@
-//! A command line of a step, and how it is run.
+//! A command line of a step.
 
 use std::{
     ffi::OsString,
@@ -11,14 +11,14 @@ use std::{
 
 use crate::{Failed, cargo, forget_package, root};
 
-/// A command line with its variables and its folder.
+/// A command line with its environment variables and its folder.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) program: OsString,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<(&'static str, OsString)>,
     pub(super) folder: PathBuf,
-    /// Whether the program yields the processor to the other lane.
+    /// The program yields the processor to the other lane.
     pub(super) yields: bool,
 }
 
@@ -37,7 +37,8 @@ impl Line {
         Self::new(cargo(), args)
     }
 
-    /// Runs a task of this program. A step that builds may have replaced its file, which Linux then calls deleted.
+    /// Runs a task of this program. A step that builds may have replaced its file; Linux then reports the path as
+    /// deleted.
     pub(super) fn xtask(args: &str) -> Result<Self, Failed> {
         let program = std::env::current_exe()?.into_os_string();
         let program = match program.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
@@ -52,7 +53,7 @@ impl Line {
         self
     }
 
-    /// Runs the command and hands its standard output and error on, line by line and in their order.
+    /// Runs the command and copies its standard output and error to `to`, line by line and in their order.
     pub(super) fn run(&self, to: &mut (impl Write + Send)) -> io::Result<Ran> {
         let mut command = if self.yields && is_installed("nice") {
             let mut command = Command::new("nice");
@@ -94,26 +95,26 @@ impl fmt::Display for Line {
     }
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ran {
     pub(super) is_success: bool,
-    /// The tests that said that they skipped themselves for want of a program.
+    /// Number of tests that reported to have skipped themselves, because a program is not installed.
     pub(super) skipped_tests: usize,
 }
 
-/// Copies line by line, and counts those that say that a test was skipped.
+/// Copies lines, and counts those that report a skipped test.
 fn hand_on(from: impl Read, to: &mut impl Write) -> usize {
     let mut count = 0;
     for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
         count += usize::from(line.starts_with(b"SKIPPED"));
-        // The reader of our output may be gone, but the command must not stop for that.
+        // The command must not stop if the reader of our output has gone.
         let _ = to.write_all(&[&line[..], b"\n"].concat());
     }
     count
 }
 
-/// Whether a program is on the path.
+/// Returns whether a program is in `PATH`.
 pub(super) fn is_installed(program: &str) -> bool {
     let Some(path) = std::env::var_os("PATH") else { return false };
     let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);

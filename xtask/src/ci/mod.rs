@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that CI does, on anybody's machine.
+//! `cargo xtask ci`: every check of CI, on any machine.
 
 mod built;
 mod lanes;
@@ -34,7 +34,7 @@ fails.";
 /// Options of `ci`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The steps to run, one after the other; all of them in two lanes unless said.
+    /// The steps to run, one after the other; by default all, in two lanes.
     step: Vec<String>,
     /// Steps to leave out.
     #[arg(long, value_name = "STEP")]
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// Lists the steps and runs none.
     #[arg(long)]
     list: bool,
-    /// What was done before the steps, and how long it took, for the table.
+    /// Work before the steps and its time, for the table.
     #[arg(long, value_name = "NAME=SECONDS", hide = true, value_parser = parse_before)]
     before: Vec<(String, Duration)>,
 }
@@ -63,7 +63,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     for name in options.step.iter().chain(&options.skip) {
         if !STEPS.iter().any(|step| step.name == name) {
             let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
-            return Err(Failed::new(format!("no step `{name}`; there are {}", names.join(", "))));
+            return Err(Failed::new(format!(
+                "no step `{name}`; the steps are {}",
+                names.join(", ")
+            )));
         }
     }
     let named = |names: &[String], step: &Step| names.iter().any(|name| name == step.name);
@@ -94,9 +97,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(summary(&options.before, &ended, picked.len(), started.elapsed()))
 }
 
-/// The seed of property tests: what the checked out tree holds decides it, so that a tree is
-/// judged alike wherever it is judged, and each change is tried with other values. Without CI
-/// every run has a seed of its own.
+/// Returns the seed of property tests, derived from the checked-out tree: the same tree gets the same result
+/// everywhere, and each change is tested with other values. Outside of CI every run has another seed.
 fn seed_of_tree() -> Option<String> {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output().ok()?;

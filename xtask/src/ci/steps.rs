@@ -7,12 +7,12 @@ use crate::{Failed, names, root};
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The outside program that it needs, and how to get it.
+    /// The external program that it needs, and how to install it.
     pub(super) needs: Option<(&'static str, &'static str)>,
     pub(super) work: Work,
 }
 
-/// What a step runs, and with that beside which others it may run.
+/// The work of a step. Its kind decides which other steps may run at the same time.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     /// Commands that need no built program and take seconds.
@@ -21,7 +21,7 @@ pub(super) enum Work {
     Build,
     /// Commands that compile. Cargo runs one at a time, as it locks the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
-    /// Programs that are built. They run without cargo, beside the commands that compile.
+    /// Built programs. They run without cargo, beside the commands that compile.
     Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
 }
 
@@ -60,7 +60,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "schema",
-        about: "the checked-in schema of the scenario language is the current one",
+        about: "the checked-in schema of the scenario language is up to date",
         needs: None,
         work: Work::Quick(|| Ok(vec![Line::xtask("schema --check")?])),
     },
@@ -72,7 +72,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "clippy",
-        about: "no lint complains",
+        about: "clippy reports nothing",
         needs: None,
         work: Work::Compile(|| {
             let line = "clippy --workspace --all-targets --all-features -- -D warnings";
@@ -81,7 +81,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "doc",
-        about: "the documentation builds, and its links lead somewhere",
+        about: "the documentation builds without broken links",
         needs: None,
         work: Work::Compile(|| {
             Ok(vec![Line::cargo(names::DOC).with_env("RUSTDOCFLAGS", "-D warnings")])
@@ -89,7 +89,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "names",
-        about: "the public names of each crate are those of its public-names.txt",
+        about: "public-names.txt of each crate is up to date",
         needs: None,
         work: Work::Compile(|| Ok(vec![Line::xtask("names")?])),
     },
@@ -101,7 +101,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "features",
-        about: "each crate by itself with no features, with its defaults, and with each feature alone",
+        about: "each crate alone: without features, with the default ones, and with each feature alone",
         needs: None,
         work: Work::Compile(|| Ok(vec![Line::xtask("features")?])),
     },
@@ -119,7 +119,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "scenarios-postgres",
-        about: "the scenarios of knowledge, with all of it in a PostgreSQL",
+        about: "the scenarios of knowledge against PostgreSQL",
         needs: None,
         work: Work::Programs(|built| {
             Ok(vec![built.xtask("test-scenarios --postgres knowledge/")?])
@@ -127,13 +127,13 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "kills",
-        about: "after a kill no process is left behind and no request waits for ever",
+        about: "after a kill no process remains and no request waits for ever",
         needs: None,
         work: Work::Programs(|built| Ok(vec![built.xtask("kills")?])),
     },
     Step {
         name: "interop",
-        about: "official clients and servers, and PlantUML itself",
+        about: "tests against official clients, servers and PlantUML",
         needs: None,
         work: Work::Programs(|built| built.tests(|package| package == INTEROP)),
     },
@@ -161,7 +161,7 @@ pub(super) const STEPS: &[Step] = &[
     },
 ];
 
-/// The package of the tests against programs of others.
+/// The package of the tests against programs of other projects.
 const INTEROP: &str = "interop";
 
 #[cfg(test)]

@@ -27,18 +27,18 @@ CI=true it fails. Every failed check counts, also those that the suite does not 
 /// Options of `conformance`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// A revision whose scenarios are to run; may be given several times. All that the suite knows, by default.
+    /// Runs the scenarios of this revision; may be given several times. All of the suite, by default.
     #[arg(long, value_name = "REVISION")]
     revision: Vec<String>,
-    /// Run this side only.
+    /// Tests only this side.
     #[arg(long)]
     side: Option<Side>,
-    /// Run the scenarios whose name contains this; may be given several times.
+    /// Runs the scenarios whose name contains this text; may be given several times.
     #[arg(long, value_name = "PART")]
     scenario: Vec<String>,
 }
 
-/// Who is tested.
+/// The tested side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Side {
     Server,
@@ -53,7 +53,7 @@ impl Side {
         }
     }
 
-    /// The example of `crates/protocol` that is tested.
+    /// Returns the tested example.
     fn example(self) -> &'static str {
         match self {
             Self::Server => "conformance_server",
@@ -97,14 +97,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         }
     }
     if ran == 0 {
-        return Err(Failed::new("no scenario has such a name in such a revision"));
+        return Err(Failed::new("no scenario matches `--scenario` and `--revision`"));
     }
     println!("\nlogs are in {}", results.display());
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the scenarios, as many at once as there are cores; each core has a server of its own, so that none sees what
-/// another one does.
+/// Runs the scenarios, one at a time for each core. Each core has its own server, so that scenarios do not affect
+/// each other.
 fn run_all(
     suite: &Suite,
     side: Side,

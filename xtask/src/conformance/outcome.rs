@@ -1,16 +1,16 @@
-//! What came of scenarios, and how a person is told.
+//! Outcomes of scenarios, and their report.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// What came of one scenario.
+/// Outcome of one scenario.
 pub(super) struct Outcome {
     pub(super) name: String,
-    /// Why the suite does not score it, if it does not.
+    /// The suite's reason not to score it, if there is one.
     pub(super) unscored: Option<String>,
     pub(super) checks: Vec<Check>,
-    /// Whether the suite ended well: it also looks at how a client ended.
+    /// Whether the suite exited with success. It also checks how a client ended.
     pub(super) suite_is_content: bool,
     pub(super) log: String,
 }
@@ -42,7 +42,7 @@ impl Outcome {
         self.checks.iter().filter(move |check| check.status == status)
     }
 
-    /// The checks that failed, with what the suite says of them. A warning is a rule that is not kept, too.
+    /// Returns the failed checks with the suite's messages. A warning counts as a failure.
     fn failures(&self) -> Vec<String> {
         let failed = self.with(Status::Failure).chain(self.with(Status::Warning));
         let mut failures: Vec<String> = failed.map(Check::told).collect();
@@ -50,7 +50,7 @@ impl Outcome {
             let last: Vec<&str> =
                 self.log.lines().rev().filter(|line| !line.trim().is_empty()).take(6).collect();
             let last: Vec<&str> = last.into_iter().rev().collect();
-            failures.push(format!("the suite is not content:\n      {}", last.join("\n      ")));
+            failures.push(format!("the suite failed:\n      {}", last.join("\n      ")));
         }
         if failures.is_empty() && self.checks.is_empty() {
             failures.push("nothing was checked".to_owned());
@@ -69,7 +69,7 @@ impl Check {
     }
 }
 
-/// Prints what came of a run. True when nothing failed, scored or not.
+/// Prints the outcomes of a run. Returns true if nothing failed, scored or not.
 pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome]) -> bool {
     if outcomes.is_empty() {
         return true;
@@ -87,7 +87,7 @@ pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome]) -> bool {
         for failure in failures {
             lines.push(format!("  FAILED: {}{note}: {failure}", outcome.name));
         }
-        // Many checks are skipped for one reason.
+        // Many checks are skipped for the same reason.
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for check in outcome.with(Status::Skipped) {
             reasons.entry(check.why()).or_default().push(&check.id);

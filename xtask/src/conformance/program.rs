@@ -1,4 +1,4 @@
-//! The programs that are tested: examples of `crates/protocol` and `crates/oauth`.
+//! The tested programs: examples of `crates/protocol` and `crates/oauth`.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::Failed;
 
-/// The server with the suite's fixtures, ended when dropped.
+/// The server with the suite's fixtures, killed when dropped.
 pub(super) struct Server {
     child: Child,
     pub(super) url: String,

@@ -1,4 +1,4 @@
-//! The suite: where it comes from, what it has, and how one scenario is run.
+//! The suite: installs it, lists its scenarios, and runs one of them.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::Failed;
 
-/// The suite, and the Node.js that it needs: an older one lacks what it calls.
+/// The suite, and the Node.js that it needs; older ones lack functions that it calls.
 const PACKAGES: [&str; 2] = ["node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12"];
 
-/// The revisions that the suite has scenarios for.
+/// The revisions for which the suite has scenarios.
 pub(super) const REVISIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /// The installed suite.
@@ -26,14 +26,14 @@ pub(super) struct Suite {
     directory: PathBuf,
 }
 
-/// A scenario that is to run.
+/// A scenario to run.
 pub(super) struct Planned {
     pub(super) name: String,
-    /// Why the suite does not score it, if it does not.
+    /// The suite's reason not to score it, if there is one.
     pub(super) unscored: Option<String>,
 }
 
-/// What the suite demands for one revision.
+/// Requirements of the suite for one revision.
 #[derive(Default, Deserialize)]
 struct Requirements {
     #[serde(default)]
@@ -48,7 +48,7 @@ struct NotScored {
 }
 
 impl Suite {
-    /// Fetches the suite into `directory`, unless it is there.
+    /// Installs the suite into `directory`, unless it is there already.
     pub(super) fn install(directory: &Path) -> Result<Self, Failed> {
         let suite = Self { directory: directory.to_owned() };
         let wanted = PACKAGES.join("\n");
@@ -64,7 +64,7 @@ impl Suite {
             .args(PACKAGES)
             .status()?;
         if !status.success() {
-            return Err(Failed::new("npm could not install it"));
+            return Err(Failed::new("npm failed to install it"));
         }
         fs::write(stamp, wanted)?;
         Ok(suite)
@@ -77,18 +77,18 @@ impl Suite {
     fn command(&self) -> Command {
         let mut command = Command::new(self.directory.join("node_modules/.bin/node"));
         command.arg(self.package().join("dist/index.js")).current_dir(&self.directory);
-        // A run begins Node.js some two hundred times; most of a start is the compilation of the same scripts.
+        // A run starts Node.js about two hundred times; most of a start is the compilation of the same scripts.
         command.env("NODE_COMPILE_CACHE", self.directory.join("compile-cache"));
         command
     }
 
-    /// What there is to run for one revision: the scenarios that apply to it, and the extensions that the suite
-    /// reports with it. Extensions that it reports with none go with the newest.
+    /// Returns the scenarios of one revision: those that apply to it, and those of the extensions that the suite
+    /// reports with it. Extensions that it reports with no revision go with the newest.
     pub(super) fn plan(&self, side: Side, revision: &str) -> Result<Vec<Planned>, Failed> {
         let mut unscored: BTreeMap<&str, Vec<NotScored>> = BTreeMap::new();
         for revision in REVISIONS {
             let path = self.package().join(format!("requirements/{revision}.yaml"));
-            // The older ones have none.
+            // Older revisions have no such file.
             let Ok(text) = fs::read_to_string(path) else { continue };
             let requirements: Requirements =
                 serde_yaml::from_str(&text).map_err(|error| Failed::new(error.to_string()))?;
@@ -124,7 +124,7 @@ impl Suite {
         Ok(planned.collect())
     }
 
-    /// Runs one scenario; `subject` is the option that tells the suite whom to test.
+    /// Runs one scenario. `subject` is the option that names the tested program.
     pub(super) fn run(
         &self,
         side: Side,
@@ -150,7 +150,7 @@ impl Suite {
         let mut checks = Vec::new();
         if let Some(path) = find(&directory, "checks.json")? {
             checks = serde_json::from_slice::<Vec<Check>>(&fs::read(path)?)
-                .map_err(|error| Failed::new(format!("checks of {name}: {error}")))?;
+                .map_err(|error| Failed::new(format!("invalid checks of {name}: {error}")))?;
         }
         Ok(Outcome {
             name: name.clone(),
@@ -162,7 +162,7 @@ impl Suite {
     }
 }
 
-/// The file of that name below `directory`: the suite puts a time into the path.
+/// Returns the file `name` below `directory`; the suite puts a time into the path.
 fn find(directory: &Path, name: &str) -> Result<Option<PathBuf>, Failed> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();

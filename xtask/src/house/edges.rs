@@ -1,16 +1,16 @@
-//! The edges between crates: those that `ARCHITECTURE.md` lists, and those that the manifests have.
+//! The edges between crates: those in `ARCHITECTURE.md`, and those in the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the block in the document lists: who may depend on whom.
+/// The edges in the document: each crate with one that it may depend on.
 pub(super) type Listed = BTreeSet<(String, String)>;
 
 const FENCE: &str = "```";
 
-/// Reads the block of edges: lines `a -> b` or `a -> b, c`; empty lines and lines that begin with `#` are passed over.
+/// Parses the block of edges: lines `a -> b` or `a -> b, c`. Empty lines and lines that begin with `#` are ignored.
 ///
 /// # Errors
-/// What is wrong with the block.
+/// A message about the first invalid line.
 pub(super) fn parse(document: &str) -> Result<Listed, String> {
     let mut lines = document.lines().skip_while(|line| line.trim() != "```edges");
     if lines.next().is_none() {
@@ -31,7 +31,7 @@ pub(super) fn parse(document: &str) -> Result<Listed, String> {
             let edge = (from.trim().to_owned(), to.trim().to_owned());
             if edge.0.is_empty() || edge.1.is_empty() {
                 return Err(format!(
-                    "the block of edges in ARCHITECTURE.md has half an edge: {line}"
+                    "the block of edges in ARCHITECTURE.md has a line with only one side: {line}"
                 ));
             }
             listed.insert(edge);
@@ -40,7 +40,7 @@ pub(super) fn parse(document: &str) -> Result<Listed, String> {
     Ok(listed)
 }
 
-/// The edges that are not listed, and those that are listed and do not exist.
+/// Returns the edges that are not listed, and the listed ones that do not exist.
 pub(super) fn compare(actual: &BTreeMap<&str, &BTreeSet<String>>, listed: &Listed) -> Vec<String> {
     let actual: Listed = actual
         .iter()

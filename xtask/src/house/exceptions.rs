@@ -1,6 +1,6 @@
-//! Crates that do not keep the rules yet. The list only shrinks: a crate that keeps a rule is taken off it.
+//! Crates that do not follow the rules yet. The list only shrinks: a crate that follows a rule is removed from it.
 
-/// What a crate may have beyond the rules; 0 and `false` are no exception.
+/// Exceptions of a crate; 0 and `false` mean none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Exceptions {
     /// Lines of source.
@@ -11,11 +11,11 @@ pub(super) struct Exceptions {
     pub(super) readme: bool,
 }
 
-/// The crates that the cut of the house has not reached, with what `cargo xtask house` counted when it began.
-/// Lower a number when a crate gets better.
+/// The crates with exceptions, with the numbers that `cargo xtask house` counted. Lower a number when a crate
+/// improves.
 pub(super) const KNOWN: &[(&str, Exceptions)] = &[];
 
-/// What is wrong with a number of a crate, given its limit and its exception.
+/// Compares a number of a crate with its limit and its exception.
 pub(super) fn judge(
     name: &str,
     what: &str,

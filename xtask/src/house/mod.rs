@@ -1,4 +1,5 @@
-//! `cargo xtask house`: the crates with their lines, their edges and the circles between their modules, held to `ARCHITECTURE.md`.
+//! `cargo xtask house`: prints the crates with their lines, edges and circles of modules, and compares them with
+//! `ARCHITECTURE.md`.
 
 mod edges;
 mod exceptions;
@@ -30,30 +31,30 @@ A crate may depend on the crates that the block of edges in ARCHITECTURE.md list
 Its source (src, with the unit tests) has at most 12,000 lines. Two modules that lie side by side do not name each other,
 neither directly nor through others. Its README.md is its documentation and has an example in Rust. Exceptions are in xtask/src/house/exceptions.rs.";
 
-/// The most lines of source that a crate may have.
+/// Maximum lines of source of a crate.
 const MAX_LINES: usize = 12_000;
 
 /// Options of `house`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Prints each circle with the paths that close it, also those of crates that are excepted.
+    /// Prints each circle with the paths that form it, including those of crates with exceptions.
     #[arg(long)]
     circles: bool,
 }
 
-/// A crate as the checks see it.
+/// A crate with the facts for the checks.
 struct Crate {
     name: String,
     lines: usize,
-    /// The crates of this workspace that it depends on, without those of its tests.
+    /// The crates of this workspace that it depends on, without dev-dependencies.
     edges: BTreeSet<String>,
     circles: Vec<Circle>,
-    /// What is wrong with its README.
+    /// The problem with its README, if there is one.
     readme: Option<String>,
 }
 
 impl Crate {
-    /// How many modules lie in circles.
+    /// Returns the number of modules in circles.
     fn circular_modules(&self) -> usize {
         self.circles.iter().map(|circle| circle.modules.len()).sum()
     }
@@ -102,7 +103,7 @@ fn print_table(crates: &[Crate]) {
     println!("{:16} {sum:>7}  (circular: modules that lie in a circle)", "together");
 }
 
-/// What the crates do that they must not.
+/// Returns the violations of the rules.
 fn problems(crates: &[Crate], document: &str, known: &[(&str, Exceptions)]) -> Vec<String> {
     let mut problems = Vec::new();
     match edges::parse(document) {
@@ -149,7 +150,7 @@ fn problems(crates: &[Crate], document: &str, known: &[(&str, Exceptions)]) -> V
     problems
 }
 
-/// The packages that the rules are for: the crates, and xtask.
+/// Returns the packages under the rules: the crates, and xtask.
 fn ruled_packages() -> Result<Vec<Package>, Failed> {
     let mut packages = packages()?;
     packages.retain(|package| {
@@ -160,7 +161,7 @@ fn ruled_packages() -> Result<Vec<Package>, Failed> {
 }
 
 fn crates_of(packages: &[Package]) -> Result<Vec<Crate>, Failed> {
-    // A crate is known by its folder: `marquetry-rag` is `rag`, and the binary's crate is `server`.
+    // Crates are named by their folders: `marquetry-rag` is `rag`, and the binary's crate is `server`.
     let folder = |package: &Package| {
         let folder = package.manifest_path.parent().and_then(Path::file_name);
         folder.map_or_else(|| package.name.clone(), |it| it.to_string_lossy().into_owned())
@@ -192,7 +193,7 @@ fn crates_of(packages: &[Package]) -> Result<Vec<Crate>, Failed> {
     Ok(crates)
 }
 
-/// The lines of all Rust files below a folder.
+/// Counts the lines of all Rust files below a folder.
 fn lines(folder: &Path) -> io::Result<usize> {
     let mut sum = 0;
     for file in modules::rust_files(folder)? {

@@ -1,4 +1,4 @@
-//! The modules of a crate, and the circles between those that lie side by side.
+//! The modules of a crate, and the circles between modules of the same parent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use std::{
 use super::paths::Names;
 use crate::Failed;
 
-/// How many re-exports of re-exports are followed.
+/// Maximum length of a chain of re-exports.
 const MAX_RE_EXPORTS: usize = 8;
 
 /// All files of a crate, by their module.
@@ -19,7 +19,7 @@ pub(super) struct Modules {
     known: BTreeSet<Vec<String>>,
 }
 
-/// Modules that name each other, directly or through one another.
+/// Modules that name each other, directly or through other ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Circle {
     /// Their paths, such as `server::call`.
@@ -32,12 +32,12 @@ pub(super) struct Circle {
 pub(super) struct Edge {
     pub(super) from: String,
     pub(super) to: String,
-    /// The module of the file that names it, and the path that stands there.
+    /// The module of the file, and the path in it.
     pub(super) witness: (String, String),
 }
 
 impl Circle {
-    /// A line for each edge.
+    /// Returns a line for each edge.
     pub(super) fn witnesses(&self) -> String {
         let lines = self.edges.iter().map(|Edge { from, to, witness: (file, path) }| {
             format!("  {from} -> {to}: {file} names crate::{path}")
@@ -47,7 +47,7 @@ impl Circle {
 }
 
 impl Modules {
-    /// Reads a folder of sources.
+    /// Reads a folder with sources.
     pub(super) fn read(source: &Path) -> Result<Self, Failed> {
         let mut files = BTreeMap::new();
         for file in rust_files(source)? {
@@ -81,7 +81,7 @@ impl Modules {
         Self { files, known }
     }
 
-    /// Every circle, those of the outer modules first.
+    /// Returns every circle, those of outer modules first.
     pub(super) fn circles(&self) -> Vec<Circle> {
         let mut levels: BTreeMap<Vec<String>, BTreeMap<(String, String), Edge>> = BTreeMap::new();
         for (module, names) in &self.files {
@@ -100,12 +100,12 @@ impl Modules {
         circles.into_iter().map(|(_, circle)| circle).collect()
     }
 
-    /// The edge that a path makes in a file: the module that holds both sides, and the two that lie in it.
+    /// Returns the edge that a path in a file makes: the common parent, and the two modules below it.
     fn edge(&self, file: &[String], path: &[String]) -> Option<(Vec<String>, Edge)> {
         let mut target = path.to_vec();
         for _ in 0..MAX_RE_EXPORTS {
             let common = file.iter().zip(&target).take_while(|(a, b)| a == b).count();
-            // A module and what lies below it are one.
+            // A module includes all modules below it.
             let (from, to) = (file.get(..=common)?, target.get(..=common)?);
             if self.known.contains(to) {
                 let edge = Edge {
@@ -123,7 +123,7 @@ impl Modules {
         None
     }
 
-    /// Where that comes from which `module` gives out under `rest`; None for what it defines itself.
+    /// Returns the module that defines `rest` if `module` re-exports it; [`None`] if `module` defines it.
     fn origin(&self, module: &[String], rest: &[String]) -> Option<Vec<String>> {
         let names = self.files.get(module)?;
         let name = rest.first()?;
@@ -139,7 +139,7 @@ impl Modules {
     }
 }
 
-/// The circles among the modules of one level: sets of modules that reach each other.
+/// Returns the circles among the modules of one parent: sets of modules that reach each other.
 fn circles_of(edges: &BTreeMap<(String, String), Edge>) -> Vec<Circle> {
     let nodes: BTreeSet<&str> =
         edges.keys().flat_map(|(from, to)| [from.as_str(), to.as_str()]).collect();
@@ -180,7 +180,7 @@ fn circles_of(edges: &BTreeMap<(String, String), Edge>) -> Vec<Circle> {
     circles
 }
 
-/// The module of a file: `src/a/mod.rs` and `src/a.rs` are `a`.
+/// Returns the module of a file: `src/a/mod.rs` and `src/a.rs` are `a`.
 fn module_of(file: &Path, source: &Path) -> Vec<String> {
     let relative = file.strip_prefix(source).unwrap_or(file).with_extension("");
     let mut module: Vec<String> =
@@ -192,7 +192,7 @@ fn module_of(file: &Path, source: &Path) -> Vec<String> {
     module
 }
 
-/// All Rust files below a folder, sorted.
+/// Returns all Rust files below a folder, sorted.
 pub(super) fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -213,7 +213,7 @@ pub(super) fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// Writes a made-up crate and tells its circles.
+    /// Writes an example crate and checks its circles.
     #[track_caller]
     fn check(files: &[(&str, &str)], want: &[&[&str]]) {
         let folder = tempfile::tempdir().unwrap();
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn folders_are_compared_where_they_part() {
-        // Below `a`, nothing is circular; `a` and `b` are.
+        // Below `a` there is no circle; `a` and `b` form one.
         check(
             &[
                 ("a/mod.rs", "mod x; mod y;"),

@@ -1,33 +1,33 @@
-//! The paths that a file names: `crate::…`, `super::…` and `self::…`, in code and in `use` declarations.
+//! The paths in a file: `crate::…`, `super::…` and `self::…`, in code and in `use` declarations.
 //!
-//! Code that is compiled for tests alone does not count.
+//! Code that is compiled only for tests does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// What a file names and declares.
+/// The paths and items of a file.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Paths from the crate's root, such as `["server", "call", "Call"]`.
     pub(super) paths: BTreeSet<Vec<String>>,
-    /// What the file's module re-exports, or merely imports: the name in it, and the path from the crate's root.
+    /// Names that the file's module re-exports or imports, each with the path from the crate's root.
     pub(super) imports: BTreeMap<String, Vec<String>>,
-    /// Modules of which everything is imported.
+    /// Modules whose items are all imported.
     pub(super) globs: BTreeSet<Vec<String>>,
     /// Items that the file's module defines.
     pub(super) items: BTreeSet<String>,
-    /// Modules in files of their own that are compiled for tests alone.
+    /// Modules in their own files that are compiled only for tests.
     pub(super) test_modules: BTreeSet<String>,
 }
 
 const ITEMS: [&str; 8] = ["const", "enum", "fn", "static", "struct", "trait", "type", "union"];
 
 impl Names {
-    /// Reads a file whose module is `module`.
+    /// Reads a file of the module `module`.
     ///
     /// # Errors
-    /// When the text is no Rust.
+    /// If the text is not Rust.
     pub(super) fn read(text: &str, module: &[String]) -> Result<Self, String> {
         let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
         let mut names = Self::default();
@@ -35,7 +35,7 @@ impl Names {
         Ok(names)
     }
 
-    /// `depth` is the length of the file's own module: what is declared deeper lies in a module inside of the file.
+    /// `depth` is the depth of the file's own module; deeper declarations are in inline modules.
     fn walk(&mut self, tokens: TokenStream, module: &[String], depth: usize) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut at = 0;
@@ -44,7 +44,7 @@ impl Names {
         while at < tokens.len() {
             match &tokens[at] {
                 TokenTree::Punct(punct) if punct.as_char() == '#' => {
-                    // `#![…]` speaks of what it stands in, not of what follows.
+                    // `#![…]` is about the item around it, not about the next one.
                     if let Some(attribute) = group(tokens.get(at + 1), Delimiter::Bracket) {
                         only_in_tests |= is_test_attribute(attribute);
                         at += 1;
@@ -80,7 +80,7 @@ impl Names {
                         }
                         "crate" | "super" | "self" if !follows_colons => {
                             let (path, length) = path(&tokens[at..], module);
-                            // `self.field` and `crate` in `pub(crate)` are no paths.
+                            // `self.field` and `crate` in `pub(crate)` are not paths.
                             if length > 1 {
                                 self.paths.extend(path);
                                 at += length;
@@ -106,7 +106,7 @@ impl Names {
         }
     }
 
-    /// Reads what lies in brackets: bodies and macros, whose items no other module can name.
+    /// Reads the content of brackets: bodies and macros, whose items other modules cannot name.
     fn walk_code(&mut self, tokens: TokenStream, module: &[String]) {
         let mut inner = Self::default();
         inner.walk(tokens, module, usize::MAX);
@@ -119,7 +119,7 @@ impl Names {
         use_tree(tokens, &mut Vec::new(), &mut leaves);
         for (mut path, name) in leaves {
             let Some(start) = start(&path, module) else {
-                // Another crate's, or a module below this one; only the latter matters to who looks for re-exports.
+                // A path of another crate, or of a module below this one. Only the latter matters for re-exports.
                 if is_own && path.first().is_some_and(|it| !it.is_empty()) {
                     let below: Vec<_> = module.iter().cloned().chain(path).collect();
                     self.import(below, name);
@@ -144,7 +144,7 @@ impl Names {
     }
 }
 
-/// Adds the paths of a `use` tree with the names that they get; a glob's name is `*`.
+/// Adds the paths of a `use` tree with their local names; a glob has the name `*`.
 fn use_tree(
     tokens: &[TokenTree],
     prefix: &mut Vec<String>,
@@ -191,7 +191,8 @@ fn use_tree(
     prefix.truncate(before);
 }
 
-/// The path that begins here, from the crate's root, and how many tokens it has. None if it leads nowhere.
+/// Returns the path that begins here, from the crate's root, and its number of tokens; [`None`] for a path above the
+/// root.
 fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize) {
     let mut words = Vec::new();
     let mut length = 0;
@@ -210,7 +211,7 @@ fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize)
     (Some(base.into_iter().chain(words).collect()), length)
 }
 
-/// The module that `crate`, `super` or `self` names, and how many words it takes. None for other paths.
+/// Returns the module that `crate`, `super` or `self` names, and the number of words; [`None`] for other paths.
 fn start(words: &[String], module: &[String]) -> Option<(Vec<String>, usize)> {
     match words.first()?.as_str() {
         "crate" => Some((Vec::new(), 1)),
@@ -240,7 +241,7 @@ fn group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&Group> {
     }
 }
 
-/// The index behind the item that begins at `at`: behind its semicolon or its body.
+/// Returns the index after the item that begins at `at`: after its semicolon or its body.
 fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
     let is_use = ident(&tokens[at..]).is_some_and(|it| it == "use");
     let words = tokens[at..].iter().take(4).filter_map(|token| ident(std::slice::from_ref(token)));
@@ -251,7 +252,7 @@ fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
     for (index, token) in tokens.iter().enumerate().skip(at) {
         match token {
             TokenTree::Punct(punct) if punct.as_char() == ';' => return index + 1,
-            // A field, a variant or an arm that is compiled for tests alone.
+            // A field, a variant or an arm that is compiled only for tests.
             TokenTree::Punct(punct) if punct.as_char() == ',' && !is_item => return index + 1,
             TokenTree::Group(body) if body.delimiter() == Delimiter::Brace && !is_use => {
                 return index + 1;
@@ -262,7 +263,7 @@ fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
     tokens.len()
 }
 
-/// The name in `mod name;`, whatever its visibility.
+/// Returns the name in `mod name;`, with any visibility.
 fn module_in_a_file(item: &[TokenTree]) -> Option<String> {
     let at =
         item.iter().position(|token| matches!(token, TokenTree::Ident(word) if *word == "mod"))?;
@@ -270,7 +271,8 @@ fn module_in_a_file(item: &[TokenTree]) -> Option<String> {
     ends.then(|| ident(&item[at + 1..])).flatten()
 }
 
-/// Whether an attribute keeps what follows to tests (or fuzzing): `cfg(test)`, `test`, `cfg(any(test, fuzzing))`.
+/// Returns whether an attribute restricts the next item to tests (or fuzzing): `cfg(test)`, `test`, `cfg(any(test,
+/// fuzzing))`.
 fn is_test_attribute(attribute: &Group) -> bool {
     let tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
     match (ident(&tokens).as_deref(), group(tokens.get(1), Delimiter::Parenthesis)) {
@@ -280,7 +282,7 @@ fn is_test_attribute(attribute: &Group) -> bool {
     }
 }
 
-/// Whether a condition can hold in a build that is neither for tests nor for fuzzing.
+/// Returns whether a condition can be true in a build that is neither for tests nor for fuzzing.
 fn may_hold(condition: TokenStream) -> bool {
     let tokens: Vec<TokenTree> = condition.into_iter().collect();
     let parts = || {
@@ -298,7 +300,7 @@ fn may_hold(condition: TokenStream) -> bool {
         Some("test" | "fuzzing") => false,
         Some("all") => parts().into_iter().all(may_hold),
         Some("any") => parts().into_iter().any(may_hold),
-        // What is negated may hold as well, whatever it is.
+        // A negated condition can be true, whatever it is.
         _ => true,
     }
 }

@@ -1,11 +1,12 @@
-//! The README of a crate: it exists, it is the documentation of the crate, and it shows Rust that is compiled.
+//! The README of a crate: it exists, it is the documentation of the crate, and it has a Rust example that is
+//! compiled.
 
 use std::{fs, io, path::Path};
 
-/// How a crate's `lib.rs` makes the README its documentation, so that rustdoc compiles the examples.
+/// The line of `lib.rs` that makes the README its documentation, so that rustdoc compiles the examples.
 const INCLUDE: &str = "#![doc = include_str!(\"../README.md\")]";
 
-/// What is wrong with the README of a crate in `folder`; nothing when it is as it must be.
+/// Returns the problem with the README of the crate in `folder`, if there is one.
 pub(super) fn problem(folder: &Path) -> io::Result<Option<String>> {
     let read = |name: &str| match fs::read_to_string(folder.join(name)) {
         Ok(text) => Ok(Some(text)),
@@ -25,7 +26,7 @@ pub(super) fn problem(folder: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Whether rustdoc compiles a block of code.
+/// Returns whether the README has an example that rustdoc compiles.
 fn has_example(readme: &str) -> bool {
     let mut is_inside = false;
     for line in readme.lines() {
@@ -38,7 +39,7 @@ fn has_example(readme: &str) -> bool {
     false
 }
 
-/// Whether a block with these words behind its fence is Rust that is compiled.
+/// Returns whether rustdoc compiles a block with these words after its fence.
 fn is_compiled(info: &str) -> bool {
     info.split(',').map(str::trim).all(|word| {
         matches!(word, "" | "rust" | "no_run" | "should_panic") || word.starts_with("edition")

@@ -1,4 +1,4 @@
-//! The descendants of this process. It adopts those that lose their parent, so that none is missed.
+//! The descendants of this process. It adopts orphans, so that it finds every one.
 
 use std::{fs, io, time::Duration};
 
@@ -12,7 +12,7 @@ pub(super) fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// All descendants of `process`.
+/// Returns all descendants of `process`.
 pub(super) fn descendants(process: Pid) -> Vec<Pid> {
     let mut found = children(process);
     let mut at = 0;
@@ -32,12 +32,12 @@ pub(super) fn children(process: Pid) -> Vec<Pid> {
     ids.collect()
 }
 
-/// Kills a process, but only a descendant of ours.
+/// Kills a process if it is a descendant of this one.
 pub(super) fn kill(process: Pid) -> Result<(), String> {
     if !descendants(getpid()).contains(&process) {
-        return Err(format!("process {process} does not descend from this trial"));
+        return Err(format!("process {process} is not a descendant of this trial"));
     }
-    // It may be ending by itself in this very moment.
+    // It may exit at this very moment.
     _ = kill_process(process, Signal::KILL);
     Ok(())
 }
@@ -46,7 +46,7 @@ pub(super) fn kill(process: Pid) -> Result<(), String> {
 pub(super) async fn alone(limit: Duration) -> Result<(), String> {
     let end = Instant::now() + limit;
     loop {
-        // The parent has to wait for ended children, adopted ones too.
+        // The parent must wait for exited children, including adopted ones.
         for child in children(getpid()) {
             _ = waitpid(Some(child), WaitOptions::NOHANG);
         }
@@ -57,7 +57,11 @@ pub(super) async fn alone(limit: Duration) -> Result<(), String> {
         if Instant::now() > end {
             let lines: Vec<String> = left.iter().map(|&process| describe(process)).collect();
             left.into_iter().for_each(|process| _ = kill(process));
-            return Err(format!("left behind after {} s:\n{}", limit.as_secs(), lines.join("\n")));
+            return Err(format!(
+                "processes remain after {} s:\n{}",
+                limit.as_secs(),
+                lines.join("\n")
+            ));
         }
         sleep(Duration::from_millis(10)).await;
     }

@@ -1,4 +1,4 @@
-//! The client process: calls without end, and says how each call went.
+//! The client process: calls without end, and prints how each call ended.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use tokio::{io::AsyncReadExt as _, time::sleep};
 
 use crate::Failed;
 
-/// What the client does, as its command line has it.
+/// Options of the client, from its command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Caller {
     pub(super) server: Place,
     pub(super) revision: Revision,
-    /// Called again and again.
+    /// Tools to call again and again.
     pub(super) busy: Vec<Tool>,
-    /// Called once; they do not answer by themselves.
+    /// Tools to call once; they never answer by themselves.
     pub(super) silent: Vec<Tool>,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct Tool {
     pub(super) arguments: Value,
 }
 
-/// One line of what the client says.
+/// An event that the client prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Told {
     Connected,
-    /// It could not connect.
+    /// The connection failed.
     Refused(String),
     /// A call was sent.
     Begun(String),
@@ -55,7 +55,7 @@ pub(super) enum Told {
 }
 
 impl Caller {
-    /// Calls until its input ends or the connection does.
+    /// Calls until the client's input or the connection ends.
     pub(crate) async fn run(self) -> Result<(), Failed> {
         let options = agent_options(self.revision);
         let connected = match &self.server {
@@ -102,7 +102,7 @@ impl Caller {
     }
 }
 
-/// False when the connection is of no more use.
+/// Returns false if the connection is broken.
 async fn call(client: &Client, tool: &Tool) -> bool {
     tell(&Told::Begun(tool.name.clone()));
     let Ok(params) = CallToolParams::new(&tool.name, &tool.arguments) else { return false };

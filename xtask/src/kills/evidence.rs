@@ -40,12 +40,12 @@ impl Evidence {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something of the kind was said from `since` on.
+    /// Returns whether an event of the kind was printed after `since`.
     pub(super) fn has(&self, since: Instant, wanted: impl Fn(&Told) -> bool) -> bool {
         self.lock().iter().any(|(when, told)| *when >= since && wanted(told))
     }
 
-    /// Waits until something of the kind was said from `since` on.
+    /// Waits for an event of the kind after `since`.
     pub(super) async fn wait(
         &self,
         what: &str,
@@ -59,7 +59,7 @@ impl Evidence {
             if self.has(since, &wanted) {
                 return Ok(());
             }
-            // Between the look and the wait something may have come, so the wait is short.
+            // An event may have come between the check and the wait, so the wait is short.
             let soon = Instant::now() + Duration::from_millis(20);
             _ = timeout_at(soon.min(end), more).await;
             if Instant::now() >= end {
@@ -68,7 +68,7 @@ impl Evidence {
         }
     }
 
-    /// Waits until a call of the tool has failed, from `since` on.
+    /// Waits for a failed call of the tool after `since`.
     pub(super) async fn wait_for_failure(
         &self,
         tool: &str,
@@ -79,7 +79,7 @@ impl Evidence {
         self.wait(&format!("the error of {tool}"), since, limit, failed).await
     }
 
-    /// The first failure of a tool from `since` on.
+    /// Returns the first failure of a tool after `since`.
     pub(super) fn failure(&self, tool: &str, since: Instant) -> Option<String> {
         self.lock().iter().find_map(|(when, told)| match told {
             Told::Failed { tool: failed, how } if failed == tool && *when >= since => {
@@ -89,10 +89,10 @@ impl Evidence {
         })
     }
 
-    /// What was said last, for reports.
+    /// Describes the last events, for reports.
     pub(super) fn last(&self) -> String {
         let told = self.lock();
         let last = told.iter().rev().take(6).rev();
-        format!("the client says {:?}", last.map(|(_, told)| told).collect::<Vec<_>>())
+        format!("the client's last events: {:?}", last.map(|(_, told)| told).collect::<Vec<_>>())
     }
 }

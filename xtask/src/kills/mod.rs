@@ -1,4 +1,5 @@
-//! `cargo xtask kills`: sends SIGKILL to clients, servers and upstreams at seeded moments. No process may be left behind, and no request may wait for ever.
+//! `cargo xtask kills`: sends SIGKILL to clients, servers and upstreams at seeded moments. No process may remain, and
+//! no request may wait for ever.
 
 mod ancestry;
 mod caller;
@@ -38,19 +39,19 @@ Examples:
 const REAL: &str =
     "tests/interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 
-/// Time limit of one trial. Its own limits end it long before.
+/// Time limit of one trial; its inner limits are much shorter.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Options of `kills`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Seed of the victims and moments; taken from the clock and printed unless given.
+    /// Seed of the victims and moments; by default from the clock, and printed.
     #[arg(long)]
     seed: Option<u64>,
     /// Number of kills.
     #[arg(long, default_value_t = 200)]
     kills: u32,
-    /// Runs the trial with this number alone.
+    /// Runs only the trial with this number.
     #[arg(long, value_name = "NUMBER")]
     only: Option<u32>,
     /// Trials at a time; a trial waits more than it computes.
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         None => build_binary()?,
     };
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Five digits are enough to tell runs apart, and can be typed.
+    // Five digits tell runs apart and are short to type.
     let seed = options.seed.unwrap_or_else(|| clock().as_nanos() as u64 % 100_000);
     let real = root().join(REAL);
     let plans: Vec<Plan> = plan::plans(seed, options.kills, real.exists().then_some(&*real))
@@ -89,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     runtime.block_on(all(plans, options.jobs.max(1), manner))
 }
 
-/// What all trials have in common.
+/// Settings of all trials.
 #[derive(Clone)]
 struct Manner {
     server: PathBuf,
@@ -97,7 +98,7 @@ struct Manner {
     seed: u64,
 }
 
-/// So many trials of a kind meet a call for certain.
+/// Number of trials of a kind after which at least one must have met a call.
 const ENOUGH: usize = 20;
 
 async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, Failed> {
@@ -120,14 +121,14 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
             failures += 1;
             let number = plan.number;
             println!(
-                "FAILED {plan}\n  {}\n  again: cargo xtask kills --seed {seed} --only {number}",
+                "FAILED {plan}\n  {}\n  rerun: cargo xtask kills --seed {seed} --only {number}",
                 problem.trim().replace('\n', "\n  ")
             );
         }
         outcomes.push((plan, outcome));
     }
     let mut idle = Vec::new();
-    println!("\n{:18} {:>6} {:>20} {:>7}", "killed", "trials", "with a call under way", "failed");
+    println!("\n{:18} {:>6} {:>20} {:>7}", "killed", "trials", "with a call in flight", "failed");
     for victim in Victim::ALL {
         let count = |wanted: fn(&Outcome) -> bool| {
             let ours = outcomes.iter().filter(|(plan, _)| plan.victim == victim);
@@ -135,7 +136,7 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
         };
         let (all, pending) = (count(|_| true), count(|it| matches!(it, Ok(true))));
         println!("{:18} {all:6} {pending:20} {:7}", victim.to_string(), count(Result::is_err));
-        // Of that many some must have met a call, or nothing was shown of what becomes of one.
+        // Without a call in flight, the trials have shown nothing about calls.
         if all >= ENOUGH && pending == 0 {
             idle.push(victim.to_string());
         }
@@ -146,16 +147,16 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
         outcomes.len()
     );
     if !idle.is_empty() {
-        println!("FAILED: no call was under way when these were killed: {}", idle.join(", "));
+        println!("FAILED: no call was in flight when these were killed: {}", idle.join(", "));
     }
     let is_good = failures == 0 && !outcomes.is_empty() && idle.is_empty();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether a call was under way at the kill, or what went wrong.
+/// Whether a call was in flight at the kill, or an error.
 type Outcome = Result<bool, String>;
 
-/// Runs one trial in a process of its own, which adopts orphaned descendants.
+/// Runs one trial in its own process, which adopts orphaned descendants.
 async fn one(plan: &Plan, manner: &Manner) -> Outcome {
     let spec = serde_json::to_string(plan).map_err(|error| error.to_string())?;
     let this = std::env::current_exe().map_err(|error| error.to_string())?;

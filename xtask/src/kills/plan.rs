@@ -1,4 +1,4 @@
-//! Who is killed when: derived from the seed alone.
+//! The victims and moments, derived from the seed alone.
 
 use std::{fmt, path::Path, path::PathBuf};
 
@@ -13,11 +13,12 @@ pub(super) struct Plan {
     pub(super) transport: Transport,
     pub(super) revision: Revision,
     pub(super) program: Program,
-    /// Milliseconds from the start of the first process to the kill. Who is not there yet by then is killed as soon as he is.
+    /// Milliseconds from the start of the first process to the kill. A victim that starts later is killed when it has
+    /// started.
     pub(super) moment_ms: u64,
 }
 
-/// Whom the signal hits.
+/// The processes that are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Victim {
@@ -25,24 +26,24 @@ pub(super) enum Victim {
     Server,
     /// An upstream's program.
     Upstream,
-    /// The process that stands guard over an upstream's program.
+    /// The process that guards an upstream's program.
     Guard,
     ClientAndServer,
 }
 
-/// What kind of upstream it is.
+/// The kind of the upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Program {
-    /// Ends with its input.
+    /// Exits when its input ends.
     Polite,
-    /// Ends neither with its input nor when it is asked to.
+    /// Exits neither when its input ends nor when it gets SIGTERM.
     Stubborn,
-    /// Has started a process that does not end by itself.
+    /// Has started a process that does not exit by itself.
     Parent,
-    /// Has started one that does not end by itself and has left the process group and the session.
+    /// Has started a process that does not exit by itself, in another process group and session.
     ParentOfRunaway,
-    /// A server of others: the script that Node.js runs.
+    /// A server of another project: the script that Node.js runs.
     Real(PathBuf),
 }
 
@@ -51,7 +52,7 @@ impl Victim {
         [Self::Client, Self::Server, Self::Upstream, Self::Guard, Self::ClientAndServer];
 }
 
-/// As many kills as are wanted, and six among real servers if their script is there.
+/// Returns `kills` plans, and six with real servers if their script is installed.
 pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
     let programs = [Program::Polite, Program::Stubborn, Program::Parent, Program::ParentOfRunaway];
     let mut all = Vec::new();
@@ -59,7 +60,7 @@ pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
         for transport in [Transport::Stdio, Transport::Http] {
             for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
                 for program in &programs {
-                    // When the guard that adopted a detached process is killed, no process knows of it any more.
+                    // If the guard that adopted a detached process is killed, no process knows of it any more.
                     if (victim, program) == (Victim::Guard, &Program::ParentOfRunaway) {
                         continue;
                     }
@@ -71,7 +72,7 @@ pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
     let mut random = Random(seed);
     let mut plans = Vec::new();
     while plans.len() < kills as usize {
-        // Every combination comes in each round, in another order.
+        // Every combination comes once in each round, in another order.
         for last in (1..all.len()).rev() {
             all.swap(last, random.below(last as u64 + 1) as usize);
         }
@@ -87,7 +88,7 @@ pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
         }
     }
     let plan = |(number, (victim, transport, revision, program))| {
-        // Half of them fall into the start, which is short; a real server takes its time for it.
+        // Half of the kills are during the start, which is short; a real server starts more slowly.
         let slow = if matches!(program, Program::Real(_)) { 5 } else { 1 };
         let latest = if random.below(2) == 0 { 250 } else { 1_200 };
         let moment_ms = random.below(latest * slow);
@@ -96,7 +97,7 @@ pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
     (1..).zip(plans).map(plan).collect()
 }
 
-/// SplitMix64: numbers that depend on nothing but the seed.
+/// SplitMix64: numbers that depend only on the seed.
 struct Random(u64);
 
 impl Random {

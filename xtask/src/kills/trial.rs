@@ -47,7 +47,7 @@ pub(crate) struct TrialOptions {
 }
 
 /// The line that a trial prints when a call was in flight at the kill.
-pub(super) const PENDING: &str = "a call was under way";
+pub(super) const PENDING: &str = "a call was in flight";
 
 struct Seen {
     was_pending: bool,
@@ -79,7 +79,7 @@ pub(crate) async fn run(options: &TrialOptions) -> Result<(), Failed> {
         caller: None,
     };
     let outcome = trial.run(&options.binary).await;
-    // Processes that are left after a failure must not outlive it.
+    // Processes that remain after a failure must not outlive the trial.
     let cleared = alone(if outcome.is_ok() { ENDS } else { Duration::ZERO }).await;
     if outcome.map_err(Failed::new)?.was_pending {
         println!("{PENDING}");
@@ -113,7 +113,8 @@ impl Trial<'_> {
         self.started + Duration::from_millis(self.plan.moment_ms)
     }
 
-    /// Starts the client, and before it the server where that is not the client's child. A server that dies before it listens has no client.
+    /// Starts the client, and before it the server unless the client starts it. A server that exits before it listens
+    /// has no client.
     async fn start(&mut self, binary: &Path) -> std::io::Result<()> {
         let config = self.world.config();
         let place = if self.plan.transport == Transport::Http {
@@ -125,7 +126,7 @@ impl Trial<'_> {
             match &self.url {
                 Some(url) => Place::Url(url.clone()),
                 None if dies => return Ok(()),
-                None => return Err(std::io::Error::other("the server does not listen")),
+                None => return Err(std::io::Error::other("the server did not listen")),
             }
         } else {
             let line = [
@@ -154,7 +155,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Those who are to be killed, as soon as they are there.
+    /// Waits for the processes to kill.
     async fn victims(&self) -> Result<Vec<Pid>, String> {
         let client = self.caller.as_ref().and_then(|(child, _)| pid_of(child));
         let server = || match &self.served {
@@ -168,7 +169,7 @@ impl Trial<'_> {
         let find = || match self.plan.victim {
             Victim::Client => client.map(|it| vec![it]),
             Victim::Server => server().map(|it| vec![it]),
-            // Over HTTP the server may die before it has a client.
+            // Over HTTP the server may exit before it has a client.
             Victim::ClientAndServer => Some(client.into_iter().chain(Some(server()?)).collect()),
             Victim::Upstream => program().map(|it| vec![it]),
             Victim::Guard => {
@@ -190,7 +191,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Whether the upstream has a call that will not end by itself.
+    /// Returns whether the upstream has a call that will not end by itself.
     fn has_pending_call(&self) -> bool {
         let Some((_, evidence)) = &self.caller else { return false };
         if self.world.is_real() {
@@ -201,11 +202,11 @@ impl Trial<'_> {
         self.world.silent_calls().is_ok_and(|(begun, _)| begun > 0)
     }
 
-    /// Over stdio everything ends with the client. Over HTTP its calls end, and the server goes on.
+    /// Over stdio everything ends with the client. Over HTTP its calls end, and the server continues.
     async fn client_is_gone(&mut self) -> Result<(), String> {
         self.caller_ends().await?;
         let Some(url) = self.url.clone() else { return Ok(()) };
-        // A session may come back for its answer, so there the call's own time limit ends it.
+        // A client can return to a session for its answer, so the call ends at its own time limit.
         let end = Instant::now() + SOON;
         while !self.world.is_real() {
             let (begun, cancelled) = self.world.silent_calls().map_err(|it| it.to_string())?;
@@ -219,11 +220,11 @@ impl Trial<'_> {
         }
         timeout(SOON, another_client(url, self.plan.revision, &self.world))
             .await
-            .map_err(|_| "another client gets no answer".to_owned())??;
+            .map_err(|_| "another client got no answer".to_owned())??;
         self.finish().await
     }
 
-    /// The client's calls fail at once, and it can end.
+    /// The client's calls fail at once, and the client can exit.
     async fn server_is_gone(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
         if let Some((_, evidence)) = &self.caller
             && pending
@@ -235,7 +236,7 @@ impl Trial<'_> {
         self.server_ends().await
     }
 
-    /// The pending call fails, the upstream is back, the other one has noticed nothing.
+    /// The pending call fails, the upstream is restarted, and the other upstream is not affected.
     async fn upstream_returns(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
         let (_, evidence) = self.caller.as_ref().ok_or("no client")?;
         if pending {
@@ -247,12 +248,12 @@ impl Trial<'_> {
             evidence.wait(&what, killed, SOON, |told| *told == answered).await?;
         }
         if let Some(how) = evidence.failure(&self.world.busy(STEADY).name, self.started) {
-            return Err(format!("the other upstream suffered: {how}"));
+            return Err(format!("a call of the other upstream failed: {how}"));
         }
         self.finish().await
     }
 
-    /// Ends client and server in good order.
+    /// Stops client and server cleanly.
     async fn finish(&mut self) -> Result<(), String> {
         if let Some((child, _)) = &mut self.caller {
             drop(child.stdin.take());
@@ -267,21 +268,21 @@ impl Trial<'_> {
     async fn caller_ends(&mut self) -> Result<(), String> {
         let Some((child, _)) = &mut self.caller else { return Ok(()) };
         let ended = timeout(ENDS, child.wait()).await;
-        ended.map(|_| ()).map_err(|_| format!("the client does not end; {}", self.said()))
+        ended.map(|_| ()).map_err(|_| format!("the client did not exit; {}", self.said()))
     }
 
     async fn server_ends(&mut self) -> Result<(), String> {
         let Some(served) = &mut self.served else { return Ok(()) };
         let ended = timeout(ENDS, served.child.wait()).await;
-        ended.map(|_| ()).map_err(|_| "the killed server does not end".to_owned())
+        ended.map(|_| ()).map_err(|_| "the killed server did not exit".to_owned())
     }
 
     fn said(&self) -> String {
-        self.caller.as_ref().map_or("there is no client".to_owned(), |(_, said)| said.last())
+        self.caller.as_ref().map_or("no client was started".to_owned(), |(_, said)| said.last())
     }
 }
 
-/// A client that comes later finds both upstreams.
+/// A new client finds both upstreams.
 async fn another_client(url: String, revision: Revision, world: &World) -> Result<(), String> {
     let target = HttpTarget { url, ..HttpTarget::default() };
     let client =
@@ -293,7 +294,7 @@ async fn another_client(url: String, revision: Revision, world: &World) -> Resul
         let answer = client.call_tool_raw(&params, CallOptions::default()).await;
         let answer = answer.map_err(|error| error.to_string())?;
         if answer.get().contains(r#""isError":true"#) {
-            return Err(format!("another client gets {answer}"));
+            return Err(format!("another client got {answer}"));
         }
     }
     client.close().await;

@@ -1,4 +1,4 @@
-//! What a trial runs in: the configuration, two upstreams, the server where it is not the client's child.
+//! The environment of a trial: the configuration, two upstreams, and the server if it is not the client's child.
 
 use std::{
     fs, io,
@@ -27,12 +27,12 @@ use super::{
 };
 use crate::scenarios::listening_address;
 
-/// How long the upstreams of a trial may take to end by themselves, and after SIGTERM.
+/// Time that the upstreams of a trial have to exit by themselves, and after SIGTERM.
 const GRACE_MS: u64 = 300;
-/// How long a call may take where nothing but its time limit can end it.
+/// Time limit of a call that ends in no other way.
 const CALL_LIMIT: Duration = Duration::from_secs(2);
 
-/// The upstream that something happens to, and the one that nothing happens to.
+/// The upstream that is killed, and the one that is not.
 pub(super) const SHAKEN: &str = "shaken";
 pub(super) const STEADY: &str = "steady";
 
@@ -98,19 +98,19 @@ impl World {
         self.is_real
     }
 
-    /// The process that runs the upstream's program now, if one has started.
+    /// Returns the process that runs the upstream's program, if one has started.
     pub(super) fn process(&self, upstream: &str) -> Option<Pid> {
         let id = fs::read_to_string(self.path(upstream, "pid")).ok()?;
         Pid::from_raw(id.trim().parse().ok()?)
     }
 
-    /// The tool that answers at once.
+    /// Returns the tool that answers at once.
     pub(super) fn busy(&self, upstream: &str) -> Tool {
         let name = format!("{upstream}__echo");
         Tool { name, arguments: json!({ "message": "schön" }) }
     }
 
-    /// The tool that does not answer by itself, or not for a minute.
+    /// Returns the tool that never answers, or not within a minute.
     pub(super) fn silent(&self) -> Tool {
         let (name, arguments) = if self.is_real {
             ("trigger-long-running-operation", json!({ "duration": 60, "steps": 2 }))
@@ -120,7 +120,8 @@ impl World {
         Tool { name: format!("{SHAKEN}__{name}"), arguments }
     }
 
-    /// How many calls that do not end by themselves have reached the upstream, and how many of them it was told to give up.
+    /// Returns the number of calls to the silent tool that reached the upstream, and the number of those that were
+    /// cancelled.
     pub(super) fn silent_calls(&self) -> io::Result<(usize, usize)> {
         let calls = Journal::open(self.path(SHAKEN, "calls"))?.calls()?;
         let count = |key: &str| calls.iter().filter(|call: &&Value| call[key] == "silent").count();
@@ -128,7 +129,7 @@ impl World {
     }
 }
 
-/// Writes down who it is, then is the program; `$0` is the file for it, the arguments are the program's line.
+/// Returns a script that writes its process id to the file `$0`, and then becomes the program in its arguments.
 fn script_of(program: &Program) -> &'static str {
     match program {
         Program::Polite | Program::Real(_) => r#"echo $$ > "$0"; exec "$@""#,
@@ -160,7 +161,7 @@ impl Served {
         Ok(Self { child, lines: BufReader::new(stderr).lines() })
     }
 
-    /// Its URL, as soon as it says it; nothing if it ends before.
+    /// Returns the URL when the server prints it; [`None`] if the server exits before.
     pub(super) async fn url(&mut self) -> Option<String> {
         while let Ok(Some(line)) = self.lines.next_line().await {
             if let Some(address) = listening_address(&line) {
@@ -170,19 +171,19 @@ impl Served {
         None
     }
 
-    /// Asks it to end, as a person would.
+    /// Asks the server to exit with SIGTERM.
     pub(super) async fn end(mut self) -> Result<(), String> {
         let id = self.child.id().and_then(|id| Pid::from_raw(id as i32));
-        let id = id.ok_or("the server has ended before its time")?;
+        let id = id.ok_or("the server has exited too early")?;
         rustix::process::kill_process(id, rustix::process::Signal::TERM)
             .map_err(|error| error.to_string())?;
         let limit = Duration::from_secs(10);
-        // Somebody has to read what it says, or it waits for that.
+        // Output that is not read would block the server.
         let said = async { while let Ok(Some(_)) = self.lines.next_line().await {} };
         let (status, ()) = timeout(limit, async { tokio::join!(self.child.wait(), said) })
             .await
-            .map_err(|_| format!("the server did not end within {} s", limit.as_secs()))?;
+            .map_err(|_| format!("the server did not exit within {} s", limit.as_secs()))?;
         let status = status.map_err(|error| error.to_string())?;
-        if status.success() { Ok(()) } else { Err(format!("the server ended with {status}")) }
+        if status.success() { Ok(()) } else { Err(format!("the server exited with {status}")) }
     }
 }

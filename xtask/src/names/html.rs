@@ -1,18 +1,18 @@
-//! As much of rustdoc's HTML as the names need: attributes, and the text of an element.
+//! The few parts of rustdoc's HTML that the names need: attributes, and the text of an element.
 
-/// The values of an attribute, in their order.
+/// Returns the values of an attribute, in their order.
 pub(super) fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!(" {name}=\"");
     html.split(&start).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// The contents of all elements of a kind, which are not nested.
+/// Returns the contents of all elements of a kind, which must not be nested.
 pub(super) fn elements<'a>(html: &'a str, tag: &str) -> Vec<&'a str> {
     let (start, end) = (format!("<{tag}"), format!("</{tag}>"));
     html.split(&start)
         .skip(1)
         .filter_map(|rest| {
-            // `<dt>` begins `<dtx>` too.
+            // `<dt` is also the start of `<dtx>`.
             if !rest.starts_with(['>', ' ']) {
                 return None;
             }
@@ -21,7 +21,7 @@ pub(super) fn elements<'a>(html: &'a str, tag: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The text without its tags.
+/// Returns the text without its tags.
 pub(super) fn text(html: &str) -> String {
     let mut text = String::new();
     for (number, part) in html.split('<').enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn text(html: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// An id as it was before it was percent-encoded.
+/// Decodes a percent-encoded id.
 pub(super) fn decoded(id: &str) -> String {
     let mut bytes = Vec::with_capacity(id.len());
     let mut rest = id.as_bytes();

@@ -1,6 +1,6 @@
 //! `cargo xtask names`: the public names of each crate, compared with the file `public-names.txt` beside its manifest.
 //!
-//! The names come from the pages that `cargo doc` writes, as rustdoc's JSON needs a nightly toolchain.
+//! The names come from the pages that `cargo doc` writes, because rustdoc's JSON needs a nightly toolchain.
 
 mod html;
 mod pages;
@@ -21,12 +21,12 @@ Examples:
 A line is a kind and a path: `struct client::Client`, `method client::Client::call_tool`, `impl client::Client: Clone`.
 The names are those with all features.";
 
-/// The variable that accepts the names as they are.
+/// The variable that replaces the files with the present names.
 const UPDATE: &str = "MARQUETRY_UPDATE";
 
 const FILE: &str = "public-names.txt";
 
-/// What the step `doc` runs too, so that nothing is documented twice.
+/// The same as the step `doc` runs, so that nothing is documented twice.
 pub(crate) const DOC: &str = "doc --workspace --all-features --no-deps";
 
 pub(crate) fn run() -> Result<ExitCode, Failed> {
@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<ExitCode, Failed> {
         .stderr(Stdio::inherit())
         .status()?;
     if !documented.success() {
-        return Err(Failed::new("the documentation does not build"));
+        return Err(Failed::new("the documentation failed to build"));
     }
     let metadata = metadata()?;
     let updates = env::var_os(UPDATE).is_some_and(|value| value == "1");
@@ -59,7 +59,7 @@ pub(crate) fn run() -> Result<ExitCode, Failed> {
         }
     }
     if crates == 0 {
-        return Err(Failed::new("the workspace has no library in crates/"));
+        return Err(Failed::new("no library in crates/"));
     }
     if changed.is_empty() {
         println!("names: {names} public names in {crates} crates");
@@ -73,14 +73,14 @@ pub(crate) fn run() -> Result<ExitCode, Failed> {
     Ok(ExitCode::FAILURE)
 }
 
-/// The folder of the documentation of a package in `crates`, if it has a library.
+/// Returns the folder of the documentation of a package in `crates`, if it has a library.
 fn library(package: &Package) -> Option<String> {
     let is_crate = package.manifest_path.starts_with(root().join("crates"));
     let target = package.targets.iter().find(|it| it.kind.iter().any(|kind| kind == "lib"))?;
     is_crate.then(|| target.name.replace('-', "_"))
 }
 
-/// The text of a file of names.
+/// Returns the content of a file of names.
 fn file(package: &str, names: &[String]) -> String {
     let mut text = format!(
         "# Public names of {package} with all features. `{UPDATE}=1 cargo xtask names` writes this file.\n"
@@ -92,7 +92,7 @@ fn file(package: &str, names: &[String]) -> String {
     text
 }
 
-/// The names in a file. A file that does not exist has none.
+/// Returns the names in a file; none if the file does not exist.
 fn read(path: &Path) -> Result<Vec<String>, Failed> {
     match fs::read_to_string(path) {
         Ok(text) => {
@@ -103,7 +103,7 @@ fn read(path: &Path) -> Result<Vec<String>, Failed> {
     }
 }
 
-/// The lines that went and came.
+/// Returns the removed and the added lines.
 fn differences(known: &[String], found: &[String]) -> Vec<String> {
     let went = known.iter().filter(|it| !found.contains(it)).map(|it| format!("- {it}"));
     let came = found.iter().filter(|it| !known.contains(it)).map(|it| format!("+ {it}"));

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use super::html::{attributes, decoded, elements, text};
 use crate::Failed;
 
-/// Kinds of items that have a page, as rustdoc names their files.
+/// Kinds of items that have their own page, by rustdoc's file names.
 const KINDS: [&str; 14] = [
     "attr",
     "constant",
@@ -23,7 +23,7 @@ const KINDS: [&str; 14] = [
     "type",
 ];
 
-/// Kinds of ids on the page of an item, and what they are called here. A union has a page too, but none of ours is one.
+/// Kinds of ids on an item's page, and their names here. A union has a page, too, but we have no union.
 const MEMBERS: [(&str, &str); 6] = [
     ("associatedconstant.", "const"),
     ("associatedtype.", "associated type"),
@@ -33,9 +33,9 @@ const MEMBERS: [(&str, &str); 6] = [
     ("variant.", "variant"),
 ];
 
-/// The public names of a crate, sorted; `folder` is that of its documentation.
+/// Returns the public names of a crate, sorted. `folder` is the one of its documentation.
 ///
-/// Reads the page of a module for its items, and no page that this one does not list: rustdoc leaves pages of removed
+/// Starts at the page of the root module, and reads only pages that it links to: rustdoc leaves pages of removed
 /// items in its folder.
 pub(super) fn names(folder: &Path) -> Result<Vec<String>, Failed> {
     let mut names = Vec::new();
@@ -52,7 +52,7 @@ fn read(path: &Path) -> Result<String, Failed> {
     fs::read_to_string(path).map_err(|error| Failed::new(format!("{}: {error}", path.display())))
 }
 
-/// Adds the names in a module and in those below it. `prefix` is its path, with `::` at its end.
+/// Adds the names in a module and in those below it. `prefix` is its path, ending with `::`.
 fn module(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Failed> {
     for entry in entries(&read(&folder.join("index.html"))?) {
         match entry {
@@ -72,7 +72,7 @@ fn module(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Fa
     Ok(())
 }
 
-/// What the page of a module lists.
+/// An entry of a module's page.
 #[derive(Debug, PartialEq, Eq)]
 enum Entry {
     Use(String),
@@ -81,7 +81,7 @@ enum Entry {
 }
 
 fn entries(page: &str) -> Vec<Entry> {
-    // Before the first table there is text, which may hold anything.
+    // The text before the first table may contain anything.
     let tables = page.split("<dl class=\"item-table").skip(1);
     let tables = tables.filter_map(|rest| rest.split("</dl>").next());
     tables.flat_map(|table| elements(table, "dt")).filter_map(entry).collect()
@@ -90,7 +90,7 @@ fn entries(page: &str) -> Vec<Entry> {
 fn entry(term: &str) -> Option<Entry> {
     if term.starts_with("<code>") {
         let text = text(term.split("</code>").next()?);
-        // `pub use a::b::C as D;` is known as `D` here.
+        // `pub use a::b::C as D;` is listed under `D`.
         let path = text.trim().strip_prefix("pub use ")?.trim_end_matches(';').to_owned();
         return Some(Entry::Use(match path.rsplit_once(" as ") {
             Some((from, name)) => format!("{name} = {from}"),
@@ -109,10 +109,10 @@ fn entry(term: &str) -> Option<Entry> {
     KINDS.contains(&kind).then(|| Entry::Item { kind: kind.to_owned(), name: name.to_owned() })
 }
 
-/// Adds what an item has: members of its own, and the traits that are implemented for it.
+/// Adds the members of an item, and the traits that it implements.
 fn members(page: &str, path: &str, names: &mut Vec<String>) {
     let page = page.split("id=\"main-content\"").nth(1).unwrap_or(page);
-    // Behind these are implementations that every type has, and the types that implement a trait.
+    // What follows are blanket implementations, and the types that implement a trait.
     let own =
         before(page, &["synthetic-implementations", "blanket-implementations", "implementors"]);
     let (own, traits) = own.split_once("id=\"trait-implementations\"").unwrap_or((own, ""));
@@ -129,7 +129,7 @@ fn members(page: &str, path: &str, names: &mut Vec<String>) {
     for id in attributes(traits, "id") {
         let Some(implementation) = id.strip_prefix("impl-") else { continue };
         let implementation = decoded(implementation);
-        // The compiler's own mark of a derived `PartialEq`.
+        // A marker of the compiler for a derived `PartialEq`.
         if !implementation.starts_with("StructuralPartialEq-") {
             let (name, of) = implementation.rsplit_once("-for-").unwrap_or((&implementation, path));
             let is_plain = path.rsplit("::").next() == Some(of);
@@ -139,7 +139,7 @@ fn members(page: &str, path: &str, names: &mut Vec<String>) {
     }
 }
 
-/// The page as far as the first of these ids.
+/// Returns the part of the page before the first of these ids.
 fn before<'a>(page: &'a str, ids: &[&str]) -> &'a str {
     let places = ids.iter().filter_map(|id| page.find(&format!("id=\"{id}\"")));
     page.get(..places.min().unwrap_or(page.len())).unwrap_or(page)
@@ -175,7 +175,7 @@ mod tests {
             ("b/struct.C.html", C),
             ("b/enum.E.html", E),
             ("fn.long_name.html", "<section id=\"main-content\">"),
-            // Of an item that was removed.
+            // A page of a removed item.
             ("struct.Removed.html", C),
         ] {
             fs::write(root.join(file), page).unwrap();

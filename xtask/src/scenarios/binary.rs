@@ -1,4 +1,4 @@
-//! The server as its built program, a child of this process.
+//! The built program as a child of this process.
 
 use std::{
     io,
@@ -19,9 +19,9 @@ use tokio::{
 
 use crate::{Failed, build_shared};
 
-/// How long the program may take to listen, and to end.
+/// Time limit for the program to listen, and to exit.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How much of what it says is kept for a failure's report.
+/// Number of its last output lines that a failure's report shows.
 const KEPT_LINES: usize = 40;
 
 /// A running program.
@@ -32,7 +32,7 @@ pub(crate) struct Binary {
     said: Arc<Mutex<Vec<String>>>,
 }
 
-/// Builds the program, without optimisation.
+/// Builds the program for debugging.
 pub(crate) fn build() -> Result<PathBuf, Failed> {
     build_shared("--bin", "marquetry")
 }
@@ -79,7 +79,7 @@ impl Binary {
             let listening = timeout(PATIENCE, address.wait_for(Option::is_some)).await;
             binary.address = match listening {
                 Ok(Ok(address)) => *address,
-                _ => return Err(format!("it does not listen; it says:\n{}", binary.said())),
+                _ => return Err(format!("it did not listen; its output:\n{}", binary.said())),
             };
         }
         Ok(binary)
@@ -89,12 +89,12 @@ impl Binary {
         self.address.ok_or_else(|| io::Error::other("the server does not serve HTTP"))
     }
 
-    /// Its standard output and input, to take once.
+    /// Returns its standard output and input, once.
     pub(crate) fn pipes(&mut self) -> Option<(ChildStdout, ChildStdin)> {
         self.pipes.take()
     }
 
-    /// Ends it as a person would: SIGTERM over HTTP; over stdio its input has ended by now.
+    /// Stops it with SIGTERM over HTTP. Over stdio its input has ended already.
     pub(crate) async fn end(mut self) -> Result<(), String> {
         if self.address.is_some()
             && let Some(id) = self.child.id()
@@ -105,12 +105,12 @@ impl Binary {
         match timeout(PATIENCE, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(Ok(status)) => {
-                Err(format!("the server ended with {status}; it says:\n{}", self.said()))
+                Err(format!("the server exited with {status}; its output:\n{}", self.said()))
             }
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => {
                 let _ = self.child.kill().await;
-                Err(format!("the server did not end when asked; it says:\n{}", self.said()))
+                Err(format!("the server did not exit on request; its output:\n{}", self.said()))
             }
         }
     }
@@ -120,7 +120,7 @@ impl Binary {
     }
 }
 
-/// The address in the line that says where the server listens.
+/// Returns the address in the line about the listener.
 pub(crate) fn listening_address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once(" listens on http://")?;
     rest.split_once("/mcp")?.0.parse().ok()

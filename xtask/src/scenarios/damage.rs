@@ -1,6 +1,6 @@
-//! Defects put into what a server says and hears: a proxy in front of it that damages what goes through.
+//! Injects defects into a server's messages: a proxy in front of the server alters them.
 //!
-//! The runner judges what came over the wire, and knows nothing of the defect.
+//! The runner checks what it received over the wire. It does not know of the defect.
 
 use std::{
     convert::Infallible,
@@ -32,25 +32,25 @@ use super::store::Sabotage;
 /// The key of the capture report in an answer's `_meta`.
 const CAPTURE: &str = "marquetry/capture";
 
-/// A status that no answer has.
+/// A status that no answer of the server has.
 const WRONG_STATUS: u16 = 299;
 
-/// Who is on the other side of a proxy.
+/// The client side of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// The scenario's agent, which speaks MCP.
     Agent,
-    /// Requests that a scenario writes itself.
+    /// The `http` requests of a scenario.
     Http,
 }
 
-/// A running proxy; it ends when dropped.
+/// A running proxy, stopped when dropped.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     _stop: DropGuard,
 }
 
-/// What a proxy needs to know.
+/// State of a proxy.
 #[derive(Clone)]
 struct Defect {
     server: SocketAddr,
@@ -60,7 +60,7 @@ struct Defect {
 }
 
 impl Proxy {
-    /// Starts one in front of `server`.
+    /// Starts a proxy in front of `server`.
     pub(crate) async fn start(
         server: SocketAddr,
         sabotage: Sabotage,
@@ -94,7 +94,7 @@ async fn serve(stream: TcpStream, defect: Defect) {
     let connection = server::Builder::new().serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         () = stop.cancelled() => {}
-        // A client that goes away ends its connection, as without a proxy.
+        // A client that disconnects ends its connection to the server, as without a proxy.
         _ = connection => {}
     }
 }
@@ -102,11 +102,12 @@ async fn serve(stream: TcpStream, defect: Defect) {
 impl Defect {
     async fn answer(&self, request: Request<Incoming>) -> Response<Piped> {
         let forwarded = if self.sabotage == Sabotage::LostNews {
-            // The exchange goes on when the client has gone: that it has is news, too.
+            // The request to the server continues after a disconnect of the client: that the server notices it is
+            // part of the test.
             let (defect, stop) = (self.clone(), self.stop.clone());
             let going_on = tokio::spawn(async move {
                 tokio::select! {
-                    () = stop.cancelled() => Err(io::Error::other("the proxy ends")),
+                    () = stop.cancelled() => Err(io::Error::other("the proxy stops")),
                     forwarded = defect.forward(request) => forwarded,
                 }
             });
@@ -167,7 +168,7 @@ impl Defect {
         Ok(Response::from_parts(head, Piped::whole(body)))
     }
 
-    /// What the server gets of a request's body; none where the request is lost.
+    /// Returns the request body for the server; [`None`] if the request is dropped.
     fn heard(&self, body: Bytes) -> Option<Bytes> {
         if self.sabotage != Sabotage::LostNews {
             return Some(body);
@@ -184,7 +185,7 @@ impl Defect {
         }
     }
 
-    /// What the client gets of an answer's body.
+    /// Returns the response body for the client.
     fn said(&self, body: Bytes) -> Bytes {
         let Ok(mut messages) = serde_json::from_slice::<Value>(&body) else { return body };
         let intact = messages.clone();
@@ -204,7 +205,8 @@ impl Defect {
         self.sabotage == Sabotage::LostMessage && self.side == Side::Http
     }
 
-    /// Hands on the events of a stream, damaged; a client that goes away ends it, unless that is lost.
+    /// Forwards the altered events of a stream. A disconnect of the client ends the stream, unless the defect hides
+    /// it.
     async fn pump(&self, mut body: Incoming, sender: mpsc::Sender<Bytes>) {
         let mut buffer = BytesMut::new();
         let mut held: Option<Bytes> = None;
@@ -219,7 +221,7 @@ impl Defect {
             while let Some(end) = buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let event = buffer.split_to(end + 2).freeze();
                 let event = self.event(event);
-                // The last event is not known for the last before the end.
+                // Only the end of the stream shows which event is the last one.
                 let event = if self.loses_messages() { held.replace(event) } else { Some(event) };
                 if let Some(event) = event {
                     _ = sender.send(event).await;
@@ -231,7 +233,7 @@ impl Defect {
         }
     }
 
-    /// An event with its data damaged, which this server writes on one line.
+    /// Returns an event with altered data. The server writes data on one line.
     fn event(&self, event: Bytes) -> Bytes {
         let Ok(text) = std::str::from_utf8(&event) else { return event };
         let lines = text.split_inclusive('\n').map(|line| match line.strip_prefix("data: ") {
@@ -244,7 +246,7 @@ impl Defect {
         lines.collect::<String>().into()
     }
 
-    /// Damages one message to an agent.
+    /// Alters a message to an agent.
     fn damage(&self, message: &mut Value) {
         if self.side != Side::Agent {
             return;
@@ -286,7 +288,7 @@ fn set_length(headers: &mut HeaderMap, body: &Bytes) {
     headers.remove(header::TRANSFER_ENCODING);
 }
 
-/// A body that comes from a channel.
+/// A body that is read from a channel.
 struct Piped(mpsc::Receiver<Bytes>);
 
 impl Piped {

@@ -1,4 +1,4 @@
-//! The server as a library, inside this process, on a real socket or on real pipes.
+//! The server as a library in this process, on a real socket or on real pipes.
 
 use std::{
     io,
@@ -24,8 +24,8 @@ pub(crate) struct Hosted {
 }
 
 impl Hosted {
-    /// Starts it from its configuration, as the program does; only faults of the store, a sabotaged one
-    /// included, come from outside.
+    /// Starts it from its configuration, as the program does. Only faults of the store, including injected defects,
+    /// come from outside.
     pub(crate) async fn start(
         config: &str,
         faults: &[StoreFault],
@@ -65,7 +65,7 @@ impl Hosted {
         Ok(address)
     }
 
-    /// Serves one client on pipes; the ends for the client.
+    /// Serves one client on pipes, and returns the client's ends.
     pub(crate) fn serve_stdio(&mut self) -> io::Result<(pipe::Receiver, pipe::Sender)> {
         let (to_server, input) = pipe::pipe()?;
         let (output, from_server) = pipe::pipe()?;
@@ -78,7 +78,7 @@ impl Hosted {
         self.address
     }
 
-    /// What `/healthz` would say.
+    /// Returns the report of `/healthz`.
     pub(crate) fn health(&self) -> serde_json::Value {
         self.app.health()
     }

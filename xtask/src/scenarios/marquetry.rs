@@ -23,24 +23,24 @@ use super::{
     store::Sabotage,
 };
 
-/// The seed of names and the time, where a scenario gives none.
+/// Seed of names for scenarios without one.
 const SEED: u64 = 7;
 const CLOCK: &str = "2026-01-01T00:00:00Z";
 
-/// Which server a case runs against.
+/// The tested server.
 #[derive(Clone, Debug)]
 pub(super) enum ServerKind {
-    /// The library, in this process, on real sockets and pipes, perhaps with a defect put into it.
+    /// The library in this process, on real sockets and pipes, optionally with an injected defect.
     InProcess(Option<Sabotage>),
-    /// This program, as a child.
+    /// This program, as a child process.
     Binary(PathBuf),
 }
 
-/// What is the same for all cases of a run.
+/// Settings of all cases of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) server: ServerKind,
-    /// Whether knowledge is kept in a PostgreSQL; in a file otherwise.
+    /// Whether knowledge is stored in a PostgreSQL instead of a file.
     pub(super) postgres: bool,
 }
 
@@ -48,11 +48,11 @@ pub(super) struct Setting {
 struct Running {
     server: Server,
     cell: Cell,
-    /// Puts a defect between the server and those who ask it.
+    /// The defect between the server and its clients.
     sabotage: Option<Sabotage>,
-    /// Damage what the agent, and what requests that a scenario writes itself, say and hear.
+    /// Proxies that alter the messages of the agent, and of the `http` requests of the scenario.
     proxies: Option<(Proxy, Proxy)>,
-    /// What the server's chat model is.
+    /// The provider of the server's chat model.
     model: Option<ScriptedProvider>,
 }
 
@@ -73,7 +73,7 @@ impl TestedServer for Setting {
             None => None,
         };
         let database = if self.postgres {
-            let missing = "no PostgreSQL is installed; tests/postgres/install does it";
+            let missing = "no PostgreSQL is installed; run tests/postgres/install";
             let url = test_postgres::database().await;
             url.ok_or_else(|| StartError::Skip(missing.to_owned()))?.into()
         } else {
@@ -85,7 +85,7 @@ impl TestedServer for Setting {
                 let damages_http = sabotage.filter(|sabotage| !sabotage.is_of_store());
                 if damages_http.is_some() && start.cell.transport == Transport::Stdio {
                     return Err(StartError::Skip(
-                        "this defect is put into HTTP, and there is none over stdio".into(),
+                        "this defect needs HTTP, and the case runs over stdio".into(),
                     ));
                 }
                 let hosted = Hosted::start(&config, &start.given.store, *sabotage).await;
@@ -93,7 +93,7 @@ impl TestedServer for Setting {
             }
             ServerKind::Binary(_) if !start.given.store.is_empty() => {
                 return Err(StartError::Skip(
-                    "faults of the store can only be put into a server in this process".into(),
+                    "faults of the store need a server in this process".into(),
                 ));
             }
             ServerKind::Binary(program) => {
@@ -133,7 +133,7 @@ impl RunningServer for Running {
                 None => binary.address()?,
             },
         };
-        // Nothing but HTTP+SSE is spoken at the second.
+        // The second path serves only HTTP+SSE.
         let path = if self.cell.transport == Transport::Http { "mcp" } else { "sse" };
         Ok(Connection::http(format!("http://{address}/{path}")))
     }
@@ -189,7 +189,7 @@ fn model_answer(answer: &ModelAnswer) -> ProviderAnswer {
     answered.paced(pace.map_or(Duration::ZERO, |pace| pace.0))
 }
 
-/// The server's configuration as TOML: what every case needs, and over it what the scenario says.
+/// Returns the server's configuration as TOML: the settings of every case, replaced by those of the scenario.
 fn config(
     start: &Start<'_>,
     model: Option<&ScriptedProvider>,
@@ -218,10 +218,10 @@ fn config(
     }
     merge(&mut config, &Value::Object(given.config.clone()));
     toml::to_string(&config)
-        .map_err(|error| StartError::Failed(format!("the configuration: {error}")))
+        .map_err(|error| StartError::Failed(format!("invalid configuration: {error}")))
 }
 
-/// Lays `over` on `base`, mapping by mapping.
+/// Merges `over` into `base`, mapping by mapping.
 fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {

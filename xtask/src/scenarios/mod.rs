@@ -28,37 +28,37 @@ pub(crate) struct Options {
     /// FILTER is a whole name or seed.
     #[arg(long)]
     exact: bool,
-    /// Of these cases, runs those whose transport/revision/store contains this.
+    /// Runs only the cases whose transport/revision/store contains this.
     #[arg(long, value_name = "CELL")]
     cell: Option<String>,
-    /// Lists the cases and runs none.
+    /// Lists the cases without running them.
     #[arg(long)]
     list: bool,
-    /// How the outcome is written.
+    /// Format of the outcome.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Cases at a time; the number of processors unless said.
+    /// Cases at a time; the number of processors by default.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Writes the outcome into FILE in the chosen format, and as text to standard output.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Runs the built server as a child process: PATH, or a fresh debug build without it.
+    /// Tests the built server as a child process: PATH, or a fresh debug build without PATH.
     #[arg(long, value_name = "PATH", require_equals = true)]
     binary: Option<Option<PathBuf>>,
-    /// Keeps knowledge in a PostgreSQL of the run's own instead of a file.
+    /// Stores knowledge in a PostgreSQL of this run instead of a file.
     #[arg(long)]
     postgres: bool,
-    /// Puts a defect into the server's store, or into what the server says and hears over HTTP: scenarios
-    /// that it touches must fail, and those that do not prove too little.
+    /// Injects a defect into the server's store, or into its messages over HTTP. Scenarios that it affects must fail;
+    /// if one passes, it checks too little.
     #[arg(long, value_enum, hide = true, conflicts_with = "binary")]
     sabotage: Option<Sabotage>,
-    /// The longest that one case may take.
+    /// Maximum time of one case.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     time_limit: u64,
 }
 
-/// How outcomes are written.
+/// Formats of the outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people; ends with cargo's `test result:` line.
@@ -80,7 +80,7 @@ impl From<Format> for marquetry_scenarios::Format {
     }
 }
 
-/// Runs the scenarios. Fails when one of them does, or none was to be run.
+/// Runs the scenarios. Fails if one of them fails, or if none matches.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let rules = Rules { artifacts_must_be_said: true };
     let places = [root().join("tests/scenarios")];
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         for error in &errors {
             eprintln!("{error}\n");
         }
-        Failed::new(format!("{} of the scenario files cannot be used", errors.len()))
+        Failed::new(format!("{} scenario files have errors", errors.len()))
     })?;
     let suite = suite.filtered(&Filter {
         words: &options.filter,

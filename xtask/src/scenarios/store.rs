@@ -1,4 +1,4 @@
-//! A store in which things go wrong, as a scenario says or to prove that scenarios notice.
+//! A store with faults: those that a scenario describes, or a defect that scenarios must notice.
 
 use std::{
     ops::Range,
@@ -17,42 +17,43 @@ use marquetry_artifacts::{
 };
 use marquetry_scenarios::given::{StoreCall, StoreFault};
 
-/// Another store, and what goes wrong in it.
+/// A store with faults.
 pub(crate) struct FaultyStore {
     inner: Arc<dyn ArtifactStore>,
     faults: Vec<(StoreFault, AtomicU32)>,
     sabotage: Option<Sabotage>,
 }
 
-/// A defect put into the server's store, or by a proxy into what the server says and hears. Every scenario that it touches must notice it.
+/// A defect in the server's store, or in its messages, which a proxy alters. Every scenario that the defect affects
+/// must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sabotage {
     /// One bit of every artifact differs.
     ChangedByte,
-    /// Artifacts are said to be saved and are not.
+    /// Artifacts are reported as saved, but do not exist.
     MissingArtifact,
-    /// Beside each artifact there is another one.
+    /// For each artifact there is a second one.
     ExtraArtifact,
     /// Artifacts have another MIME type.
     WrongMimeType,
     /// Capture reports and HTTP answers have another status.
     WrongStatus,
-    /// Tool answers have one item more.
+    /// Tool answers have an additional item.
     ExtraContent,
     /// Tool answers lack their last item.
     MissingContent,
-    /// The notice in an answer that was captured says something else.
+    /// The notice in a captured answer has another text.
     WrongNotice,
-    /// Text that is shown to the model has another end.
+    /// Text that the model sees has another end.
     WrongText,
-    /// The last message of each stream and of each batch's answer is not there.
+    /// The last message of each stream and of each batch's answer is missing.
     LostMessage,
-    /// Upstreams never learn that a call was given up, nor what an agent has answered.
+    /// Upstreams receive neither cancellations nor answers of the agent.
     LostNews,
 }
 
 impl Sabotage {
-    /// Whether it is a defect of the store; otherwise a proxy puts it between the server and its clients.
+    /// Returns whether it is a defect of the store. A proxy injects the others between the server and its clients.
     pub(crate) fn is_of_store(self) -> bool {
         match self {
             Self::ChangedByte
@@ -80,7 +81,7 @@ impl FaultyStore {
         Self { inner, faults, sabotage }
     }
 
-    /// Lets happen what is to happen to this call.
+    /// Applies the faults of this call.
     async fn suffer(&self, call: StoreCall) -> Result<(), StoreError> {
         for (fault, calls) in self.faults.iter().filter(|(fault, _)| fault.call == call) {
             let before = calls.fetch_add(1, Ordering::Relaxed);

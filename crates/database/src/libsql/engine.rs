@@ -27,7 +27,7 @@ pub fn error(error: Error) -> DatabaseError {
             5 | 6 => DatabaseError::Busy,
             8 => DatabaseError::ReadOnly,
             11 => DatabaseError::Damaged(message.clone()),
-            26 => DatabaseError::Unusable("it is no database; name another file".to_owned()),
+            26 => DatabaseError::Unusable("it is not a database; name another file".to_owned()),
             13 => DatabaseError::Full,
             _ => DatabaseError::engine(error),
         },
@@ -67,7 +67,7 @@ pub(super) fn check_tables(connection: &Connection, ours: &[&str]) -> Result<(),
         return Ok(());
     }
     Err(DatabaseError::Unusable(format!(
-        "it is a database of another program, with a table {table:?} and none of ours; name another file"
+        "it is a database of another program, with a table {table:?}; name another file"
     )))
 }
 

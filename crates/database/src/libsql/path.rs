@@ -51,7 +51,7 @@ pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
     }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err(unusable(&"is a folder")),
-        Ok(found) if !found.is_file() => return Err(unusable(&"is no regular file")),
+        Ok(found) if !found.is_file() => return Err(unusable(&"is not a regular file")),
         Ok(_) if !may(path, Access::Read) => {
             return Err(unusable(&"cannot be opened: permission denied"));
         }
@@ -74,7 +74,7 @@ pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             let made = options.open(path);
-            made.map_err(|error| unusable(&format_args!("cannot be made: {error}")))?;
+            made.map_err(|error| unusable(&format_args!("cannot be created: {error}")))?;
         }
         Err(error) => return Err(unusable(&format_args!("cannot be read: {error}"))),
     }

@@ -134,7 +134,7 @@ impl TlsConnect<Socket> for Connector {
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
             let Some((client, server)) = self.0 else {
-                return Err(io::Error::other("there is no TLS to this server"));
+                return Err(io::Error::other("this server does not support TLS"));
             };
             let connector = tokio_rustls::TlsConnector::from(client);
             Ok(Stream(connector.connect(server, socket).await?))

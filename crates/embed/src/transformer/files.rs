@@ -142,7 +142,7 @@ impl Folder<'_> {
             // Before it is opened: opening a pipe waits for who writes into it.
             let metadata = std::fs::metadata(&path)?;
             if !metadata.is_file() {
-                return Err(std::io::Error::other("it is no regular file"));
+                return Err(std::io::Error::other("it is not a regular file"));
             }
             if metadata.len() > most {
                 return Ok(None);

@@ -374,7 +374,7 @@ async fn an_endpoint_that_closes_or_is_not_there_is_told() {
         server.await.unwrap();
         let (failure, message) = self::failure(model.embed(&texts(&["one"])).await);
         assert!(matches!(failure, EndpointFailure::Unreachable(_)), "{failure}");
-        assert!(message.contains("is it running"), "{message}");
+        assert!(message.contains("check that it runs"), "{message}");
     }
 }
 

@@ -65,7 +65,7 @@ fn a_book_with_a_lock_is_refused_and_locked_fonts_are_not_looked_at() {
     assert!(file("book.epub", book(Some(&locked("OEBPS/font.otf")))).content.contains("Rye"));
     let empty =
         open_document("application/epub+zip", &[("META-INF/container.xml", "<container/>")]);
-    assert!(refusal(empty, &hint).to_string().starts_with("no valid EPUB: "));
+    assert!(refusal(empty, &hint).to_string().starts_with("invalid EPUB: "));
 }
 
 const ODT: &str = "application/vnd.oasis.opendocument.text";

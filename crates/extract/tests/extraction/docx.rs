@@ -132,11 +132,11 @@ fn a_docx_is_recognised_by_its_bytes() {
 fn damaged_documents_are_told() {
     let whole = body(&paragraph("Hello"));
     let error = refusal(&whole[..whole.len() / 2], &Hint::file("a.docx"));
-    assert!(error.to_string().starts_with("no valid DOCX: "), "{error}");
+    assert!(error.to_string().starts_with("invalid DOCX: "), "{error}");
     let error = refusal(package(&[]), &Hint::file("a.docx"));
-    assert_eq!(error.to_string(), "application/zip is not read");
+    assert_eq!(error.to_string(), "the format application/zip is not supported");
     let error = refusal(package(&[("word/document.xml", "<a><b></a>")]), &Hint::file("a.docx"));
-    assert!(error.to_string().starts_with("no valid DOCX: word/document.xml, byte "), "{error}");
+    assert!(error.to_string().starts_with("invalid DOCX: word/document.xml, byte "), "{error}");
     let mut encrypted = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".to_vec();
     encrypted.extend("EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes));
     assert_eq!(refusal(encrypted, &Hint::file("a.docx")), ExtractError::Encrypted);

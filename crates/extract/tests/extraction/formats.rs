@@ -199,5 +199,5 @@ fn binary_data_is_refused() {
     assert_eq!(refusal("x", &Hint::media_type("video/mp4")), unsupported("video/mp4"));
     let noise: Vec<u8> = (0..=255).cycle().take(4096).collect();
     assert_eq!(refusal(noise, &Hint::default()), unsupported("application/octet-stream"));
-    assert_eq!(unsupported("image/png").to_string(), "image/png is not read");
+    assert_eq!(unsupported("image/png").to_string(), "the format image/png is not supported");
 }

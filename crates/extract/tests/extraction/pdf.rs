@@ -58,9 +58,9 @@ fn damaged_documents_are_told() {
     // The table at the end is gone; the pages are found without it.
     assert_eq!(file("a.pdf", &whole[..whole.len() - 100]).content, "One\n\nTwo");
     let error = refusal(&whole[..40], &Hint::file("a.pdf"));
-    assert_eq!(error.to_string(), "no valid PDF: no page was found; it may be truncated");
+    assert_eq!(error.to_string(), "invalid PDF: no page was found; it may be truncated");
     let error = refusal("Hello", &Hint::file("a.pdf"));
-    assert_eq!(error.to_string(), "no valid PDF: it does not begin with %PDF-");
+    assert_eq!(error.to_string(), "invalid PDF: it does not begin with %PDF-");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn time_is_bounded() {
     hint.limits.max_time = Duration::from_millis(500);
     let started = Instant::now();
     let error = refusal(document, &hint);
-    assert_eq!(error.to_string(), "the document takes longer than 0.5 seconds to read");
+    assert_eq!(error.to_string(), "reading the document takes longer than 0.5 seconds");
     assert!(started.elapsed() < Duration::from_secs(20));
 }
 

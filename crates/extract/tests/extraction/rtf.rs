@@ -41,7 +41,7 @@ fn other_encodings_are_decoded() {
 #[test]
 fn damaged_and_deep_rich_text_ends_well() {
     let error = refusal("{\\html1 no}", &Hint { file_name: Some("a.rtf"), ..Hint::default() });
-    assert!(error.to_string().starts_with("no valid RTF: "), "{error}");
+    assert!(error.to_string().starts_with("invalid RTF: "), "{error}");
     let deep = format!("{{\\rtf1 {}core{}", "{\\b ".repeat(200_000), "}".repeat(200_000));
     assert_eq!(file("a.rtf", deep).content, "core");
     assert_eq!(file("a.rtf", r"{\rtf1 open {\b bold").content, "open bold");

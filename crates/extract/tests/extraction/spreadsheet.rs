@@ -300,14 +300,14 @@ fn a_bomb_is_refused_before_it_fills_the_memory() {
 fn damaged_and_locked_spreadsheets_are_told() {
     let whole = rows("<row><c><v>1</v></c></row>");
     let error = refusal(&whole[..whole.len() / 2], &Hint::file("a.xlsx"));
-    assert!(error.to_string().starts_with("no valid XLSX: "), "{error}");
+    assert!(error.to_string().starts_with("invalid XLSX: "), "{error}");
     let error = refusal(rows("<row></c>"), &Hint::file("a.xlsx"));
     assert!(
-        error.to_string().starts_with("no valid XLSX: xl/worksheets/sheet1.xml, byte "),
+        error.to_string().starts_with("invalid XLSX: xl/worksheets/sheet1.xml, byte "),
         "{error}"
     );
     let error = refusal("no spreadsheet", &Hint::file("a.ods"));
-    assert!(error.to_string().starts_with("no valid ODS: "), "{error}");
+    assert!(error.to_string().starts_with("invalid ODS: "), "{error}");
     let manifest = "<manifest><file-entry><encryption-data/></file-entry></manifest>";
     let locked = tables("", "", &[("META-INF/manifest.xml", manifest)]);
     assert_eq!(refusal(locked, &Hint::file("a.ods")), ExtractError::Encrypted);

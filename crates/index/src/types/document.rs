@@ -153,7 +153,7 @@ impl fmt::Display for ChunkId {
 
 /// A text that is not a [`ChunkId`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not the id of a chunk")]
+#[error("{0:?} is not a chunk id")]
 pub struct ChunkIdError(String);
 
 impl FromStr for ChunkId {

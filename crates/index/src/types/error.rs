@@ -22,7 +22,7 @@ pub enum StoreError {
         wanted: EmbeddingModel,
     },
     /// A vector has another dimension than the model.
-    #[error("a vector has {got} numbers, the model gives {wanted}")]
+    #[error("a vector has {got} numbers instead of the model's {wanted}")]
     Dimension {
         /// The model's dimension.
         wanted: usize,
@@ -30,7 +30,7 @@ pub enum StoreError {
         got: usize,
     },
     /// A vector holds NaN or infinity.
-    #[error("a vector holds a value that is not a finite number")]
+    #[error("a vector has a value that is not finite")]
     NotFinite,
     /// A document has no URI.
     #[error("a document has no URI")]
@@ -42,21 +42,21 @@ pub enum StoreError {
         bytes: usize,
     },
     /// More hits were asked for than [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
-    #[error("{limit} hits were asked for, more than {}", MAX_LIMIT)]
+    #[error("{limit} hits are more than the maximum of {}", MAX_LIMIT)]
     LimitTooLarge {
         /// The number of hits.
         limit: usize,
     },
     /// A parameter of the fusion is negative or NaN.
-    #[error("k and the weight of a search must be finite numbers from 0")]
+    #[error("k and the weight of a search must be finite numbers that are not negative")]
     Fusion,
     /// The database failed.
     #[error(transparent)]
     Database(DatabaseError),
     /// An older version of this program wrote the index, in a form that this version does not read.
     #[error(
-        "what is indexed in the database has schema version {found} of an older version of this program, and this one needs {needed}: \
-         index anew with `marquetry index --reset PATH…`, which keeps the records, or use another database"
+        "the index in the database has schema version {found}, from an older version of this program; this one needs {needed}: \
+         index again with `marquetry index --reset PATH…`, which keeps the records, or use another database"
     )]
     OlderSchema {
         /// The version of the database.

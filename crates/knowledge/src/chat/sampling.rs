@@ -37,7 +37,7 @@ impl Chat {
     ) -> Result<CreateMessageResult, Failure> {
         let model = self.models.get(None)?;
         if params.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-            return Err(Failure::invalid("tools: the model is given none here"));
+            return Err(Failure::invalid("tools: not supported; the model gets no tools"));
         }
         if params.messages.is_empty() {
             return Err(Failure::invalid("messages is empty"));

@@ -138,7 +138,7 @@ impl ChatConfig {
                 return Err(InvalidSetting::new("provider", "is missing: whose model is it?"));
             }
             (Some(_), None) => {
-                let problem = "is missing: which of the provider's models?";
+                let problem = "is missing: name one of the provider's models";
                 return Err(InvalidSetting::new("model", problem));
             }
         };
@@ -209,7 +209,7 @@ mod tests {
         check("", Ok(false));
         check("provider = 'ollama'\nmodel = 'm'", Ok(true));
         check("provider = 'openai'\nmodel = 'm'\napi_key_env = 'KEY'", Ok(true));
-        check("provider = 'ollama'", Err("model: is missing: which of the provider's models?"));
+        check("provider = 'ollama'", Err("model: is missing: name one of the provider's models"));
         check("model = 'm'", Err("provider: is missing: whose model is it?"));
         check(
             "provider = 'openai'\nmodel = 'm'\napi_key_env = 'OTHER'",

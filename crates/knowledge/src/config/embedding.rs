@@ -156,7 +156,7 @@ impl EmbeddingConfig {
         };
         none_of(&folder, "a model elsewhere")?;
         let Some(model) = &self.model else {
-            let problem = "is missing: which of the provider's models?";
+            let problem = "is missing: name one of the provider's models";
             return Err(InvalidSetting::new("model", problem));
         };
         let mut options = RemoteOptions::new(api, model);
@@ -194,7 +194,7 @@ impl EmbeddingConfig {
         for name in ["config.json", "model.safetensors", "tokenizer.json"] {
             let file = folder.join(name);
             if !file.is_file() {
-                return Err(InvalidSetting::new("folder", format!("{file:?} is no file")));
+                return Err(InvalidSetting::new("folder", format!("{file:?} is not a file")));
             }
         }
         Ok(EmbeddingChoice::Transformer(folder.clone()))
@@ -260,7 +260,7 @@ mod tests {
             Err("passage_prefix: has no meaning for the built-in model; set \"provider\""),
         );
         check("provider = 'ollama'\nmodel = 'm'\nquery_prefix = 'q'", Ok("m"));
-        check("provider = 'ollama'", Err("model: is missing: which of the provider's models?"));
+        check("provider = 'ollama'", Err("model: is missing: name one of the provider's models"));
         check(
             "provider = 'ollama'\nmodel = 'm'\nfolder = 'm'",
             Err("folder: has no meaning for a model elsewhere; set \"provider\""),
@@ -294,7 +294,7 @@ mod tests {
         check("provider = 'transformer'", Err("folder: is missing: where are the model's files?"));
         for name in ["config.json", "model.safetensors", "tokenizer.json"] {
             let file = folder.path().join(name);
-            check(&toml, Err(&format!("folder: {file:?} is no file")));
+            check(&toml, Err(&format!("folder: {file:?} is not a file")));
             std::fs::write(file, "").unwrap();
         }
         check(&toml, Ok(folder.path().to_str().unwrap()));

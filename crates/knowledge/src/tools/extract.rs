@@ -137,7 +137,7 @@ impl Extraction {
     fn keep(&mut self, start: usize, most: usize) -> Result<(), Failure> {
         let length = self.content.len();
         if start > length || !self.content.is_char_boundary(start) {
-            let message = format!("start is {start}, which is no nextStart of this text");
+            let message = format!("start is {start}, which is not a nextStart of this text");
             return Err(Failure::invalid(message));
         }
         let mut end = self.content.floor_char_boundary(start.saturating_add(most.max(4)));

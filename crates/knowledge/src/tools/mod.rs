@@ -179,7 +179,7 @@ impl KnowledgeTools {
     async fn read(&self, cx: &RequestContext, uri: &str) -> Result<Access, Failure> {
         let nothing = || {
             let uri = &uri[..uri.floor_char_boundary(200)];
-            Failure::new(ErrorCode::NotFound, format!("there is no record {uri}"))
+            Failure::new(ErrorCode::NotFound, format!("no record {uri}"))
         };
         self.service.if_there(cx).await?.ok_or_else(nothing)
     }

@@ -272,7 +272,7 @@ impl ObjectView {
             }
             Err(_) => {
                 let kind = self.media_type.as_deref().unwrap_or("application/octet-stream");
-                format!("it is no text but {kind}, {bytes} bytes")
+                format!("it is not text but {kind}, {bytes} bytes")
             }
         };
         let how = if bytes <= whole {

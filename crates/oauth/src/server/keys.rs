@@ -153,11 +153,11 @@ impl Keys {
             }
             KeySource::Url(url) => {
                 let uri = Reach::Loopback.check(url).map_err(|why| format!("{url}: {why}"))?;
-                self.document(&uri).await?.ok_or_else(|| format!("{url}: there is nothing"))?
+                self.document(&uri).await?.ok_or_else(|| format!("{url}: not found"))?
             }
             KeySource::Discovered => {
                 let uri = self.discover().await?;
-                self.document(&uri).await?.ok_or_else(|| format!("{uri}: there is nothing"))?
+                self.document(&uri).await?.ok_or_else(|| format!("{uri}: not found"))?
             }
         };
         let keys = parse(&document)?;
@@ -192,7 +192,7 @@ impl Keys {
             let uri = Reach::Loopback.check(&place).map_err(|why| format!("{place}: {why}"))?;
             let Some(document) = self.document(&uri).await? else { continue };
             let found: Metadata = serde_json::from_slice(&document)
-                .map_err(|error| format!("{place}: is no metadata: {error}"))?;
+                .map_err(|error| format!("{place}: invalid metadata: {error}"))?;
             if found.issuer != self.issuer {
                 return Err(format!("{place}: is of another issuer"));
             }

@@ -231,7 +231,7 @@ impl Endpoint {
             }
             _ if !status.is_success() => Err(http_error(status, &body)),
             (_, Some(error)) => Err(ClientError::Protocol(error.to_string())),
-            _ => Err(ClientError::Protocol("body is no answer to the request".to_owned())),
+            _ => Err(ClientError::Protocol("the body is not an answer to the request".to_owned())),
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn check_params(
         let header = &mark.header;
         match mark.text(&arguments) {
             None if headers.contains_key(header) => {
-                let why = format!("header '{header}' repeats an argument that is not there");
+                let why = format!("header '{header}' repeats a missing argument");
                 return Err(RpcError::new(error_code::HEADER_MISMATCH, why));
             }
             None => {}
@@ -196,7 +196,7 @@ mod tests {
             (&[("mcp-param-count", "3")][..], both, "is missing"),
             (&[("mcp-param-region", "us")], r#"{"region":"eu"}"#, "differs from the body"),
             (&[("mcp-param-region", "=?base64?ZXU?=")], r#"{"region":"eu"}"#, "is not readable"),
-            (&[("mcp-param-region", "eu")], "{}", "repeats an argument that is not there"),
+            (&[("mcp-param-region", "eu")], "{}", "repeats a missing argument"),
         ] {
             assert_eq!(
                 check(given, arguments),

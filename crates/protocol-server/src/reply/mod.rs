@@ -54,7 +54,7 @@ impl Reply {
     /// An internal error when it cannot be serialised.
     pub fn json(value: &impl Serialize) -> Result<Self, RpcError> {
         let json = to_raw_value(value)
-            .map_err(|error| RpcError::internal(format!("result is no JSON: {error}")))?;
+            .map_err(|error| RpcError::internal(format!("result is not JSON: {error}")))?;
         Ok(Self::raw(json))
     }
 

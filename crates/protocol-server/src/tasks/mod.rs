@@ -147,9 +147,8 @@ impl Tasks {
     /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
     pub(super) fn job(&self, id: &str, asks: Option<&Principal>) -> Result<Arc<Job>, RpcError> {
         let job = self.kept().jobs.get(id).map(|entry| entry.job.clone());
-        job.filter(|job| Principal::is_same(job.principal(), asks)).ok_or_else(|| {
-            RpcError::invalid_params("there is no such task; its time may have run out")
-        })
+        job.filter(|job| Principal::is_same(job.principal(), asks))
+            .ok_or_else(|| RpcError::invalid_params("no such task; it may have expired"))
     }
 
     /// Hears of changes of the tasks `ids`, starting with what they are now.

@@ -109,14 +109,11 @@ pub enum ChunkError {
         size: usize,
     },
     /// The text has more chunks than [`ChunkOptions::MAX_CHUNKS`].
-    #[error(
-        "there would be more than {} chunks; take a larger chunk size",
-        ChunkOptions::MAX_CHUNKS
-    )]
+    #[error("the text has more than {} chunks; use a larger chunk size", ChunkOptions::MAX_CHUNKS)]
     TooMany,
     /// Because of the overlap, the chunks together are longer than [`ChunkOptions::MAX_REPEATS`] times the text.
     #[error(
-        "with an overlap of {overlap} the chunks together are longer than {} times the text; take a smaller overlap",
+        "with an overlap of {overlap}, all chunks together are more than {} times as long as the text; use a smaller overlap",
         ChunkOptions::MAX_REPEATS
     )]
     Repeats {
@@ -124,7 +121,7 @@ pub enum ChunkError {
         overlap: usize,
     },
     /// No strategy has this name.
-    #[error("there is no chunk type {0:?}; there are SENTENCE, WORD and CHAPTER")]
+    #[error("no chunk type {0:?}; the types are SENTENCE, WORD and CHAPTER")]
     UnknownStrategy(String),
     /// The time limit passed.
     #[error("cutting the text takes longer than {} seconds", .0.as_secs_f64())]

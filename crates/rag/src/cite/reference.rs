@@ -29,10 +29,10 @@ pub enum ReferenceProblem {
     #[error("not found")]
     NotFound,
     /// There are more references than [`CitationLimits::max_references`](super::CitationLimits::max_references).
-    #[error("there are more references than max_references ({0})")]
+    #[error("more references than max_references ({0})")]
     TooMany(usize),
     /// The target holds no text that could be cited.
-    #[error("nothing of it can be cited: it has no text, and no chunks (am7_vectorize makes them)")]
+    #[error("it cannot be cited: it has neither text nor chunks; am7_vectorize creates chunks")]
     NoText,
 }
 

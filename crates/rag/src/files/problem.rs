@@ -12,16 +12,16 @@ pub enum FileProblem {
     #[error("there is no such file or directory")]
     Missing,
     /// The path lies outside of [`FileOptions::within`](crate::FileOptions::within).
-    #[error("it lies outside of what may be indexed ({})", list(.0))]
+    #[error("outside of the folders that may be indexed ({})", list(.0))]
     Outside(Vec<PathBuf>),
     /// A URI that names no file of this machine.
-    #[error("no file URI of this machine: {0}")]
+    #[error("not a file URI of this machine: {0}")]
     Uri(&'static str),
     /// A symbolic link, whose target may lie anywhere.
-    #[error("a symbolic link: index its target by the target's own path")]
+    #[error("a symbolic link; index its target by the target's path")]
     Link,
     /// A device, pipe or socket.
-    #[error("a {0}, and no file")]
+    #[error("a {0}, not a file")]
     Special(&'static str),
     /// A file of the database that holds the index.
     #[error("a part of the database itself")]
@@ -30,16 +30,16 @@ pub enum FileProblem {
     #[error("there is no text in it")]
     NoText,
     /// The file changes while it is read.
-    #[error("it changes while it is read: index it again")]
+    #[error("it changed while it was read; index it again")]
     Changing,
     /// The file was removed after its folder was listed.
-    #[error("it has vanished")]
+    #[error("it no longer exists")]
     Vanished,
     /// It takes longer than [`ExtractLimits::max_time`](crate::ExtractLimits::max_time) to read, by itself.
-    #[error("it takes longer than {} seconds to read", .0.as_secs_f64())]
+    #[error("reading takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// The extractor panicked.
-    #[error("its reader gave up")]
+    #[error("reading was cancelled")]
     Panic,
     /// The file cannot be opened or read.
     #[error("it cannot be read: {0}")]
@@ -57,7 +57,7 @@ pub enum FileProblem {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The file has changed since it was indexed, and its present content is not indexed.
-    #[error("{0}; what was indexed of it before is kept")]
+    #[error("{0}; its earlier index entries are kept")]
     Kept(Box<Self>),
     /// The store refused the file.
     #[error(transparent)]

@@ -41,13 +41,13 @@ async fn each_bad_file_has_its_error_and_the_rest_is_indexed() {
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     let want = [
         "bomb.docx limit: the limit max_unpacked_bytes is 16777216, the document has",
-        "data.bin unsupported: application/octet-stream is not read",
+        "data.bin unsupported: the format application/octet-stream is not supported",
         "encrypted.pdf encrypted: the document is encrypted, and needs a password",
         "huge.pdf limit: the limit max_bytes is 268435456, the document has 1073741824 or more",
         "pages.pdf limit: the limit max_pages is 100, the document has 101 or more",
-        "picture.png unsupported: image/png is not read",
+        "picture.png unsupported: the format image/png is not supported",
         "truncated.docx malformed: no valid",
-        "truncated.pdf malformed: no valid PDF: no page was found; it may be truncated",
+        "truncated.pdf malformed: invalid PDF: no page was found; it may be truncated",
     ];
     let refused = refused(&report);
     assert_eq!(refused.len(), want.len(), "{refused:#?}");
@@ -148,7 +148,7 @@ async fn a_file_that_changes_while_it_is_read_is_refused() {
     }
     stop.store(true, Ordering::Relaxed);
     writer.join().unwrap();
-    assert_eq!(seen, ["moving.png changing: it changes while it is read: index it again"]);
+    assert_eq!(seen, ["moving.png changing: it changed while it was read; index it again"]);
     assert_eq!(world.names().await, ["steady.md"]);
 }
 
@@ -183,7 +183,7 @@ async fn a_file_that_takes_too_long_is_given_up() {
     let mut options = FileOptions::default();
     options.limits.max_time = Duration::from_millis(50);
     let report = world.index(options).await;
-    assert_eq!(refused(&report), ["slow.txt time: it takes longer than 0.05 seconds to read"]);
+    assert_eq!(refused(&report), ["slow.txt time: reading takes longer than 0.05 seconds"]);
     assert_eq!(world.names().await, ["a.md"]);
 }
 

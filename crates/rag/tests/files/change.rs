@@ -185,7 +185,7 @@ async fn an_unreadable_file_keeps_its_indexed_text() {
     prune.prune = true;
     let report = world.index(prune).await;
     assert_eq!((report.unchanged, report.removed), (1, 0));
-    let want = "a.md unsupported: image/png is not read; what was indexed of it before is kept";
+    let want = "a.md unsupported: the format image/png is not supported; its earlier index entries are kept";
     assert_eq!((refused(&report), report.failed), (vec![want.to_owned()], 1));
     assert_eq!(world.kept().await["a.md"], "One.");
 }

@@ -32,7 +32,7 @@ async fn a_full_database_ends_the_run_and_the_next_one_ends_the_work() {
     let error = indexer_of_little.run(&[files.clone().into()], |_| ()).await.unwrap_err();
     let is_full = error.is_of_database() && error.to_string().contains("is full");
     assert!(is_full, "{error}");
-    assert_eq!(error.to_string(), "the database is full, or the disk is; nothing was changed");
+    assert_eq!(error.to_string(), "the database or the disk is full; nothing was changed");
     drop(indexer_of_little);
 
     let (mut indexer, pipeline) = indexer(&database, None).await;

@@ -113,7 +113,7 @@ async fn paths_outside_of_the_allowed_folders_are_refused() {
     assert_eq!(report.failed, 5);
     assert!(report.failures.iter().all(|refused| refused.problem.code() == "outside"));
     let message = report.failures[0].problem.to_string();
-    assert!(message.starts_with("it lies outside of what may be indexed (/"), "{message}");
+    assert!(message.starts_with("outside of the folders that may be indexed (/"), "{message}");
 }
 
 #[tokio::test]
@@ -131,14 +131,14 @@ async fn special_files_are_not_read() {
     let report = world.index(FileOptions::default()).await;
     assert_eq!(
         refused(&report),
-        ["pipe special: a named pipe, and no file", "socket special: a socket, and no file"]
+        ["pipe special: a named pipe, not a file", "socket special: a socket, not a file"]
     );
     assert_eq!((report.indexed, report.failed), (1, 0));
     let named = ["/dev/zero".into(), world.path("pipe").into()];
     let report = world.index_these(&named, FileOptions::default()).await;
     assert_eq!(
         refused(&report),
-        ["pipe special: a named pipe, and no file", "zero special: a device, and no file"]
+        ["pipe special: a named pipe, not a file", "zero special: a device, not a file"]
     );
 }
 

@@ -217,6 +217,6 @@ mod tests {
         let text = folder.path().join("text.db");
         std::fs::write(&text, "This is no database at all. ".repeat(100)).unwrap();
         let error = LibsqlRecords::open(&text).await.unwrap_err();
-        assert!(error.to_string().contains("text.db: it is no database"), "{error}");
+        assert!(error.to_string().contains("text.db: it is not a database"), "{error}");
     }
 }

@@ -85,13 +85,10 @@ fn types_that_are_unknown_are_refused() {
     let check = |name: &str, want: &str| {
         assert_eq!(ModelType::of(name).unwrap_err().to_string(), want);
     };
-    check("data.dat", "there is no type \"data.dat\"; did you mean data.data?");
-    check("Data.Note", "there is no type \"Data.Note\"; did you mean data.note?");
-    check("chatconfig", "there is no type \"chatconfig\"; did you mean olio.llm.chatConfig?");
+    check("data.dat", "no type \"data.dat\"; did you mean data.data?");
+    check("Data.Note", "no type \"Data.Note\"; did you mean data.note?");
+    check("chatconfig", "no type \"chatconfig\"; did you mean olio.llm.chatConfig?");
     let far = ModelType::of("zzz").unwrap_err().to_string();
-    assert!(
-        far.starts_with("there is no type \"zzz\"; there are system.user, auth.group, "),
-        "{far}"
-    );
+    assert!(far.starts_with("no type \"zzz\"; the types are system.user, auth.group, "), "{far}");
     assert!(ModelType::of(&"x".repeat(1 << 20)).unwrap_err().to_string().len() < 1_000);
 }

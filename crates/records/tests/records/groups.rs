@@ -301,7 +301,7 @@ async fn groups_go_when_they_are_empty() {
         let error =
             records.update(&alice, &uri(full), RecordPatch::new().name("C")).await.unwrap_err();
         let path = full.path().unwrap();
-        let want = format!("the group {path} is not empty: move or remove what lies in it first");
+        let want = format!("the group {path} is not empty: move or remove its records first");
         assert_eq!(error.to_string(), want);
     }
     let mut patch = RecordPatch::new();
@@ -312,7 +312,7 @@ async fn groups_go_when_they_are_empty() {
     assert_eq!(renamed.path().as_deref(), Some("~/A/E"));
     let again =
         records.create(&alice, NewRecord::new("auth.group", "E").group("~/A")).await.unwrap_err();
-    assert_eq!(again.to_string(), "there is a group ~/A/E already");
+    assert_eq!(again.to_string(), "the group ~/A/E exists already");
     records.delete(&alice, &uri(&b), None).await.unwrap();
     records.delete(&alice, &uri(&a), None).await.unwrap();
     let mut patch = RecordPatch::new();

@@ -69,7 +69,7 @@ fn names_that_nobody_sees_are_refused() {
     refused(named("\u{2028}"), "the name is empty");
     refused(named(""), "the name is empty");
     refused(named(" \t"), "the name is empty");
-    refused(named(".."), "the name is \"..\", which leads elsewhere");
+    refused(named(".."), "the name is \"..\", which is not allowed");
     refused(
         named(&"x".repeat(1 << 20)),
         "the name has 1048576 bytes, more than max_name_bytes (512)",
@@ -80,8 +80,8 @@ fn names_that_nobody_sees_are_refused() {
 #[test]
 fn paths_that_lead_elsewhere_are_refused() {
     let at = |path: &str| note().group(path);
-    refused(at("~/../bob"), "the group path is \"..\", which leads elsewhere");
-    refused(at("/a/./b"), "the group path is \".\", which leads elsewhere");
+    refused(at("~/../bob"), "the group path is \"..\", which is not allowed");
+    refused(at("/a/./b"), "the group path is \".\", which is not allowed");
     refused(at("/a//b"), "the group path is empty");
     refused(at("//"), "the group path is empty");
     refused(at("Notes"), "the group path begins with neither ~ nor /: \"Notes\"");
@@ -94,7 +94,7 @@ fn paths_that_lead_elsewhere_are_refused() {
     );
     refused(
         at("~../x"),
-        "\"..\" is no URI of a record: a segment of the URI is \"..\"; `.` and `..` are not allowed",
+        "\"..\" is not a record URI: a segment of the URI is \"..\"; `.` and `..` are not allowed",
     );
     refused(at("~bob"), "you may not put anything into ~bob");
     refused(at("~bob/Notes/"), "you may not put anything into ~bob/Notes");
@@ -129,7 +129,7 @@ fn attributes_are_bounded() {
     );
     refused(
         group.clone().attribute("members", json!(["am7://other/system.user/bob"])),
-        "the list of members names \"am7://other/system.user/bob\", which is no system.user or auth.group of default",
+        "the list of members names \"am7://other/system.user/bob\", which is not a system.user or auth.group of default",
     );
     let many: Vec<_> =
         (0..10_001).map(|number| format!("am7://default/system.user/{number}")).collect();
@@ -163,22 +163,22 @@ fn tags_and_readers_are_bounded() {
     let mut new = note();
     new.readers = many(257);
     refused(new, "the list of readers has 257 names, more than max_readers (256)");
-    refused(note().tag("nothing"), "there is no tag \"nothing\"; create it first");
+    refused(note().tag("nothing"), "no tag \"nothing\"; create it first");
     refused(
         note().tag("am7://default/common.tag/x"),
-        "there is no tag \"am7://default/common.tag/x\"; create it first",
+        "no tag \"am7://default/common.tag/x\"; create it first",
     );
     refused(
         note().tag("am7://other/common.tag/x"),
-        "there is no tag \"am7://other/common.tag/x\"; create it first",
+        "no tag \"am7://other/common.tag/x\"; create it first",
     );
     refused(
         note().reader("bob"),
-        "\"bob\" is no URI of a record: the URI does not begin with am7://",
+        "\"bob\" is not a record URI: the URI does not begin with am7://",
     );
     let not = |uri: &str| {
         format!(
-            "the list of writers names {uri:?}, which is no system.user or auth.group of default"
+            "the list of writers names {uri:?}, which is not a system.user or auth.group of default"
         )
     };
     for uri in [

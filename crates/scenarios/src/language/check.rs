@@ -1,4 +1,4 @@
-//! What the types cannot say: rules between the keys of one scenario.
+//! Checks rules that the types cannot express: rules between several keys of one scenario.
 
 use std::collections::BTreeSet;
 
@@ -13,30 +13,32 @@ use super::{
     vars,
 };
 
-/// What is asked of scenarios beyond the language.
+/// Rules for scenarios beyond those of the language.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// Each scenario says which artifacts exist at its end.
+    /// Requires each scenario to list the artifacts that exist at its end.
     pub artifacts_must_be_said: bool,
 }
 
-/// A broken rule; the line is that of the step, where it is about one.
+/// A broken rule. `line` is the line of the step, if the rule is about a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) line: Option<u64>,
     pub(crate) message: String,
 }
 
-/// Every broken rule.
+/// Returns every broken rule.
 pub(crate) fn check(scenario: &Scenario, file_stem: &str, rules: Rules) -> Vec<Problem> {
     let mut found = Checker::default();
     found.rule(scenario.id == file_stem, || {
-        format!("the id `{}` is not the file's name `{file_stem}`", scenario.id)
+        format!("the id `{}` differs from the file's name `{file_stem}`", scenario.id)
     });
     found.rule(!scenario.title.trim().is_empty(), || "the title is blank".into());
     let matrix = &scenario.matrix;
-    found.rule(!matrix.is_empty(), || "the matrix is empty, so that nothing would run".into());
-    found.rule(!scenario.steps.is_empty(), || "there is no step".into());
+    found.rule(!matrix.is_empty(), || {
+        "the matrix has no cell, so the scenario would never run".into()
+    });
+    found.rule(!scenario.steps.is_empty(), || "`steps` is empty".into());
 
     for (name, upstream) in &scenario.given.upstreams {
         for (tool, given) in &upstream.tools {
@@ -63,7 +65,7 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str, rules: Rules) -> Vec<P
         });
     }
 
-    // The case's own revision is there from the start.
+    // The revision of the case can be used from the first step on.
     let mut saved = BTreeSet::from(["revision"]);
     for step in &scenario.steps {
         found.line = Some(step.referenced.line());
@@ -74,7 +76,7 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str, rules: Rules) -> Vec<P
         found.artifacts(artifacts, &saved);
     }
     found.rule(scenario.expect.artifacts.is_some() || !rules.artifacts_must_be_said, || {
-        "`expect` must say which `artifacts` exist at the end, or `none`".into()
+        "`expect` needs `artifacts`: those that exist at the end, or `none`".into()
     });
     for (name, expected) in &scenario.expect.upstreams {
         found.upstream_is_given(name, scenario);
@@ -83,9 +85,7 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str, rules: Rules) -> Vec<P
         found.names(&names, &saved);
     }
     if let Some(requests) = &scenario.expect.model {
-        found.rule(scenario.given.model.is_some(), || {
-            "there is no model, so that it is sent nothing".into()
-        });
+        found.rule(scenario.given.model.is_some(), || "`expect.model` needs `given.model`".into());
         let mut names = Vec::new();
         requests.names(&mut names);
         found.names(&names, &saved);
@@ -179,11 +179,11 @@ impl Checker {
         };
         let with = usize::from(step.with.is_some()) + usize::from(step.with_json.is_some());
         self.rule(with <= usize::from(step.call.is_some()), || {
-            "a `call` has either `with` or `with_json`, other steps neither".into()
+            "only a `call` takes `with` or `with_json`, and only one of them".into()
         });
         self.rule(
             step.cancel_after.is_none() || (step.call.is_some() && step.expect.is_none()),
-            || "`cancel_after` is for a `call`, of which nothing can be expected then".into(),
+            || "`cancel_after` needs a `call` without `expect`".into(),
         );
         self.rule(step.eventually.is_none() || step.expect.is_some(), || {
             "`eventually` needs `expect`".into()
@@ -208,10 +208,10 @@ impl Checker {
                 self.rule(
                     request.unread.is_none()
                         || (step.expect.is_none() && request.hang_up_after.is_none()),
-                    || "of an `unread` request nothing can be expected".into(),
+                    || "an `unread` request takes no `expect`".into(),
                 );
                 self.rule(request.json.is_none() || request.body.is_none(), || {
-                    "a request has either `json` or `body`".into()
+                    "a request takes `json` or `body`, not both".into()
                 });
                 names.extend(vars::names(&request.path));
                 names.extend(request.headers.values().flat_map(|value| vars::names(value)));
@@ -245,9 +245,9 @@ impl Checker {
         self.names(&names, saved);
 
         for (name, pointer) in &step.save {
-            self.rule(vars::is_name(name), || format!("`{name}` is no name to save under"));
+            self.rule(vars::is_name(name), || format!("`{name}` is not a valid name for `save`"));
             self.rule(is_pointer(pointer), || {
-                format!("`{pointer}` is no JSON pointer such as `/content/0/text`")
+                format!("`{pointer}` is not a JSON pointer such as `/content/0/text`")
             });
             saved.insert(name);
         }
@@ -287,24 +287,23 @@ impl Checker {
             Action::Upstream(_) | Action::WaitFor(_) => (false, false, false),
         };
         self.rule(call || !of_call, || {
-            "`content`, `structured`, `is_error`, `capture` and `progress` are expected of a `call`"
-                .into()
+            "only a `call` has `content`, `structured`, `is_error`, `capture` and `progress`".into()
         });
-        self.rule(request || result.is_none(), || "`result` is expected of a `request`".into());
+        self.rule(request || result.is_none(), || "only a `request` has a `result`".into());
         self.rule(call || request || error.is_none(), || {
-            "`error` is expected of a `call` or `request`".into()
+            "only a `call` or `request` has an `error`".into()
         });
         self.rule(http || !of_http, || {
-            "`status`, `headers`, `body` and `events` are expected of an `http` request".into()
+            "only an `http` request has `status`, `headers`, `body` and `events`".into()
         });
         self.rule(!http || status.is_some(), || {
-            "an `http` request needs an expected `status`".into()
+            "`expect` of an `http` request needs `status`".into()
         });
         self.rule(!call || content.is_some() != error.is_some(), || {
-            "a `call` needs an expected `content`, or an `error`".into()
+            "`expect` of a `call` needs `content` or `error`".into()
         });
         self.rule(!request || result.is_some() != error.is_some(), || {
-            "a `request` needs an expected `result`, or an `error`".into()
+            "`expect` of a `request` needs `result` or `error`".into()
         });
         for matcher in [content, structured, capture, progress, result, error, body, events]
             .into_iter()
@@ -314,7 +313,7 @@ impl Checker {
         }
         headers.values().for_each(|matcher| matcher.names(names));
         self.rule(headers.keys().all(|name| !name.bytes().any(|b| b.is_ascii_uppercase())), || {
-            "header names are written in lower case".into()
+            "header names must be lower-case".into()
         });
         if let Some(artifacts) = artifacts {
             self.artifacts(artifacts, saved);
@@ -339,14 +338,12 @@ impl Checker {
 
     fn names(&mut self, names: &[&str], saved: &BTreeSet<&str>) {
         for name in names {
-            self.rule(saved.contains(name), || format!("nothing is saved as `{name}` before"));
+            self.rule(saved.contains(name), || format!("no earlier step saves `{name}`"));
         }
     }
 
     fn upstream_is_given(&mut self, name: &str, scenario: &Scenario) {
-        self.rule(scenario.given.upstreams.contains_key(name), || {
-            format!("there is no upstream `{name}`")
-        });
+        self.rule(scenario.given.upstreams.contains_key(name), || format!("no upstream `{name}`"));
     }
 }
 
@@ -388,7 +385,7 @@ mod tests {
 
     #[test]
     fn only_a_call_without_expectations_is_given_up() {
-        let want = "9: `cancel_after` is for a `call`, of which nothing can be expected then";
+        let want = "9: `cancel_after` needs a `call` without `expect`";
         check_steps("- call: up__t\n  cancel_after: 1s\n", &[]);
         check_steps("- call: up__t\n  cancel_after: 1s\n  expect: {content: []}\n", &[want]);
         check_steps("- request: {method: a}\n  cancel_after: 1s\n", &[want]);
@@ -406,21 +403,19 @@ mod tests {
     fn expectations_fit_the_step() {
         check_steps(
             "- call: a\n  expect: {}\n",
-            &["9: a `call` needs an expected `content`, or an `error`"],
+            &["9: `expect` of a `call` needs `content` or `error`"],
         );
         check_steps(
             "- http: {method: GET, path: /}\n  expect: {status: 200, content: []}\n",
-            &[
-                "9: `content`, `structured`, `is_error`, `capture` and `progress` are expected of a `call`",
-            ],
+            &["9: only a `call` has `content`, `structured`, `is_error`, `capture` and `progress`"],
         );
         check_steps(
             "- http: {method: GET, path: /}\n  expect: {body: x}\n",
-            &["9: an `http` request needs an expected `status`"],
+            &["9: `expect` of an `http` request needs `status`"],
         );
         check_steps(
             "- request: {method: ping}\n  expect: {artifacts: none}\n",
-            &["9: a `request` needs an expected `result`, or an `error`"],
+            &["9: `expect` of a `request` needs `result` or `error`"],
         );
     }
 
@@ -428,23 +423,20 @@ mod tests {
     fn captures_are_saved_before_they_are_used() {
         check_steps(
             "- call: a\n  with: {x: '${later}'}\n  save: {later: /content}\n",
-            &["9: nothing is saved as `later` before"],
+            &["9: no earlier step saves `later`"],
         );
         check_steps(
             "- call: a\n  save: {'1x': content}\n",
             &[
-                "9: `1x` is no name to save under",
-                "9: `content` is no JSON pointer such as `/content/0/text`",
+                "9: `1x` is not a valid name for `save`",
+                "9: `content` is not a JSON pointer such as `/content/0/text`",
             ],
         );
     }
 
     #[test]
     fn upstream_events_fit_the_upstream() {
-        check_steps(
-            "- upstream: {name: nobody, crash: true}\n",
-            &["9: there is no upstream `nobody`"],
-        );
+        check_steps("- upstream: {name: nobody, crash: true}\n", &["9: no upstream `nobody`"]);
         check_steps(
             "- upstream: {name: up}\n",
             &["9: an upstream event is either `crash: true` or new `tools`"],
@@ -465,17 +457,17 @@ mod tests {
         assert_eq!(
             problems(yaml),
             [
-                "the id `b` is not the file's name `a`",
+                "the id `b` differs from the file's name `a`",
                 "the title is blank",
-                "the matrix is empty, so that nothing would run",
-                "there is no step",
+                "the matrix has no cell, so the scenario would never run",
+                "`steps` is empty",
                 "an answer of up.a needs one of a result, `raw`, `error`, `crash`, `silence` and `garbage`",
                 "up.b needs either `answer` or a list of `answers`",
                 "an item of up.c needs one of `text`, `image`, `audio`, `resource` and `item`",
                 "an item of up.d needs either `content` or `verbatim`",
                 "a fault on Put neither fails nor delays",
                 "an artifact of type a/b needs one of `content`, `json` and `sha256`",
-                "there is no upstream `y`",
+                "no upstream `y`",
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! Holds a matcher against a value, and tells every difference with its place.
+//! Compares a value with a matcher, and reports every difference with its place.
 
 use std::path::Path;
 
@@ -17,22 +17,23 @@ use super::{
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    /// A JSON pointer into what was compared, after the name of the whole.
+    /// JSON pointer to the difference, after the name of the whole value.
     pub(crate) at: String,
     pub(crate) expected: String,
     pub(crate) actual: String,
 }
 
-/// What matchers may refer to.
+/// What matchers refer to: captured values and files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) vars: &'a Vars,
-    /// Where `file` paths start.
+    /// Folder that `file` paths are relative to.
     pub(crate) folder: &'a Path,
 }
 
 impl Context<'_> {
-    /// Every difference between what is expected at `at` and what is there; `None` is nothing there.
+    /// Returns every difference between a matcher and a value. An `actual` of [`None`] means that the value is
+    /// missing.
     pub(crate) fn compare(
         &self,
         at: &str,
@@ -49,12 +50,12 @@ impl Context<'_> {
     }
 }
 
-/// The SHA-256 of some bytes in lower-case hexadecimal, as `sha256sum` prints it.
+/// Returns the SHA-256 of `bytes` in lower-case hexadecimal, as `sha256sum` prints it.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// How bytes are shown: text as it is, anything else by its start; long content with its digest.
+/// Formats bytes for a report: text as it is, other bytes as base64; long content as its digest and its first bytes.
 pub(crate) fn show_bytes(bytes: &[u8]) -> String {
     const SHOWN: usize = 400;
     if bytes.len() <= SHOWN {
@@ -71,7 +72,7 @@ pub(crate) fn show_bytes(bytes: &[u8]) -> String {
     )
 }
 
-/// How a value is shown: JSON, the middle of long strings left out.
+/// Formats a value for a report, as JSON. Long values are cut.
 pub(crate) fn show(value: Option<&Value>) -> String {
     const LONG: usize = 4000;
     match value {
@@ -219,7 +220,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The operators on strings.
+    /// Checks the operators on strings.
     fn text_op(&mut self, at: &str, op: &Op, text: &str) {
         let vars = self.context.vars;
         let actual = Value::from(text);
@@ -309,7 +310,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What was expected, when the content is another.
+    /// Returns a description of the expected content if the actual content differs.
     fn content(&self, source: &Source, actual: &[u8]) -> Option<String> {
         match source.bytes(self.context.folder) {
             Ok(want) if want == actual => None,
@@ -325,7 +326,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Equality in every key, with the place of each difference.
+    /// Compares two values key by key, and reports the place of each difference.
     fn equal(&mut self, at: &str, want: &Value, actual: Option<&Value>) {
         match (want, actual) {
             (Value::Object(want), Some(Value::Object(actual))) => {
@@ -361,7 +362,7 @@ impl Comparison<'_> {
     }
 }
 
-/// JSON equality in which `1` and `1.0` are one number.
+/// Compares JSON values; `1` and `1.0` are equal.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -407,7 +408,7 @@ mod tests {
         Context { vars: &vars, folder: Path::new(".") }.compare("", &matcher, actual)
     }
 
-    /// Each matcher is seen to succeed on one value and to fail on another.
+    /// Checks that a matcher succeeds on `good` and fails on `bad`.
     #[track_caller]
     fn check(matcher: &str, good: Value, bad: Value) {
         let found = compare(matcher, Some(&good));
@@ -508,6 +509,6 @@ mod tests {
     #[test]
     fn a_missing_capture_is_a_difference() {
         let found = compare("${nobody}", Some(&json!("x")));
-        assert!(found[0].expected.contains("nothing is saved as `nobody`"), "{found:?}");
+        assert!(found[0].expected.contains("no step has saved `nobody`"), "{found:?}");
     }
 }

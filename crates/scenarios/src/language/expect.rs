@@ -1,4 +1,4 @@
-//! Expectations of one step, and of the world after the last one.
+//! Expectations of a step, and of the state after the last step.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -10,62 +10,64 @@ use serde::{
 
 use super::{matcher::Matcher, source::Source};
 
-/// What must come of a step. Which keys fit depends on what the step does.
+/// What a step must result in. Which keys are allowed depends on the kind of the step.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expect {
     /// Of a `call`: the content items that the model sees.
     pub(crate) content: Option<Matcher>,
-    /// Of a `call`: `structuredContent`; there must be none unless said.
+    /// Of a `call`: `structuredContent`. Without this key the answer must have none.
     pub(crate) structured: Option<Matcher>,
-    /// Of a `call`: `isError`; false unless said.
+    /// Of a `call`: `isError`; false by default.
     pub(crate) is_error: Option<bool>,
-    /// Of a `call`: the capture report in `_meta`; there must be none unless said.
+    /// Of a `call`: the capture report in `_meta`. Without this key the answer must have none.
     pub(crate) capture: Option<Matcher>,
 
-    /// Of a `call`: what it told of its progress before the answer, as a list; asks for it.
+    /// Of a `call`: its progress notifications before the answer, as a list. With this key the call asks for
+    /// progress.
     pub(crate) progress: Option<Matcher>,
 
     /// Of a `request`: its result.
     pub(crate) result: Option<Matcher>,
-    /// Of a `call` or `request`: the JSON-RPC error that it fails with.
+    /// Of a `call` or `request`: the JSON-RPC error of the response.
     pub(crate) error: Option<Matcher>,
 
     /// Of an `http` request: the status code.
     pub(crate) status: Option<u16>,
     /// Of an `http` request: headers, by lower-case name.
     pub(crate) headers: BTreeMap<String, Matcher>,
-    /// Of an `http` request: the body, parsed when it is JSON, a string otherwise.
+    /// Of an `http` request: the body; parsed if it is JSON, else a string.
     pub(crate) body: Option<Matcher>,
-    /// Of an `http` request that is answered with a stream: its events so far, each as `{id, event, data, retry}`; data that is JSON is parsed.
+    /// Of an `http` request that is answered by a stream: its events so far, each as `{id, event, data, retry}`.
+    /// `data` is parsed if it is JSON.
     pub(crate) events: Option<Matcher>,
 
     /// All artifacts that exist after the step.
     pub(crate) artifacts: Option<Artifacts>,
 }
 
-/// What must be so after the last step.
+/// The expected state after the last step.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FinalExpect {
-    /// All artifacts that exist: `none`, or the list. Scenarios of Marquetry itself must say it.
+    /// All artifacts that exist: `none`, or the list. Marquetry's own scenarios must have this key.
     pub(crate) artifacts: Option<Artifacts>,
-    /// What upstreams saw, by name.
+    /// What each upstream received, by name.
     pub(crate) upstreams: BTreeMap<String, UpstreamExpect>,
-    /// What the chat model was sent: the bodies of all requests, in OpenAI's form, in order.
+    /// The bodies of all requests to the chat model, in OpenAI's format, in order.
     pub(crate) model: Option<Matcher>,
 }
 
-/// What an upstream saw.
+/// What an upstream received.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamExpect {
-    /// Its calls in order, each as `{tool, arguments}`, with `{cancelled: tool}` where it learned that a call was given up, and `{asked, answer}` where the agent has answered.
+    /// Its calls in order, each as `{tool, arguments}`; also `{cancelled: tool}` for a call that the agent cancelled,
+    /// and `{asked, answer}` for a question that the agent answered.
     pub(crate) calls: Matcher,
 }
 
-/// The artifacts that exist: `none`, or a list in any order, from which nothing may be missing and
-/// to which nothing may be added.
+/// The artifacts that exist: `none`, or the complete list in any order.
 #[derive(Clone, Debug)]
 pub(crate) struct Artifacts(pub(crate) Vec<Artifact>);
 
@@ -75,7 +77,7 @@ pub(crate) struct Artifacts(pub(crate) Vec<Artifact>);
 pub(crate) struct Artifact {
     /// Its name.
     pub(crate) name: Matcher,
-    /// Its version; 0, the first one, unless said.
+    /// Its version; by default 0, the first one.
     #[serde(default)]
     pub(crate) version: u64,
     /// Its MIME type.
@@ -86,7 +88,7 @@ pub(crate) struct Artifact {
     pub(crate) json: Option<Matcher>,
     /// The SHA-256 of its content, in lower-case hexadecimal.
     pub(crate) sha256: Option<String>,
-    /// What is known about it.
+    /// Its metadata.
     pub(crate) metadata: Option<Matcher>,
 }
 

@@ -1,4 +1,4 @@
-//! Content made to measure: the same kind, size and seed always give the same bytes.
+//! Generated content: the same kind, size and seed always give the same bytes.
 
 use std::{fmt, io::Write as _};
 
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::units::ByteSize;
 
-/// The largest content that a scenario may ask for.
+/// Largest content that a scenario may generate, in bytes.
 pub(crate) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Content to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Generate {
-    /// What kind of content.
+    /// Kind of content.
     pub(crate) kind: Kind,
-    /// Its exact length; the shortest possible one of its kind when absent.
+    /// Exact length; by default the shortest content of its kind.
     pub(crate) bytes: Option<ByteSize>,
-    /// Tells apart contents of the same kind and length.
+    /// Makes different contents of the same kind and length.
     #[serde(default)]
     pub(crate) seed: u64,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Generate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// Lines of plain English words: no format but plain text.
+    /// Lines of English words, in no format but plain text.
     Text,
     /// A JSON array of objects.
     Json,
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Csv,
     /// A PlantUML sequence diagram.
     Plantuml,
-    /// Noise.
+    /// Random bytes.
     Bytes,
     /// A PNG picture.
     Png,
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     Mp3,
 }
 
-/// Makes the next part of some content: by its index, and with noise.
+/// Makes one part of some content from its index and random numbers.
 type Unit = fn(u64, &mut Noise) -> Vec<u8>;
 
 /// Why content cannot be generated.
@@ -59,7 +59,7 @@ pub(crate) enum GenerateError {
 }
 
 impl Generate {
-    /// The content.
+    /// Generates the content.
     pub(crate) fn bytes(&self) -> Result<Vec<u8>, GenerateError> {
         let (head, unit, tail): (Vec<u8>, Unit, &[u8]) = match self.kind {
             Kind::Text => (Vec::new(), |_, noise| words(noise), b""),
@@ -90,7 +90,7 @@ impl Generate {
                 part.truncate(room - content.len());
                 content.append(&mut part);
             }
-            // White space pads JSON; the last field and a comment pad the other two.
+            // JSON is padded with white space, CSV in its last field, PlantUML in its last label.
             Kind::Json => content.resize(room, b' '),
             Kind::Csv => content.resize(room, b'0'),
             Kind::Plantuml => pad_diagram(&mut content, room),
@@ -112,7 +112,7 @@ impl Generate {
         Ok(length)
     }
 
-    /// One grey pixel; a `tEXt` chunk brings the file to its length.
+    /// One grey pixel; a `tEXt` chunk pads the file to its length.
     fn png(&self) -> Result<Vec<u8>, GenerateError> {
         let grey = Noise::new(self.seed).next().to_le_bytes()[0];
         let mut start = b"\x89PNG\r\n\x1a\n".to_vec();
@@ -140,7 +140,7 @@ impl Generate {
         Ok(start)
     }
 
-    /// Eight-bit mono noise at 8 kHz behind the 44 bytes of a canonical header.
+    /// Eight-bit mono noise at 8 kHz after a canonical header of 44 bytes.
     fn wav(&self) -> Result<Vec<u8>, GenerateError> {
         const HEADER: usize = 44;
         let length = self.length(HEADER, HEADER + 2)?;
@@ -171,7 +171,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// Whether any prefix of such content is still of its kind.
+    /// Returns whether each prefix of such content is of the same kind.
     fn may_be_cut(self) -> bool {
         matches!(self, Self::Text | Self::Bytes | Self::Mp3)
     }
@@ -206,7 +206,7 @@ fn arrow(index: u64, noise: &mut Noise) -> Vec<u8> {
     format!("P{} -> P{} : step {index}\n", noise.next() % 9, noise.next() % 9).into_bytes()
 }
 
-/// Fills a diagram up to `room` by lengthening its last line's label.
+/// Pads a diagram to `room` bytes by a longer label of its last line.
 fn pad_diagram(content: &mut Vec<u8>, room: usize) {
     content.pop();
     content.resize(room - 1, b'x');
@@ -237,7 +237,7 @@ fn zlib(data: &[u8]) -> Vec<u8> {
     encoder.finish().expect("writing to memory does not fail")
 }
 
-/// SplitMix64: tiny, and the same on every machine.
+/// SplitMix64: small, with the same numbers on every machine.
 struct Noise(u64);
 
 impl Noise {

@@ -1,4 +1,4 @@
-//! What is there before the first step: configuration, upstream servers and faults.
+//! The state before the first step: configuration, upstream servers and faults.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -11,33 +11,33 @@ use serde_json::{Map, Value};
 
 use super::{source::Source, units::Span};
 
-/// What is there before the first step.
+/// The state before the first step.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Given {
-    /// Laid over the server's configuration, key by key.
+    /// Settings that replace those of the server's configuration, key by key.
     pub config: Map<String, Value>,
-    /// What the agent answers when it is asked; what is not given it does not offer.
+    /// The agent's answers to requests of servers. It offers the capabilities that have an answer here.
     pub agent: AgentAnswers,
     /// The servers behind the gateway, by name.
     pub upstreams: BTreeMap<String, Upstream>,
-    /// What the chat model says to one message after the other. With it there is one, at a loopback address of ours.
+    /// The answers of the chat model, one for each request. With this key a model is served at a loopback address.
     pub model: Option<Vec<ModelAnswer>>,
-    /// What goes wrong in the artifact store.
+    /// Faults of the artifact store.
     pub store: Vec<StoreFault>,
-    /// The seed of the random parts of names; 7 unless said.
+    /// Seed of the random parts of names; 7 by default.
     pub seed: Option<u64>,
-    /// The server's time, RFC 3339; the start of 2026 unless said.
+    /// The server's time, RFC 3339; by default the start of 2026.
     pub clock: Option<String>,
 }
 
-/// What the agent answers when it is asked.
+/// The agent's answers to requests of servers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentAnswers {
-    /// What the user fills into every form.
+    /// The values that the user enters into every form.
     pub elicit: Option<Map<String, Value>>,
-    /// What the agent's model says to everything.
+    /// The text that the agent's model answers every sampling request with.
     pub sample: Option<String>,
     /// The URIs of its roots.
     pub roots: Option<Vec<String>>,
@@ -45,33 +45,33 @@ pub struct AgentAnswers {
     pub extensions: Map<String, Value>,
 }
 
-/// What the chat model's provider answers: exactly one of `says`, `status`, `garbage` and `silence`.
+/// One answer of the chat model's provider: exactly one of `says`, `status`, `garbage` and `silence`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelAnswer {
-    /// What the model says.
+    /// Text of the model.
     pub says: Option<String>,
-    /// The HTTP status of a failure.
+    /// HTTP status of a failure.
     pub status: Option<u16>,
-    /// What the failure says.
+    /// Message of the failure.
     pub message: String,
-    /// A body that is no answer.
+    /// A body that is no valid answer.
     pub garbage: Option<String>,
-    /// No answer ever comes.
+    /// Never answers.
     pub silence: bool,
-    /// Wait before answering.
+    /// Wait before the answer.
     pub delay: Option<Span>,
-    /// Wait before each word, where the answer is asked for as a stream.
+    /// Wait before each word of a streamed answer.
     pub pace: Option<Span>,
 }
 
-/// What an upstream asks of the agent before it answers a call: exactly one of `elicit`, `sample` and `roots`.
+/// A question of an upstream to the agent before it answers a call: exactly one of `elicit`, `sample` and `roots`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Question {
     /// Asks the user with this message for a `name`.
     pub(crate) elicit: Option<String>,
-    /// Asks the model this.
+    /// Asks the model with this text.
     pub(crate) sample: Option<String>,
     /// Asks for the roots.
     pub(crate) roots: bool,
@@ -86,7 +86,7 @@ pub struct Upstream {
     pub(crate) over: Over,
     /// Its tools, by name.
     pub(crate) tools: BTreeMap<String, Tool>,
-    /// Its resources: the text of each by its URI.
+    /// Its resources: text by URI.
     #[serde(default)]
     pub(crate) resources: BTreeMap<String, Source>,
     /// Its Views (MCP Apps), by URI.
@@ -130,22 +130,22 @@ pub(crate) enum Over {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
-    /// What the tool does.
+    /// Description of the tool.
     pub(crate) description: Option<String>,
-    /// The schema of its arguments; any object unless said.
+    /// Schema of its arguments; by default any object.
     pub(crate) input_schema: Option<Value>,
-    /// The schema of its structured content.
+    /// Schema of its structured content.
     pub(crate) output_schema: Option<Value>,
     /// Its `_meta`.
     pub(crate) meta: Option<Map<String, Value>>,
     /// What every call is answered with.
     pub(crate) answer: Option<Answer>,
-    /// What the first call, the second, … are answered with; the last answer serves all further ones.
+    /// Answers to the first call, the second, …; the last one serves all further calls.
     #[serde(default)]
     pub(crate) answers: Vec<Answer>,
 }
 
-/// What a tool call is answered with: a plain string for one text item, or a mapping.
+/// Answer to a tool call: a plain string for one text item, or a mapping.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer(pub(crate) AnswerParts);
 
@@ -153,29 +153,29 @@ pub(crate) struct Answer(pub(crate) AnswerParts);
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AnswerParts {
-    /// Tell of progress this often before answering, if the caller asked for it: 1, 2, … of this many.
+    /// Number of progress notifications before the answer, if the caller asked for progress.
     pub(crate) progress: u32,
-    /// Ask the agent these before answering; the answers are among the upstream's `calls` as `{asked, answer}`.
+    /// Questions to the agent before the answer. Their answers are in the upstream's `calls` as `{asked, answer}`.
     pub(crate) asks: Vec<Question>,
-    /// Wait before answering.
+    /// Wait before the answer.
     pub(crate) delay: Option<Span>,
-    /// The items of a well-formed result.
+    /// Content items of a valid result.
     pub(crate) content: Option<Vec<Item>>,
-    /// `structuredContent` of a well-formed result.
+    /// `structuredContent` of a valid result.
     pub(crate) structured_content: Option<Value>,
-    /// `isError` of a well-formed result.
+    /// `isError` of a valid result.
     pub(crate) is_error: Option<bool>,
-    /// `_meta` of a well-formed result.
+    /// `_meta` of a valid result.
     pub(crate) meta: Option<Value>,
-    /// A result object as JSON text, however malformed as a tool result.
+    /// A result object as JSON text; it need not be valid as a tool result.
     pub(crate) raw: Option<Source>,
-    /// A JSON-RPC error in place of a result.
+    /// A JSON-RPC error instead of a result.
     pub(crate) error: Option<RpcError>,
-    /// The server ends without answering.
+    /// The server exits without an answer.
     pub(crate) crash: bool,
-    /// No answer ever comes.
+    /// Never answers.
     pub(crate) silence: bool,
-    /// A line that is not JSON-RPC, and no answer; over stdio alone.
+    /// A line that is not JSON-RPC, instead of an answer; over stdio only.
     pub(crate) garbage: Option<String>,
 }
 
@@ -199,7 +199,7 @@ pub(crate) struct Item {
     pub(crate) audio: Option<Media>,
     /// An embedded resource.
     pub(crate) resource: Option<EmbeddedResource>,
-    /// An item just as it is on the wire.
+    /// An item as on the wire.
     pub(crate) item: Option<Value>,
     /// `annotations` of the item.
     pub(crate) annotations: Option<Value>,
@@ -209,15 +209,15 @@ pub(crate) struct Item {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Media {
-    /// The MIME type that the item claims.
+    /// MIME type that the item declares.
     pub(crate) mime_type: Option<String>,
     /// The content.
     pub(crate) content: Option<Source>,
-    /// The `data` string itself, base64 or not.
+    /// The `data` string itself, whether base64 or not.
     pub(crate) verbatim: Option<String>,
 }
 
-/// An embedded resource; without `text` and `blob` it has a URI alone.
+/// An embedded resource; without `text` and `blob` it has only a URI.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EmbeddedResource {
@@ -229,24 +229,24 @@ pub(crate) struct EmbeddedResource {
     pub(crate) blob: Option<Source>,
 }
 
-/// Something that goes wrong in the artifact store.
+/// A fault of the artifact store.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StoreFault {
-    /// The call that it happens to.
+    /// The method of the store that fails or waits.
     pub call: StoreCall,
     /// The call fails with this message.
     pub fail: Option<String>,
-    /// The call waits first.
+    /// The call waits for this time.
     pub delay: Option<Span>,
-    /// Calls that are spared before.
+    /// Number of calls without the fault before it begins.
     #[serde(default)]
     pub after: u32,
-    /// How many calls it happens to; all of them unless said.
+    /// Number of calls with the fault; all by default.
     pub times: Option<u32>,
 }
 
-/// A call of the artifact store.
+/// A method of the artifact store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is the method of the store that has its name")]
@@ -261,7 +261,7 @@ pub enum StoreCall {
 }
 
 impl Tool {
-    /// The answers in order.
+    /// Returns the answers in order.
     pub(crate) fn answers(&self) -> &[Answer] {
         self.answer.as_ref().map_or(&self.answers, std::slice::from_ref)
     }
@@ -300,7 +300,7 @@ impl JsonSchema for Answer {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let parts = generator.subschema_for::<AnswerParts>();
         json_schema!({
-            "description": "What a tool call is answered with; a plain string is one text item.",
+            "description": "Answer to a tool call; a plain string is one text item.",
             "anyOf": [{ "type": "string" }, parts],
         })
     }

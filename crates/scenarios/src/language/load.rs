@@ -1,4 +1,4 @@
-//! Finds scenarios and reads them, strictly.
+//! Finds scenarios and reads them. Unknown keys are errors.
 
 use std::{
     fmt::{self, Write as _},
@@ -10,17 +10,17 @@ use serde_yaml::Error as YamlError;
 
 use super::{Scenario, check, check::Rules};
 
-/// A scenario and where it was found.
+/// A scenario and the place of its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) scenario: Scenario,
-    /// From the workspace's root, with `/` between the parts.
+    /// Path from the workspace's root, with `/` between the parts.
     pub(crate) file: String,
-    /// Where its `file` paths start.
+    /// Folder that `file` paths are relative to.
     pub(crate) folder: PathBuf,
 }
 
-/// What is wrong with a scenario file, in the manner of a compiler.
+/// Error in a scenario file, formatted as a compiler does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError(String);
 
@@ -32,8 +32,8 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// The scenarios in these files and below these folders, in the order of their paths, and what is wrong with
-/// those that cannot be read. Messages name files from `root`.
+/// Returns the scenarios in these files and below these folders, in the order of their paths, and the errors of those
+/// that cannot be read. Messages name files relative to `root`.
 pub(crate) fn load(root: &Path, places: &[PathBuf], rules: Rules) -> (Vec<Loaded>, Vec<LoadError>) {
     let mut paths = Vec::new();
     let mut errors = Vec::new();
@@ -105,10 +105,10 @@ fn load_file(root: &Path, path: &Path, rules: Rules) -> Result<Loaded, LoadError
     Ok(Loaded { scenario, file, folder })
 }
 
-/// Reads one scenario; `file` is for messages.
+/// Reads one scenario; messages name it `file`.
 fn parse(text: &str, file: &str) -> Result<Scenario, LoadError> {
     let options = serde_yaml::options! {
-        // `no` and `on` are words.
+        // `no` and `on` are strings.
         strict_booleans: true,
         with_snippet: false,
     };
@@ -116,7 +116,7 @@ fn parse(text: &str, file: &str) -> Result<Scenario, LoadError> {
         .map_err(|error| LoadError(explain(&error, text, file)))
 }
 
-/// `file:line:column: what`, the line itself with a mark below it, and the nearest known key.
+/// Formats an error as `file:line:column: message`, with the line, a mark below it, and the nearest known key.
 fn explain(error: &YamlError, text: &str, file: &str) -> String {
     let error = error.without_snippet();
     let (message, width, hint) = match error {
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(
             errors,
             [
-                "tests/scenarios/b.yaml: the id `a` is not the file's name `b`",
+                "tests/scenarios/b.yaml: the id `a` differs from the file's name `b`",
                 "tests/scenarios/y/a.yaml: the id `a` is taken by tests/scenarios/x/a.yaml",
             ]
         );

@@ -1,8 +1,8 @@
-//! What a scenario expects of a value. Matchers are plain data as far as that goes:
+//! Matchers: what a scenario expects of a value. Plain data is a matcher too:
 //!
-//! - a scalar matches the equal scalar, a list the list of the same length, item by item;
-//! - a mapping matches an object that has these keys; other keys are free;
-//! - a mapping of `$operators` matches when all of them do.
+//! - a scalar matches an equal scalar, a list matches a list of the same length, item by item;
+//! - a mapping matches an object that has these keys; the object may have others;
+//! - a mapping of `$operators` matches if all of them do.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -22,7 +22,7 @@ pub(crate) enum Matcher {
     Scalar(Value),
     /// An equal string; it may hold captures.
     String(String),
-    /// These items, in this order, and no more.
+    /// Exactly these items, in this order.
     List(Vec<Self>),
     /// At least these keys.
     Map(Vec<(String, Self)>),
@@ -35,27 +35,27 @@ pub(crate) enum Matcher {
 pub(crate) enum Op {
     /// Equal in every key.
     Exact(Template),
-    /// A string that the expression finds something in; anchor it to match the whole.
+    /// A string that the expression is found in; anchor it to match the whole string.
     Regex(Pattern),
-    /// A string that holds each of these.
+    /// A string that contains each of these.
     Mentions(Vec<String>),
-    /// A string that holds none of these.
+    /// A string that contains none of these.
     Lacks(Vec<String>),
     StartsWith(String),
     EndsWith(String),
     /// A string with exactly this content.
     Text(Source),
-    /// A string that begins as this content does, for so many bytes.
+    /// A string with the same first bytes as this content.
     SameStart(SameStart),
     /// Base64 of exactly this content.
     Base64(Source),
     /// The UTF-8 length of a string.
     Bytes(Bounds<ByteSize>),
-    /// How many characters, items or keys.
+    /// Number of characters, items or keys.
     Length(Bounds<u64>),
     /// A number within bounds.
     Range(Bounds<f64>),
-    /// A list that holds a match for each of these, in any order.
+    /// A list with a matching item for each of these, in any order.
     Includes(Vec<Matcher>),
     /// A list whose every item matches.
     Each(Matcher),
@@ -64,28 +64,28 @@ pub(crate) enum Op {
     Not(Matcher),
     AnyOf(Vec<Matcher>),
     All(Vec<Matcher>),
-    /// The key is missing (or, with false, is there with any value).
+    /// True: the key is missing. False: the key exists, with any value.
     Absent(bool),
 }
 
-/// The beginning of some content.
+/// First bytes of some content.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SameStart {
     /// The content.
     pub(crate) of: Source,
-    /// How much of it.
+    /// Number of bytes.
     pub(crate) bytes: ByteSize,
 }
 
-/// A number, or its limits.
+/// An exact number, or its limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bounds<T> {
     pub(crate) min: Option<T>,
     pub(crate) max: Option<T>,
 }
 
-/// A regular expression, compiled once to be sure that it is one. It may hold captures.
+/// A regular expression, checked when the scenario is read. It may hold captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern(pub(crate) String);
 
@@ -112,12 +112,12 @@ const OPERATORS: &[&str] = &[
 ];
 
 impl Matcher {
-    /// Matches nothing but nothing.
+    /// Matches a missing value only.
     pub(crate) fn absent() -> Self {
         Self::Ops(vec![Op::Absent(true)])
     }
 
-    /// The captures that it uses.
+    /// Collects the captures that it uses.
     pub(crate) fn names<'a>(&'a self, found: &mut Vec<&'a str>) {
         match self {
             Self::Scalar(_) => {}
@@ -179,7 +179,7 @@ impl Op {
     }
 }
 
-/// As a scenario would write it on one line.
+/// Formats the matcher as a scenario would write it, on one line.
 impl fmt::Display for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -239,7 +239,7 @@ impl<T: fmt::Display + PartialEq> fmt::Display for Bounds<T> {
     }
 }
 
-/// Things with commas between them.
+/// Formats items with commas between them.
 struct List<'a, T>(&'a [T]);
 
 impl<T: fmt::Display> fmt::Display for List<'_, T> {
@@ -251,7 +251,7 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
-/// Whether a text is a JSON pointer; the empty one means the whole value.
+/// Returns whether `text` is a JSON pointer; the empty one means the whole value.
 pub(crate) fn is_pointer(text: &str) -> bool {
     text.is_empty() || text.starts_with('/')
 }
@@ -387,7 +387,7 @@ impl<'de, T: DeserializeOwned + Copy> Deserialize<'de> for Bounds<T> {
 impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // Captures are filled in later and escaped, so any word stands in for them here.
+        // Captures are filled in later, and escaped then; here any word can replace them.
         let mut vars = vars::Vars::default();
         for name in vars::names(&text) {
             vars.set(name, Value::from("x"));

@@ -1,4 +1,4 @@
-//! The matrix: one scenario runs once for every transport, revision and store.
+//! The matrix: a scenario runs once for every transport, revision and store.
 
 use std::{borrow::Cow, fmt};
 
@@ -35,17 +35,17 @@ impl JsonSchema for RevisionSchema {
     }
 }
 
-/// Where the server keeps artifacts.
+/// The kind of the server's artifact store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Store {
     /// In memory.
     Memory,
-    /// In a directory of the case's own.
+    /// In a directory for this case only.
     Directory,
 }
 
-/// What a scenario runs on. A side that it does not say is what the server offers.
+/// The cells that a scenario runs in. A missing side means all that the server offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Matrix {
@@ -55,27 +55,27 @@ pub(crate) struct Matrix {
     /// The revisions of MCP that the agent speaks.
     #[schemars(with = "Side<RevisionSchema>")]
     revisions: Option<Side<Revision>>,
-    /// Where the server keeps artifacts.
+    /// The kinds of the server's artifact store.
     #[schemars(with = "Vec<Store>", length(min = 1))]
     stores: Option<Vec<Store>>,
 }
 
-/// What a server offers: the cells that scenarios can run in.
+/// The cells that a server offers to scenarios.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// A scenario that names no transports runs over these.
+    /// Transports of a scenario that names none.
     pub transports: Vec<Transport>,
-    /// A scenario that names no revisions runs in these.
+    /// Revisions of a scenario that names none.
     pub revisions: Vec<Revision>,
-    /// A scenario that names no stores runs with these.
+    /// Stores of a scenario that names none.
     pub stores: Vec<Store>,
-    /// Scenarios may name other cells than those above, and run in them.
+    /// Whether scenarios may name other cells than those above.
     pub has_more: bool,
 }
 
 impl Default for Limits {
-    /// What Marquetry's own scenarios run in unless they say otherwise.
+    /// The default cells of Marquetry's own scenarios.
     fn default() -> Self {
         Self {
             transports: vec![Transport::Stdio, Transport::Http],
@@ -87,8 +87,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The cells of a server that is reached in one way, speaks these revisions and keeps no artifacts that the runner
-    /// could choose a place for.
+    /// Returns the cells of a server with one transport and these revisions, whose artifact store the runner cannot
+    /// choose.
     #[must_use]
     pub fn only(transport: Transport, revisions: Vec<Revision>) -> Self {
         let (transports, stores) = (vec![transport], vec![Store::Memory]);
@@ -96,14 +96,14 @@ impl Limits {
     }
 }
 
-/// One place of the matrix.
+/// One cell of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Cell {
     /// How the agent reaches the server.
     pub transport: Transport,
     /// The revision of MCP that the agent speaks.
     pub revision: Revision,
-    /// Where the server keeps artifacts.
+    /// The kind of the server's artifact store.
     pub store: Store,
 }
 
@@ -111,7 +111,7 @@ pub struct Cell {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Side<T>(pub(crate) Vec<T>);
 
-/// What can stand on a side.
+/// A value of one side.
 pub(crate) trait Place: Copy + 'static {
     const ALL: &'static [Self];
 }
@@ -169,7 +169,8 @@ impl<T: JsonSchema> JsonSchema for Side<T> {
 }
 
 impl Matrix {
-    /// Every cell that the server offers and the scenario allows: HTTP+SSE ended before sessions did.
+    /// Returns every cell that the server offers and the scenario allows. HTTP+SSE exists only in revisions with
+    /// sessions.
     pub(crate) fn cells(&self, limits: &Limits) -> impl Iterator<Item = Cell> + use<> {
         fn side<T: Copy + PartialEq>(said: Option<&[T]>, offered: &[T], has_more: bool) -> Vec<T> {
             let said = said.unwrap_or(offered).iter().copied();
@@ -178,7 +179,7 @@ impl Matrix {
         let transports = self.transports.as_ref().map(|side| &side.0[..]);
         let revisions = self.revisions.as_ref().map(|side| &side.0[..]);
         let revisions = side(revisions, &limits.revisions, limits.has_more);
-        // Where a server keeps no artifacts for us, a scenario runs once, whatever stores it names.
+        // If the runner cannot choose the store, a scenario runs once, whatever stores it names.
         let stores = if limits.has_more {
             self.stores.clone().unwrap_or_else(|| limits.stores.clone())
         } else {
@@ -196,20 +197,20 @@ impl Matrix {
         cells.into_iter()
     }
 
-    /// Whether no server could run it.
+    /// Returns whether no server can run it.
     pub(crate) fn is_empty(&self) -> bool {
         self.cells(&Limits::default()).next().is_none()
     }
 }
 
-/// What a step may be limited to with `only`.
+/// A value of a step's `only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Only {
     Stdio,
     Http,
     Sse,
-    /// The revisions with sessions: all but the last.
+    /// The revisions with sessions: all but the last one.
     Sessions,
     #[serde(rename = "2024-10-07")]
     V2024_10_07,
@@ -228,8 +229,8 @@ pub(crate) enum Only {
 }
 
 impl Cell {
-    /// Whether a step with this `only` runs here: for each of transport, revision and store, one that
-    /// it names, if it names any.
+    /// Returns whether a step with this `only` runs in `cell`: the cell's transport, revision and store must be
+    /// named, for each of the three of which `only` names any.
     pub(crate) fn is_in(self, only: &[Only]) -> bool {
         let fits = |names: &[(Only, bool)]| {
             let mut named = names.iter().filter(|(name, _)| only.contains(name)).peekable();

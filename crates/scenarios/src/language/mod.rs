@@ -1,7 +1,7 @@
-//! The scenario language: one YAML file tells what is given, what is done and what must come of it.
+//! The scenario language: a YAML file with the state before, the steps, and the expected results.
 //!
-//! The README describes it for people who write scenarios; the types here are what it means,
-//! and the JSON Schema that editors complete it by is made from them.
+//! The README describes the language for authors of scenarios. These types define it, and the JSON Schema for editors
+//! is generated from them.
 
 mod check;
 pub(crate) mod compare;
@@ -48,20 +48,20 @@ pub(crate) use self::{
 pub struct Scenario {
     /// Its name; the file's name without `.yaml`.
     pub(crate) id: String,
-    /// The seed's test that it proves, such as `000/2.1.2`.
+    /// The test of a seed that it implements, such as `000/2.1.2`.
     pub(crate) seed: Option<String>,
-    /// What it shows, as one sentence.
+    /// What it shows, in one sentence.
     pub(crate) title: String,
-    /// Which transports, revisions and stores it runs on; all of them unless said.
+    /// The transports, revisions and stores that it runs with; by default all.
     #[serde(default)]
     pub(crate) matrix: Matrix,
-    /// What is there before the first step.
+    /// The state before the first step.
     #[serde(default)]
     pub(crate) given: Given,
-    /// What is done, in order.
+    /// The steps, in order.
     #[schemars(with = "Vec<Step>", length(min = 1))]
     pub(crate) steps: Vec<Spanned<Step>>,
-    /// What must be so after the last step.
+    /// The expected state after the last step.
     #[serde(default)]
     pub(crate) expect: FinalExpect,
 }

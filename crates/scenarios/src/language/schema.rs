@@ -2,7 +2,7 @@
 
 use super::Scenario;
 
-/// The JSON Schema of the scenario language, by which editors complete scenarios.
+/// Returns the JSON Schema of the scenario language. Editors complete scenarios with it.
 ///
 /// # Panics
 ///
@@ -22,7 +22,7 @@ mod tests {
 
     use super::*;
 
-    /// The README describes the language, and no more than it has.
+    /// The README describes every key of the language, and no other keys.
     #[test]
     fn the_readme_names_every_key_and_matcher() {
         fn keys(schema: &Value, found: &mut BTreeSet<String>) {
@@ -45,7 +45,7 @@ mod tests {
         let missing: Vec<&String> =
             known.iter().filter(|key| !words.contains(key.as_str())).collect();
         assert!(missing.is_empty(), "not in the README: {missing:?}");
-        // `$schema` is what editors read in a comment.
+        // `$schema` is in a comment for editors.
         let matchers = words
             .iter()
             .filter(|word| word.len() > 1 && word.starts_with('$') && **word != "$schema");

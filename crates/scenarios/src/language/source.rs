@@ -1,4 +1,4 @@
-//! Where content comes from: written down, in a file, as base64, or generated.
+//! Content: written in the scenario, in a file, as base64, or generated.
 
 use std::{
     borrow::Cow,
@@ -20,15 +20,15 @@ use super::generate::{Generate, GenerateError};
 pub(crate) enum Source {
     /// The string itself, as UTF-8.
     Text(String),
-    /// Decoded already, so that a typing error shows when the scenario is read.
+    /// Decoded when the scenario is read, so that an error shows then.
     Bytes(Vec<u8>),
-    /// A path relative to the scenario's folder.
+    /// A file, relative to the scenario's folder.
     File(PathBuf),
-    /// Made to measure.
+    /// Generated content.
     Generate(Generate),
 }
 
-/// Why content is not to be had.
+/// Why content cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
     #[error("{}: {error}", path.display())]
@@ -40,7 +40,7 @@ pub(crate) enum SourceError {
 }
 
 impl Source {
-    /// The content. `folder` is where `file` paths start.
+    /// Returns the content. `file` paths are relative to `folder`.
     pub(crate) fn bytes(&self, folder: &Path) -> Result<Vec<u8>, SourceError> {
         match self {
             Self::Text(text) => Ok(text.clone().into_bytes()),
@@ -53,19 +53,19 @@ impl Source {
         }
     }
 
-    /// The content as text.
+    /// Returns the content as text.
     pub(crate) fn text(&self, folder: &Path) -> Result<String, SourceError> {
         String::from_utf8(self.bytes(folder)?)
             .map_err(|_| SourceError::NotText { what: self.to_string() })
     }
 
-    /// The content as base64, as MCP carries binary data.
+    /// Returns the content in base64, as MCP encodes binary data.
     pub(crate) fn base64(&self, folder: &Path) -> Result<String, SourceError> {
         Ok(STANDARD.encode(self.bytes(folder)?))
     }
 }
 
-/// As a scenario would write it on one line.
+/// Formats the source as a scenario would write it, on one line.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

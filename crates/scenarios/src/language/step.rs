@@ -1,4 +1,4 @@
-//! Steps: what is done, one thing each.
+//! Steps: each does one thing.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::{
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Step {
-    /// What the step shows, for reports.
+    /// What the step shows; for reports.
     pub(crate) title: Option<String>,
-    /// The transports, revisions and stores that it is limited to.
+    /// The transports, revisions and stores that it runs with.
     pub(crate) only: Vec<Only>,
 
     /// Calls this tool of the server.
@@ -25,24 +25,24 @@ pub(crate) struct Step {
     pub(crate) with: Option<Template>,
     /// The call's arguments as JSON text, sent as it is.
     pub(crate) with_json: Option<Source>,
-    /// Gives the call up after this time, and tells the server so.
+    /// Cancels the call after this time, with a notification to the server.
     pub(crate) cancel_after: Option<Span>,
     /// Sends any other MCP request.
     pub(crate) request: Option<McpRequest>,
     /// Sends an HTTP request.
     pub(crate) http: Option<HttpRequest>,
-    /// Something happens to an upstream.
+    /// Changes an upstream: it crashes, or gets other tools.
     pub(crate) upstream: Option<UpstreamEvent>,
     /// Waits for a notification from the server.
     pub(crate) wait_for: Option<WaitFor>,
 
-    /// The answer must be there within this time.
+    /// Maximum time until the answer.
     pub(crate) within: Option<Span>,
     /// Repeats the step until its expectation holds, for at most this time.
     pub(crate) eventually: Option<Span>,
-    /// What must come of it.
+    /// The expected result.
     pub(crate) expect: Option<Expect>,
-    /// Parts of the outcome to keep, as name → JSON pointer; later steps write `${name}`.
+    /// Parts of the result to save, as name → JSON pointer; later steps write `${name}`.
     pub(crate) save: BTreeMap<String, String>,
 }
 
@@ -59,30 +59,31 @@ pub(crate) struct McpRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
-    /// The path, from the root; it may hold captures.
+    /// Path from the root; it may hold captures.
     pub(crate) path: String,
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
-    /// A body of JSON; sent with its content type.
+    /// A JSON body, sent with its content type.
     pub(crate) json: Option<Template>,
-    /// A body byte for byte.
+    /// A body, sent byte for byte.
     pub(crate) body: Option<Source>,
-    /// Reads for this long, then closes the connection, whatever is still to come.
+    /// Reads the response for this time, then closes the connection.
     pub(crate) hang_up_after: Option<Span>,
-    /// Sends this many of it, each on a connection of its own, and never reads an answer; the connections stay open to the case's end.
+    /// Sends this many copies of the request, each on its own connection, and never reads an answer. The connections
+    /// stay open until the case ends.
     pub(crate) unread: Option<usize>,
 }
 
-/// Something that happens to an upstream: exactly one of `crash` and `tools`.
+/// A change of an upstream: exactly one of `crash` and `tools`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamEvent {
-    /// Which upstream.
+    /// Name of the upstream.
     pub(crate) name: String,
-    /// It ends without a word.
+    /// It exits without a message.
     #[serde(default)]
     pub(crate) crash: bool,
-    /// It has these tools from now on, and says so.
+    /// It has these tools from now on, and announces that.
     pub(crate) tools: Option<BTreeMap<String, Tool>>,
 }
 
@@ -92,11 +93,11 @@ pub(crate) struct UpstreamEvent {
 pub(crate) struct WaitFor {
     /// Its method.
     pub(crate) notification: String,
-    /// What its parameters must be.
+    /// Expected parameters.
     pub(crate) params: Option<Matcher>,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action<'a> {
     Call {
@@ -112,7 +113,7 @@ pub(crate) enum Action<'a> {
 }
 
 impl Step {
-    /// The one thing that the step does; `None` when it does none or several.
+    /// Returns the one action of the step; `None` if it has none or several.
     pub(crate) fn action(&self) -> Option<Action<'_>> {
         let mut actions = [
             self.call.as_deref().map(|tool| Action::Call {
@@ -131,7 +132,7 @@ impl Step {
         actions.next().filter(|_| actions.next().is_none())
     }
 
-    /// How reports name it.
+    /// Returns its description for reports.
     pub(crate) fn name(&self) -> String {
         if let Some(title) = &self.title {
             return title.clone();

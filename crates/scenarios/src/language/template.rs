@@ -1,4 +1,4 @@
-//! Values that a scenario sends: plain data, with content from elsewhere and captures filled in.
+//! Values that a scenario sends: plain data with captures and content filled in.
 
 use std::{borrow::Cow, fmt, path::Path};
 
@@ -14,8 +14,8 @@ use super::{
     vars::{self, UnknownVar, Vars},
 };
 
-/// A JSON value to send. Strings may hold `${captures}`; `{$text: SOURCE}` and `{$base64: SOURCE}`
-/// stand for a string with that content, and `{$literal: VALUE}` for a value taken as it is.
+/// A JSON value to send. Strings may hold `${captures}`. `{$text: SOURCE}` and `{$base64: SOURCE}` stand for a string
+/// with that content, and `{$literal: VALUE}` for a value without replacements.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Template {
     /// Null, a boolean or a number.
@@ -28,11 +28,11 @@ pub(crate) enum Template {
     Text(Source),
     /// Content as base64.
     Base64(Source),
-    /// A value in which nothing is filled in.
+    /// A value in which nothing is replaced.
     Literal(Value),
 }
 
-/// Why a value cannot be filled in.
+/// Why a template cannot be filled in.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub(crate) enum TemplateError {
 const OPERATORS: &[&str] = &["$text", "$base64", "$literal"];
 
 impl Template {
-    /// The value to send.
+    /// Returns the value to send.
     pub(crate) fn fill(&self, vars: &Vars, folder: &Path) -> Result<Value, TemplateError> {
         Ok(match self {
             Self::Scalar(value) | Self::Literal(value) => value.clone(),
@@ -62,7 +62,7 @@ impl Template {
         })
     }
 
-    /// The captures that it uses.
+    /// Collects the captures that it uses.
     pub(crate) fn names<'a>(&'a self, found: &mut Vec<&'a str>) {
         match self {
             Self::String(text) => found.extend(vars::names(text)),
@@ -73,7 +73,7 @@ impl Template {
     }
 }
 
-/// As a scenario would write it on one line.
+/// Formats the template as a scenario would write it, on one line.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Sizes and times as a person writes them: `5MiB`, `250ms`.
+//! Sizes and times with units: `5MiB`, `250ms`.
 
 use std::{borrow::Cow, fmt, marker::PhantomData, time::Duration};
 
@@ -16,11 +16,11 @@ pub(crate) struct ByteSize(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
-/// What the two units have in common, so that they share one visitor.
+/// The parts in which the two units differ, so that they share one visitor.
 trait Unit: Sized {
     const EXPECTED: &'static str;
     fn from_text(text: &str) -> Option<Self>;
-    /// Bare numbers mean something for sizes alone: `within: 5` leaves open five of what.
+    /// Sizes may be bare numbers. Times may not: `within: 5` does not say whether that is seconds.
     fn from_number(number: u64) -> Option<Self>;
 }
 

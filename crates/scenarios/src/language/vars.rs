@@ -8,19 +8,19 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Vars(BTreeMap<String, Value>);
 
-/// A `${name}` without a value.
+/// Error for a `${name}` without a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing is saved as `{0}`")]
+#[error("no step has saved `{0}`")]
 pub(crate) struct UnknownVar(pub(crate) String);
 
 impl Vars {
-    /// Saves a value under a name, over an earlier one.
+    /// Saves a value under a name. Replaces an earlier value.
     pub(crate) fn set(&mut self, name: impl Into<String>, value: Value) {
         self.0.insert(name.into(), value);
     }
 
-    /// Fills in a string. A string that is one whole `${name}` becomes the saved value itself, of
-    /// whatever type; anywhere else the value is written into the text.
+    /// Replaces the captures in a string. A string that is exactly one `${name}` becomes the saved value itself, of
+    /// any type; otherwise the value is written into the text.
     pub(crate) fn value(&self, template: &str) -> Result<Value, UnknownVar> {
         if let [Piece::Var(name)] = pieces(template)[..] {
             return self.get(name).cloned();
@@ -28,12 +28,12 @@ impl Vars {
         self.text(template).map(Value::String)
     }
 
-    /// Fills in a string that must stay one, such as a URL.
+    /// Replaces the captures in a string whose result must be a string, such as a URL.
     pub(crate) fn text(&self, template: &str) -> Result<String, UnknownVar> {
         self.text_with(template, |value| value)
     }
 
-    /// The same with a change to each value, as a regular expression needs it.
+    /// As [`Self::text`], with a change of each value: a regular expression escapes it.
     pub(crate) fn text_with(
         &self,
         template: &str,
@@ -56,7 +56,7 @@ impl Vars {
     }
 }
 
-/// The names that a string uses, for the check that they are saved before.
+/// Returns the names that a string uses.
 pub(crate) fn names(template: &str) -> impl Iterator<Item = &str> {
     pieces(template).into_iter().filter_map(|piece| match piece {
         Piece::Var(name) => Some(name),
@@ -64,7 +64,7 @@ pub(crate) fn names(template: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a name may be saved.
+/// Returns whether a value may be saved under `name`.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -140,10 +140,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_an_error() {
-        assert_eq!(
-            vars().value("${other}").unwrap_err().to_string(),
-            "nothing is saved as `other`"
-        );
+        assert_eq!(vars().value("${other}").unwrap_err().to_string(), "no step has saved `other`");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The agent: an MCP client that sends what a scenario says and shows what comes back, unchanged.
+//! The agent: an MCP client that sends the requests of a scenario and returns the answers unchanged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::language::AgentAnswers;
 
-/// The request whose answer is all that is heard; no answer comes before its end.
+/// The request whose answer comes only when the stream ends.
 const LISTEN: &str = "subscriptions/listen";
 
 /// The request that was sent when the connection was made, or `server/discover` in its place. A step shows its answer.
@@ -33,22 +33,22 @@ const INITIALIZE: &str = "initialize";
 /// The key of the capture report in an answer's `_meta`.
 const CAPTURE: &str = "marquetry/capture";
 
-/// More progress than any scenario tells of.
+/// More progress notifications than any scenario sends.
 const MAX_PROGRESS: usize = 1000;
 
 /// Options of a tool call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
-    /// The call asks to be told of its progress.
+    /// The call asks for progress notifications.
     pub(crate) wants_progress: bool,
-    /// The call is given up after this time.
+    /// The call is cancelled after this time.
     pub(crate) cancel_after: Option<Duration>,
 }
 
 /// A connected agent.
 pub(crate) struct Agent {
     client: Client,
-    /// Since the connection was made, so that none is missed between two steps.
+    /// Subscribed when the connection is made, so that no notification between two steps is missed.
     notifications: Mutex<broadcast::Receiver<ServerNotification>>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn answering(revision: Revision, given: &AgentAnswers) -> ClientOptio
     }
 }
 
-/// Who is asked.
+/// Answers the requests of servers.
 struct Person(AgentAnswers);
 
 #[async_trait]
@@ -117,8 +117,8 @@ impl Agent {
         Self { client, notifications }
     }
 
-    /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`;
-    /// anything else that happens is an error of ours to report.
+    /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`. Other failures are
+    /// errors of the runner.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
         match method {
             LISTEN => return self.listen(&params).await,
@@ -168,14 +168,14 @@ impl Agent {
         match self.client.request(method, params, options).await {
             Ok(raw) => {
                 let result: Value = serde_json::from_str(raw.get())
-                    .map_err(|error| format!("the result is no JSON: {error}"))?;
+                    .map_err(|error| format!("the result is not JSON: {error}"))?;
                 Ok(json!({ "result": result }))
             }
             Err(ClientError::Rpc(error)) => {
                 let error = serde_json::to_value(&error).map_err(|error| error.to_string())?;
                 Ok(json!({ "error": error }))
             }
-            // What was refused before it was read is an error of HTTP.
+            // A request that was refused before it was parsed gets an HTTP error.
             Err(ClientError::Http { status, body }) => {
                 Ok(json!({ "error": { "status": status, "message": body } }))
             }
@@ -184,8 +184,8 @@ impl Agent {
         }
     }
 
-    /// Calls a tool. Beside the whole `result` the outcome has its parts under the names that
-    /// expectations use: `content`, `structured`, `is_error`, `capture`, and `progress` if it is wanted.
+    /// Calls a tool. The outcome has the whole `result`, and its parts by their names in expectations: `content`,
+    /// `structured`, `is_error`, `capture`, and `progress` if the call asks for it.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -215,7 +215,7 @@ impl Agent {
         Ok(outcome)
     }
 
-    /// The next notification of a method.
+    /// Returns the next notification of a method.
     pub(crate) async fn notification(
         &self,
         method: &str,
@@ -245,7 +245,7 @@ impl Agent {
     }
 }
 
-/// A value as JSON text.
+/// Returns a value as JSON text.
 pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, String> {
     to_raw_value(value).map_err(|error| error.to_string())
 }
@@ -253,7 +253,7 @@ pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, String> {
 /// Adds the parts of a tool's result to the outcome.
 fn parts(mut outcome: Value) -> Value {
     let Some(result) = outcome.get("result").cloned() else { return outcome };
-    // As 2024-10-07 has it: a text, or items where a text does not do.
+    // The form of 2024-10-07: a text, or items if a text is not enough.
     let first = result.get("toolResult").map(|result| match result {
         Value::String(text) => json!([{ "type": "text", "text": text }]),
         items => items.clone(),

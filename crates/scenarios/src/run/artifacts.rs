@@ -1,4 +1,4 @@
-//! The artifacts that exist, found out as an agent would, and held against an expectation.
+//! Lists and reads the artifacts as an agent does, and compares them with an expectation.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::language::{
     compare::{sha256, show_bytes},
 };
 
-/// More artifacts than any scenario makes; a server that lists without end fails here.
+/// More artifacts than any scenario creates; the run fails if a server's list does not end.
 const MOST: usize = 10_000;
 
-/// One version of an artifact as it was found.
+/// One version of an artifact.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) version: u64,
     pub(crate) mime_type: String,
     pub(crate) content: Vec<u8>,
-    /// The size that the listing claims, for the newest version.
+    /// Size in the list, for the newest version.
     pub(crate) claimed_size: Option<u64>,
     /// Its entry in the capture report.
     pub(crate) report: Option<Value>,
@@ -32,7 +32,7 @@ pub(crate) struct Found {
 pub(crate) struct Reports(BTreeMap<(String, u64), Value>);
 
 impl Reports {
-    /// Keeps what a capture report tells.
+    /// Stores the entries of a capture report.
     pub(crate) fn note(&mut self, capture: &Value) {
         let save = &capture["save"];
         let saved = save["artifacts"].as_array().into_iter().flatten();
@@ -46,7 +46,7 @@ impl Reports {
     }
 }
 
-/// Every version of every artifact, by the resources that the server lists.
+/// Returns every version of every artifact that the server lists as a resource.
 pub(crate) async fn find(agent: &Agent, reports: &Reports) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
     let mut cursor = Value::Null;
@@ -98,7 +98,7 @@ async fn read(agent: &Agent, uri: &str) -> Result<(String, Vec<u8>), String> {
     Ok((contents["mimeType"].as_str().unwrap_or_default().to_owned(), content))
 }
 
-/// Every difference between the artifacts that must exist and those that do.
+/// Returns every difference between the expected artifacts and those that exist.
 pub(crate) fn compare(
     context: Context<'_>,
     Artifacts(expected): &Artifacts,

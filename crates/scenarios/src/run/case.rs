@@ -14,8 +14,8 @@ pub struct Case {
 /// Which cases to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
-    /// Parts of a case's name (id/transport/revision/store) or file, or seeds (`000/2.1` is all of its section); one
-    /// of them must fit. None fits all.
+    /// Parts of a case's name (id/transport/revision/store) or file, or seeds (`000/2.1` is its whole section). A
+    /// case runs if one of them matches. Without words every case runs.
     pub words: &'a [String],
     /// The words are whole names or seeds.
     pub exact: bool,
@@ -55,7 +55,7 @@ impl Filter<'_> {
     }
 }
 
-/// Whether a seed's test is the named one or belongs to the named section.
+/// Returns whether `seed` is the named test of a seed, or belongs to the named section.
 fn is_below(seed: &str, section: &str) -> bool {
     seed.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }

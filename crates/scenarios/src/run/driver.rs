@@ -1,4 +1,4 @@
-//! Runs one case: the world is made, the steps are done, the outcome is judged, the world ends.
+//! Runs one case: starts its environment, runs the steps, checks the outcome, and stops everything.
 
 use std::{
     sync::Arc,
@@ -30,7 +30,7 @@ const END: Duration = Duration::from_secs(15);
 const NOTIFICATION: Duration = Duration::from_secs(10);
 /// Time within which a message of the agent reaches an upstream.
 const NEWS: Duration = Duration::from_secs(5);
-/// Between two tries of a step that must hold `eventually`.
+/// Pause between two tries of a step with `eventually`.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Runs a case within `limit`.
@@ -43,7 +43,7 @@ pub(crate) async fn run(case: Case, server: Arc<dyn TestedServer>, limit: Durati
         Err(_) => return Status::Failed(over(limit, "the server did not start")),
     };
     let mut vars = Vars::default();
-    // Requests that a scenario writes itself name the revision in a header.
+    // `http` requests name the revision in a header.
     vars.set("revision", case.cell.revision.to_string().into());
     let mut run =
         Run { case: &case, world, vars, unread: Vec::new(), reports: Reports::default(), at: None };
@@ -77,7 +77,7 @@ struct Run<'a> {
     /// Connections whose answers are not read.
     unread: Vec<Unread>,
     reports: Reports,
-    /// The step that is being done.
+    /// The current step.
     at: Option<(usize, u64, String)>,
 }
 
@@ -115,7 +115,7 @@ impl Run<'_> {
         })
     }
 
-    /// Compares the calls that an upstream got; it may learn a little later than the agent that a call was given up.
+    /// Compares the calls that an upstream received. A cancellation may reach it a little later than the agent.
     async fn calls(&self, name: &str, expected: &Matcher) -> Result<Vec<Mismatch>, Failure> {
         let started = Instant::now();
         loop {
@@ -130,7 +130,7 @@ impl Run<'_> {
         }
     }
 
-    /// Does a step, again and again while it may hold eventually.
+    /// Runs a step; one with `eventually` is repeated until it holds or its time is over.
     async fn step(&mut self, step: &Step) -> Result<(), Failure> {
         let started = Instant::now();
         loop {
@@ -173,7 +173,7 @@ impl Run<'_> {
         }
         for (name, pointer) in &step.save {
             let Some(value) = outcome.pointer(pointer) else {
-                let message = format!("nothing is at {pointer}, to be saved as `{name}`");
+                let message = format!("there is no value at {pointer} to save as `{name}`");
                 return Err(Failure { actual: Some(pretty(&outcome)), ..Failure::text(message) });
             };
             self.vars.set(name.clone(), value.clone());
@@ -181,14 +181,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Does what the step says; what comes of it is one JSON object.
+    /// Carries out the action of a step. The outcome is a JSON object.
     async fn act(&mut self, step: &Step) -> Result<Value, String> {
         let folder = &self.case.loaded.folder;
         let fill = |template: Option<&crate::language::Template>| match template {
             Some(template) => template.fill(&self.vars, folder).map_err(|error| error.to_string()),
             None => Ok(Value::Null),
         };
-        match step.action().ok_or("the step does nothing")? {
+        match step.action().ok_or("the step has no action")? {
             Action::Call { tool, with, with_json, cancel_after } => {
                 let arguments = match (with, with_json) {
                     (None, None) => None,
@@ -196,7 +196,7 @@ impl Run<'_> {
                     (None, Some(source)) => {
                         let text = source.text(folder).map_err(|error| error.to_string())?;
                         let raw = RawValue::from_string(text);
-                        Some(raw.map_err(|error| format!("`with_json` is no JSON: {error}"))?)
+                        Some(raw.map_err(|error| format!("`with_json` is not JSON: {error}"))?)
                     }
                 };
                 let manner = Manner {
@@ -214,7 +214,7 @@ impl Run<'_> {
                 let address = self
                     .world
                     .address()
-                    .ok_or("there is no HTTP over stdio; say `only: [http]`")?;
+                    .ok_or("a server over stdio has no HTTP; add `only: [http]` to the step")?;
                 let failed = |error: std::io::Error| error.to_string();
                 for _ in 0..request.unread.unwrap_or(0) {
                     self.unread.push(send_unread(address, &exchange_).await.map_err(failed)?);
@@ -264,8 +264,8 @@ impl Run<'_> {
     }
 }
 
-/// Every difference between what a step expects and its outcome. Where a step expects nothing it must
-/// at least succeed.
+/// Returns every difference between the expectation of a step and its outcome. A step without an expectation must
+/// succeed.
 fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
     let nothing = Expect::default();
     let expect = step.expect.as_ref();
@@ -281,7 +281,7 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
         Some(Action::Call { cancel_after: Some(_), .. }) => {
             if outcome.get("cancelled").is_none() {
                 let actual = show(Some(outcome));
-                let expected = "no answer before the call is given up".into();
+                let expected = "no answer before the call is cancelled".into();
                 found.push(Mismatch { at: "cancelled".into(), expected, actual });
             }
         }
@@ -291,7 +291,7 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
             for (at, matcher) in [("structured", &says.structured), ("capture", &says.capture)] {
                 match matcher {
                     Some(matcher) => compare(at, matcher),
-                    // A call without expectations is there for what it does, not for what it answers.
+                    // A call without expectations matters for its effects, not for its answer.
                     None if expect.is_none() => {}
                     None => compare(at, &Matcher::absent()),
                 }
@@ -359,7 +359,7 @@ fn pretty(value: &Value) -> String {
         }
     }
     let mut value = value.clone();
-    // The parts of a tool's result stand beside it already.
+    // The parts of a tool's result are in the outcome already.
     if let Some(object) = value.as_object_mut()
         && object.contains_key("content")
     {

@@ -1,18 +1,18 @@
-//! Why a case failed, as a person wants to read it.
+//! Reports of failed cases, for people.
 
 use std::fmt::Write as _;
 
 use crate::language::Mismatch;
 
-/// A failure: where in the scenario, and what differs.
+/// A failure: its place in the scenario, and the differences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
-    /// The step's number from 1, its line and its name; none before the first and after the last one.
+    /// The step's number from 1, its line and its name; `None` before the first and after the last step.
     pub(crate) step: Option<(usize, u64, String)>,
     /// Error message of a failure that is not a difference.
     pub(crate) message: Option<String>,
     pub(crate) mismatches: Vec<Mismatch>,
-    /// The whole outcome of the step, to see a difference in its surroundings.
+    /// The whole outcome of the step, which shows the context of a difference.
     pub(crate) actual: Option<String>,
     /// Health report of the server, if it is not healthy.
     pub(crate) health: Option<String>,
@@ -23,7 +23,7 @@ impl Failure {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// The report, without the case's name; `file` is the scenario's and `width` that of the page.
+    /// Formats the report without the case's name, `width` characters wide. `file` is the path of the scenario.
     pub(crate) fn report(&self, file: &str, rerun: &str, width: usize) -> String {
         let mut text = match &self.step {
             Some((number, line, name)) => format!("{file}:{line}: step {number}, {name}\n"),
@@ -48,7 +48,7 @@ impl Failure {
     }
 }
 
-/// Two columns under `expected` and `actual`.
+/// Formats two columns, `expected` and `actual`.
 fn side_by_side(expected: &str, actual: &str, width: usize) -> String {
     let column = (width.saturating_sub(7) / 2).max(20);
     let left = wrap(expected, column);
@@ -62,7 +62,7 @@ fn side_by_side(expected: &str, actual: &str, width: usize) -> String {
     text
 }
 
-/// Lines of at most `column` characters; long text is cut in its middle, where it matters least.
+/// Breaks text into lines of at most `column` characters. The middle of long text is left out.
 fn wrap(text: &str, column: usize) -> Vec<String> {
     const MOST: usize = 24;
     let mut lines = Vec::new();

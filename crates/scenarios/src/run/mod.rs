@@ -1,4 +1,4 @@
-//! Runs scenarios: each in every cell of its matrix, some cases side by side.
+//! Runs scenarios: each in every cell of its matrix, several cases at a time.
 
 mod agent;
 mod artifacts;
@@ -37,7 +37,7 @@ use crate::{
     server::TestedServer,
 };
 
-/// Scenarios that were read.
+/// Scenarios to run.
 #[derive(Debug)]
 pub struct Suite {
     cases: Vec<Case>,
@@ -48,16 +48,16 @@ pub struct Suite {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Cases at a time; the number of processors by default.
+    /// Number of cases at a time; the number of processors by default.
     pub jobs: usize,
-    /// The longest that one case may take; a minute by default.
+    /// Maximum time of one case; a minute by default.
     pub time_limit: Duration,
     /// Prints a line for each case that has ended, and a bar on a terminal.
     pub prints: bool,
-    /// Panics in this process, also on other threads, make the outcome a failure: those of a server in it, above all.
-    /// Off by default, since other tests of the process may panic on purpose.
+    /// Counts panics in this process, on all threads: any panic makes the run fail. For servers in this process. Off
+    /// by default, because other tests of the process may panic on purpose.
     pub counts_panics: bool,
-    /// The command that a case's name is added to, to run it alone; for reports.
+    /// Command that runs one case, when the case's name is added to it; for reports.
     pub rerun: String,
 }
 
@@ -98,29 +98,29 @@ impl Suite {
         Ok(Self { cases, total })
     }
 
-    /// Keeps the cases that the filter picks.
+    /// Keeps the cases that match the filter.
     #[must_use]
     pub fn filtered(mut self, filter: &Filter<'_>) -> Self {
         self.cases.retain(|case| filter.picks(case));
         self
     }
 
-    /// The cases, in the order of their files.
+    /// Returns the cases, in the order of their files.
     pub fn cases(&self) -> &[Case] {
         &self.cases
     }
 
-    /// Number of cases before [`Self::filtered`].
+    /// Returns the number of cases before [`Self::filtered`].
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Lists the cases on standard output, and runs none.
+    /// Lists the cases on standard output without running them.
     pub fn list(&self, format: Format) {
         report::list(&self.cases, format);
     }
 
-    /// Runs the cases, some side by side.
+    /// Runs the cases.
     ///
     /// # Errors
     /// When no runtime can be started.
@@ -139,7 +139,7 @@ impl Suite {
     }
 }
 
-/// For a `#[test]`: runs the scenarios in a file or below a folder.
+/// Runs the scenarios in a file or below a folder. For use in a `#[test]`.
 ///
 /// # Panics
 ///
@@ -164,7 +164,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs the cases side by side; the outcomes come in the order of the cases.
+/// Runs the cases, several at a time. The outcomes are in the order of the cases.
 fn run_all(
     cases: Vec<Case>,
     server: &Arc<dyn TestedServer>,
@@ -193,12 +193,12 @@ fn run_all(
         progress.end();
         finished.into_iter().map(|(_, finished)| finished).collect()
     });
-    // A case that ran into its limit may have left something behind that never ends.
+    // Work of a case that reached its time limit may never end.
     runtime.shutdown_timeout(Duration::from_secs(2));
     Ok(finished)
 }
 
-/// One case, on a task of its own, so that a panic in it is its own failure.
+/// Runs one case on its own task, so that a panic fails only this case.
 async fn attempt(case: Case, server: Arc<dyn TestedServer>, limit: Duration) -> Status {
     match tokio::spawn(driver::run(case, server, limit)).await {
         Ok(status) => status,
@@ -206,7 +206,7 @@ async fn attempt(case: Case, server: Arc<dyn TestedServer>, limit: Duration) -> 
     }
 }
 
-/// A panic inside the server kills one task and may go unnoticed, so every one of them is counted.
+/// Installs a hook that counts panics. A panic in a task of the server may otherwise go unnoticed.
 fn count_panics() -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();

@@ -31,11 +31,11 @@ pub enum Format {
 pub(crate) enum Status {
     Passed,
     Failed(Failure),
-    /// Not run, and why.
+    /// Not run, with the reason.
     Skipped(String),
 }
 
-/// A case that ended.
+/// A finished case.
 #[derive(Clone, Debug)]
 pub(crate) struct Finished {
     pub(crate) case: Case,
@@ -43,15 +43,15 @@ pub(crate) struct Finished {
     pub(crate) elapsed: Duration,
 }
 
-/// A whole run.
+/// Outcome of a whole run.
 #[derive(Debug)]
 pub struct Outcome {
     pub(super) finished: Vec<Finished>,
     pub(super) filtered_out: usize,
-    /// Panics anywhere in the process, in the server's tasks above all.
+    /// Number of panics in this process.
     pub(super) panics: usize,
     pub(super) elapsed: Duration,
-    /// The command that a case's name is added to.
+    /// Command that runs one case, when its name is added.
     pub(super) rerun: String,
 }
 
@@ -185,7 +185,7 @@ impl Outcome {
         failure.report(&finished.case.loaded.file, &self.rerun_of(&finished.case), 110)
     }
 
-    /// The command that runs a case alone.
+    /// Returns the command that runs only this case.
     fn rerun_of(&self, case: &Case) -> String {
         format!("{} {case}", self.rerun)
     }
@@ -234,7 +234,7 @@ impl Outcome {
     }
 }
 
-/// One row a line, so that a listing can be compared by eye and by `diff`.
+/// Writes one row on each line, so that listings can be compared with `diff`.
 fn json_rows<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
     let rows: Vec<_> = rows
         .map(|row| format!("  {}", serde_json::to_string(&row).expect("a row is plain JSON")))
@@ -264,7 +264,7 @@ fn xml_case(case: &Case, elapsed: Option<Duration>, inside: &str) -> String {
     format!("    <testcase {attributes}>\n{inside}    </testcase>\n")
 }
 
-/// Text for XML, without the characters that XML 1.0 cannot hold.
+/// Escapes text for XML, and drops the characters that XML 1.0 does not allow.
 fn xml_text(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).fold(
         String::with_capacity(text.len()),

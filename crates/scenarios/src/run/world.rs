@@ -1,4 +1,4 @@
-//! One world a case: a server of its own, upstreams of its own, a folder of its own.
+//! The environment of one case: its own server, upstreams and folder.
 
 use std::{
     collections::BTreeMap,
@@ -26,9 +26,9 @@ pub(crate) struct World {
     pub(crate) agent: Agent,
     server: Box<dyn RunningServer>,
     upstreams: BTreeMap<String, Upstream>,
-    /// Where `file` paths of later upstream events start.
+    /// Folder that `file` paths of later upstream events are relative to.
     scenario_folder: PathBuf,
-    /// The case's own files; gone with it.
+    /// Files of the case; removed with it.
     _folder: TempDir,
 }
 
@@ -37,7 +37,7 @@ enum Upstream {
     Http(HttpUpstream),
 }
 
-/// Why there is no world.
+/// Why the environment of a case cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorldError {
     #[error(transparent)]
@@ -51,7 +51,7 @@ pub(crate) enum WorldError {
 }
 
 impl World {
-    /// Starts upstreams and server, and connects the agent.
+    /// Starts the upstreams and the server, and connects the agent.
     pub(crate) async fn start(case: &Case, server: &dyn TestedServer) -> Result<Self, WorldError> {
         let given = &case.scenario().given;
         let folder = TempDir::with_prefix("marquetry-")?;
@@ -79,12 +79,12 @@ impl World {
             }
         };
         let agent = Agent::new(client);
-        // As every agent does first; the answer waits for upstreams that are still starting.
+        // Agents list tools first. The answer waits for upstreams that are still starting.
         agent.request("tools/list", Value::Null).await.map_err(WorldError::Agent)?;
         Ok(Self { agent, server, upstreams, scenario_folder, _folder: folder })
     }
 
-    /// Where the server is reached over HTTP.
+    /// Returns the address of the server's HTTP listener.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.server.http_address()
     }
@@ -94,7 +94,7 @@ impl World {
         self.server.complaint().await
     }
 
-    /// Makes something happen to an upstream.
+    /// Applies a step's change to an upstream.
     pub(crate) async fn tell(
         &mut self,
         event: &UpstreamEvent,
@@ -115,7 +115,7 @@ impl World {
         Ok(())
     }
 
-    /// The calls that an upstream got.
+    /// Returns the calls that an upstream received.
     pub(crate) fn calls(&self, upstream: &str) -> io::Result<Vec<Value>> {
         match self.upstreams.get(upstream) {
             Some(Upstream::Stdio(upstream)) => upstream.calls(),
@@ -124,12 +124,12 @@ impl World {
         }
     }
 
-    /// The bodies of the requests that the chat model got.
+    /// Returns the bodies of the requests that the chat model received.
     pub(crate) fn model_requests(&self) -> Vec<Value> {
         self.server.model_requests()
     }
 
-    /// Ends the server in good order. It is an error when it does not end so, or leaves a child behind.
+    /// Stops the server. It is an error if the server does not exit cleanly, or if a child process of it is left.
     pub(crate) async fn end(self) -> Result<(), String> {
         self.agent.close().await;
         let mut ended = self.server.end().await;
@@ -174,7 +174,7 @@ async fn start_upstreams(
     Ok(upstreams)
 }
 
-/// The upstreams as the `mcpServers` of an `mcp.json` name them.
+/// Returns the upstreams in the form of `mcpServers` of an `mcp.json`.
 fn entries(upstreams: &BTreeMap<String, Upstream>) -> Map<String, Value> {
     let entry = |upstream: &Upstream| match upstream {
         Upstream::Stdio(upstream) => {

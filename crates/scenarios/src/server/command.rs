@@ -12,12 +12,12 @@ use tokio::{
 use super::{Connection, RunningServer, Start, StartError, TestedServer};
 use crate::language::{Limits, Transport};
 
-/// Time that a server has to exit after its input was closed.
+/// Maximum time from the end of the server's input to its exit.
 const END: Duration = Duration::from_secs(10);
 
-/// A server that is started by a command for each case, and speaks MCP over standard input and output.
+/// A server that each case starts with a command, over standard input and output.
 ///
-/// What it writes to standard error is shown as it comes.
+/// Its standard error is printed.
 #[derive(Clone, Debug)]
 pub struct CommandServer {
     program: String,
@@ -26,7 +26,7 @@ pub struct CommandServer {
 }
 
 impl CommandServer {
-    /// A server that `program` starts.
+    /// Creates a server that is started as `program`.
     pub fn new(
         program: impl Into<String>,
         arguments: impl IntoIterator<Item = impl Into<String>>,
@@ -35,7 +35,7 @@ impl CommandServer {
         Self { program: program.into(), arguments, revisions: vec![Revision::V2025_11_25] }
     }
 
-    /// The revisions that scenarios run in; 2025-11-25 without this.
+    /// Sets the revisions that scenarios run with; only 2025-11-25 by default.
     #[must_use]
     pub fn with_revisions(mut self, revisions: Vec<Revision>) -> Self {
         self.revisions = revisions;
@@ -76,7 +76,7 @@ impl RunningServer for Running {
     }
 
     async fn end(mut self: Box<Self>) -> Result<(), String> {
-        // Its input has ended with the agent's connection.
+        // The server's input has ended with the agent's connection.
         match timeout(END, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(Ok(status)) => Err(format!("the server ended with {status}")),

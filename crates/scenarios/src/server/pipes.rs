@@ -1,4 +1,4 @@
-//! A server inside this process, over pipes that a function makes.
+//! A server in this process, over in-memory pipes.
 
 use async_trait::async_trait;
 use marquetry_protocol::Revision;
@@ -7,10 +7,10 @@ use tokio::{io::DuplexStream, task::JoinHandle};
 use super::{Connection, RunningServer, Start, StartError, TestedServer};
 use crate::language::{Limits, Transport};
 
-/// Bytes that wait in each direction.
+/// Size of the buffer in each direction, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A server inside this process: a function that serves one client on a pair of pipes.
+/// A server in this process: a function that serves one client over a pair of pipes.
 pub struct PipeServer<F> {
     serve: F,
     revisions: Vec<Revision>,
@@ -20,12 +20,13 @@ impl<F> PipeServer<F>
 where
     F: Fn(DuplexStream) -> JoinHandle<()> + Send + Sync,
 {
-    /// A server that `serve` starts for each case. It reads from and writes to the stream until its input ends.
+    /// Creates a server that `serve` starts for each case. `serve` reads from and writes to the stream until its
+    /// input ends.
     pub fn new(serve: F) -> Self {
         Self { serve, revisions: vec![Revision::V2025_11_25] }
     }
 
-    /// The revisions that scenarios run in; 2025-11-25 without this.
+    /// Sets the revisions that scenarios run with; only 2025-11-25 by default.
     #[must_use]
     pub fn with_revisions(mut self, revisions: Vec<Revision>) -> Self {
         self.revisions = revisions;

@@ -1,4 +1,4 @@
-//! A server that runs already, at a URL.
+//! A running server, at a URL.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use marquetry_protocol::Revision;
 use super::{Connection, RunningServer, Start, StartError, TestedServer};
 use crate::language::{Limits, Transport};
 
-/// A server that runs already, and that all cases share.
+/// A running server, which all cases share.
 #[derive(Clone, Debug)]
 pub struct UrlServer {
     url: String,
@@ -17,20 +17,20 @@ pub struct UrlServer {
 }
 
 impl UrlServer {
-    /// A server that speaks Streamable HTTP at `url`.
+    /// Creates a server that speaks Streamable HTTP at `url`.
     pub fn new(url: impl Into<String>) -> Self {
         let revisions = vec![Revision::V2025_11_25];
         Self { url: url.into(), transport: Transport::Http, revisions }
     }
 
-    /// The server speaks HTTP+SSE instead.
+    /// Uses HTTP+SSE instead.
     #[must_use]
     pub fn over_sse(mut self) -> Self {
         self.transport = Transport::Sse;
         self
     }
 
-    /// The revisions that scenarios run in; 2025-11-25 without this.
+    /// Sets the revisions that scenarios run with; only 2025-11-25 by default.
     #[must_use]
     pub fn with_revisions(mut self, revisions: Vec<Revision>) -> Self {
         self.revisions = revisions;
@@ -54,7 +54,7 @@ impl TestedServer for UrlServer {
     }
 }
 
-/// The host and the port of a plain `http` URL, for `http` steps.
+/// Returns the host and the port of a plain `http` URL, for `http` steps.
 fn host_and_port(url: &str) -> Option<String> {
     let rest = url.strip_prefix("http://")?;
     let authority = rest.split(['/', '?', '#']).next()?;

@@ -1,4 +1,4 @@
-//! One answer: the very bytes that the upstream sends.
+//! One answer: the exact bytes that the upstream sends.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use crate::language::{Answer, Item, Question, Source, SourceError};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnswerSpec {
-    /// How often to tell of progress before.
+    /// Number of progress notifications before the answer.
     #[serde(default)]
     pub(crate) progress: u32,
-    /// What to ask the agent before.
+    /// Questions to the agent before the answer.
     #[serde(default)]
     pub(crate) asks: Vec<Question>,
-    /// Milliseconds to wait before.
+    /// Delay before the answer, in milliseconds.
     #[serde(default)]
     pub(crate) delay_ms: u64,
-    /// What is sent.
+    /// The answer.
     pub(crate) send: Send,
 }
 
-/// What an upstream sends.
+/// The forms of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Send {
@@ -32,25 +32,25 @@ pub(crate) enum Send {
     Result(String),
     /// A JSON-RPC error.
     Error { code: i32, message: String },
-    /// Nothing: it ends.
+    /// No answer: the process exits.
     Crash,
-    /// Nothing, ever.
+    /// No answer at any time.
     Silence,
-    /// A line that is no JSON-RPC message.
+    /// A line that is not a JSON-RPC message.
     Garbage(String),
 }
 
-/// Why an answer cannot be made.
+/// Why an answer cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AnswerError {
     #[error(transparent)]
     Source(#[from] SourceError),
-    #[error("a raw result is no JSON: {0}")]
+    #[error("the raw result is not JSON: {0}")]
     Raw(#[from] serde_json::Error),
 }
 
 impl AnswerSpec {
-    /// Makes the answer; `folder` is where `file` paths start.
+    /// Builds the answer. `file` paths are relative to `folder`.
     pub(crate) fn new(Answer(parts): &Answer, folder: &Path) -> Result<Self, AnswerError> {
         let delay_ms = parts.delay.map_or(0, |delay| delay.0.as_millis() as u64);
         let send = if parts.crash {
@@ -63,7 +63,7 @@ impl AnswerSpec {
             Send::Error { code: error.code, message: error.message.clone() }
         } else if let Some(raw) = &parts.raw {
             let text = raw.text(folder)?;
-            // The protocol crate sends JSON alone; a raw result may be wrong in every other way.
+            // The protocol crate can only send valid JSON. Apart from that, a raw result may be wrong in any way.
             serde_json::from_str::<&RawValue>(&text)?;
             Send::Result(text.trim().to_owned())
         } else {
@@ -87,7 +87,7 @@ impl AnswerSpec {
     }
 }
 
-/// An item as MCP writes it.
+/// Returns an item in the form of MCP.
 fn item(given: &Item, folder: &Path) -> Result<Value, SourceError> {
     let mut value = if let Some(item) = &given.item {
         item.clone()
@@ -199,6 +199,6 @@ mod tests {
     fn a_raw_result_must_be_json() {
         let answer: Answer = serde_yaml::from_str("{raw: '{'}").unwrap();
         let error = AnswerSpec::new(&answer, Path::new(".")).unwrap_err().to_string();
-        assert!(error.starts_with("a raw result is no JSON"), "{error}");
+        assert!(error.starts_with("the raw result is not JSON"), "{error}");
     }
 }

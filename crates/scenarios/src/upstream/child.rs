@@ -16,8 +16,8 @@ use super::{
     server::{Behaviour, CRASHED},
 };
 
-/// What the runner tells a running upstream, one JSON object a line; each is answered with a blank
-/// line when it is done.
+/// A command from the runner to a running upstream: a JSON object on one line. The upstream answers with a blank line
+/// after it has carried out the command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Command {
@@ -42,7 +42,7 @@ pub async fn serve(spec: &Path) -> io::Result<()> {
     let (written, writer) = tokio::io::duplex(1 << 20);
     let relay = tokio::spawn(relay(written, lines));
     serve_pipe(&server, tokio::io::stdin(), writer, CancellationToken::new()).await?;
-    // Dropping the server drops the last sender of garbage, so that the relay comes to its end.
+    // Drops the last sender of garbage, so that `relay` ends.
     drop(server);
     relay.await.map_err(io::Error::other)?
 }
@@ -58,7 +58,7 @@ async fn obey(control: UnixStream, behaviour: Behaviour, server: Server) {
                 behaviour.set_tools(tools);
                 server.notifier().tools_changed();
             }
-            Err(error) => eprintln!("upstream: the runner sent what makes no sense: {error}"),
+            Err(error) => eprintln!("upstream: invalid command from the runner: {error}"),
         }
         if writer.write_all(b"\n").await.is_err() {
             break;
@@ -77,7 +77,7 @@ async fn relay(
     let mut line = Vec::new();
     loop {
         tokio::select! {
-            // What is read when the other branch wins stays in `line`.
+            // Bytes that were read before the other branch won stay in `line`.
             read = messages.read_until(b'\n', &mut line) => {
                 if read? == 0 && line.is_empty() {
                     return Ok(());

@@ -32,15 +32,15 @@ pub(crate) struct StdioUpstream {
     spec_file: PathBuf,
     spec: Spec,
     journal: Journal,
-    /// The control connection of the child that runs now.
+    /// The control connection of the running child.
     running: watch::Receiver<Option<Arc<tokio::sync::Mutex<UnixStream>>>>,
     accept: JoinHandle<()>,
-    /// What serves a specification, and its arguments before that.
+    /// The program that serves a specification, and its first arguments.
     program: (PathBuf, Vec<String>),
 }
 
 impl StdioUpstream {
-    /// Makes ready what a child will need, in `folder`.
+    /// Creates the files of the upstream in `folder`.
     pub(crate) fn new(
         name: &str,
         offer: Offer,
@@ -63,22 +63,22 @@ impl StdioUpstream {
         Ok(Self { spec_file, spec, journal: Journal::open(journal)?, running, accept, program })
     }
 
-    /// The program and the arguments that start it.
+    /// Returns the program and the arguments that start it.
     pub(crate) fn command(&self) -> (PathBuf, Vec<String>) {
         let (program, mut arguments) = self.program.clone();
         arguments.push(self.spec_file.to_string_lossy().into_owned());
         (program, arguments)
     }
 
-    /// Ends the running child without a word.
+    /// Ends the running child at once, without an answer.
     pub(crate) async fn crash(&self) -> io::Result<()> {
         self.tell(&Command::Crash).await
     }
 
-    /// Gives it other tools, which it announces.
+    /// Replaces its tools, which it announces.
     pub(crate) async fn set_tools(&mut self, tools: Vec<ToolSpec>) -> io::Result<()> {
         self.spec.offer.tools.clone_from(&tools);
-        // For the child that comes after a crash.
+        // For the child that is started after a crash.
         fs::write(&self.spec_file, serde_json::to_vec(&self.spec)?)?;
         self.tell(&Command::Tools(tools)).await
     }
@@ -87,13 +87,13 @@ impl StdioUpstream {
         self.journal.calls()
     }
 
-    /// Whether the last child has ended, or does so soon. Its control connection ends with it.
+    /// Waits until the last child has exited. Its control connection closes then.
     pub(crate) async fn has_ended(self) -> io::Result<()> {
         let Some(stream) = self.running.borrow().clone() else { return Ok(()) };
         let mut stream = stream.lock().await;
         match timeout(PATIENCE, stream.read_u8()).await {
             Ok(Err(_)) => Ok(()),
-            Ok(Ok(_)) => Err(io::Error::other("speaks without being spoken to")),
+            Ok(Ok(_)) => Err(io::Error::other("sent something without a command")),
             Err(_) => Err(io::Error::other("is still running")),
         }
     }
@@ -106,23 +106,23 @@ impl StdioUpstream {
                 .await
                 .map_err(io::Error::other)?
                 .clone()
-                .ok_or_else(|| io::Error::other("it never ran"))?;
+                .ok_or_else(|| io::Error::other("it was never started"))?;
             let mut stream = stream.lock().await;
             let mut line = serde_json::to_vec(command)?;
             line.push(b'\n');
             stream.write_all(&line).await?;
-            // A blank line when it is done, or the end of a child that crashed as told.
+            // A blank line after the command, or the end of the connection of a child that crashed.
             match stream.read_u8().await {
                 Err(_) if !matches!(command, Command::Crash) => Err(io::Error::other("it ended")),
                 _ => Ok(()),
             }
         });
-        told.await.map_err(|_| io::Error::other("it did not obey in time"))?
+        told.await.map_err(|_| io::Error::other("it did not carry out the command in time"))?
     }
 }
 
 impl Drop for StdioUpstream {
-    /// Without their control connections, children end.
+    /// Closes the control connection, at which the child exits.
     fn drop(&mut self) {
         self.accept.abort();
     }
@@ -139,7 +139,7 @@ pub(crate) struct HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// Starts it; `folder` takes its journal.
+    /// Starts it, with its journal in `folder`.
     pub(crate) async fn start(name: &str, offer: Offer, folder: &Path) -> io::Result<Self> {
         let journal = Arc::new(Journal::open(folder.join(format!("{name}.calls")))?);
         let behaviour = Behaviour::new(name.to_owned(), offer, journal.clone(), None);
@@ -158,7 +158,7 @@ impl HttpUpstream {
         &self.url
     }
 
-    /// Gives it other tools, which it announces.
+    /// Replaces its tools, which it announces.
     pub(crate) fn set_tools(&self, tools: Vec<ToolSpec>) {
         self.behaviour.set_tools(tools);
         self.server.notifier().tools_changed();

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The calls of one upstream, one JSON object a line: `{"tool": …, "arguments": …}`, `{"cancelled": …}`,
+/// The calls of one upstream, each as a JSON object on one line: `{"tool": …, "arguments": …}`, `{"cancelled": …}`,
 /// or `{"asked": …, "answer": …}`.
 #[derive(Debug)]
 pub struct Journal {
@@ -19,7 +19,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Goes on with the journal at `path`, or starts it.
+    /// Opens the journal at `path`, or creates it.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -35,7 +35,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Writes down a call, and tells how often the tool was called before.
+    /// Records a call, and returns how many earlier calls the tool had.
     pub(crate) fn record(&self, tool: &str, arguments: &Value) -> io::Result<usize> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
@@ -46,7 +46,7 @@ impl Journal {
         Ok(*count - 1)
     }
 
-    /// Writes down what the agent has answered to a question.
+    /// Records the agent's answer to a question.
     pub(crate) fn record_answer(&self, asked: &str, answer: &Value) -> io::Result<()> {
         let _turn = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
@@ -54,14 +54,14 @@ impl Journal {
         file.write_all(line.as_bytes())
     }
 
-    /// Writes down that a call was given up by the caller.
+    /// Records that the agent cancelled a call.
     pub(crate) fn record_cancelled(&self, tool: &str) -> io::Result<()> {
         let _turn = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
         file.write_all(format!("{}\n", json!({ "cancelled": tool })).as_bytes())
     }
 
-    /// All calls so far.
+    /// Returns all calls so far.
     ///
     /// # Errors
     /// When the journal cannot be read.

@@ -1,7 +1,7 @@
-//! Upstream servers as a scenario gives them: real MCP servers whose answers are data.
+//! Upstream servers of a scenario: real MCP servers with prescribed answers.
 //!
-//! One that speaks over stdio is a program that calls [`serve`] with the file that describes it; the gateway starts
-//! it as it starts any child. One that speaks HTTP runs in the runner on a loopback port.
+//! The gateway starts an upstream over stdio as a child process: a program that calls [`serve`] with the file that
+//! describes the upstream. An upstream over HTTP runs in the runner, on a loopback port.
 
 mod answer;
 mod child;

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::language::Question;
 
-/// The exit status after a crash that a scenario asked for.
+/// Exit status of a crash that the scenario asks for.
 pub(super) const CRASHED: i32 = 70;
 
 /// An upstream's behaviour, shared by all of its connections.
@@ -38,7 +38,7 @@ pub(super) struct Behaviour {
     views: Arc<Vec<ViewSpec>>,
     prompts: Arc<BTreeMap<String, String>>,
     journal: Arc<Journal>,
-    /// Takes lines that are not JSON-RPC to the pipe; there is none over HTTP.
+    /// Sends lines that are not JSON-RPC to the pipe; `None` over HTTP.
     garbage: Option<mpsc::UnboundedSender<String>>,
 }
 
@@ -61,7 +61,7 @@ impl Behaviour {
         }
     }
 
-    /// Has other tools from now on.
+    /// Replaces the tools.
     pub(super) fn set_tools(&self, tools: Vec<ToolSpec>) {
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools;
     }
@@ -122,7 +122,7 @@ impl Handler for Behaviour {
         params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        // Without a session the call comes again with what was answered, and it is still the same call.
+        // Without a session the client repeats the call with the answers; it is the same call.
         let answer = match cx.carried::<AnswerSpec>()? {
             Some(answer) => answer,
             None => self.next_answer(&params)?,
@@ -224,7 +224,7 @@ impl Handler for Behaviour {
     }
 }
 
-/// Asks the agent, and gives the method with the answer.
+/// Asks the agent, and returns the method and the answer.
 async fn ask(
     cx: &RequestContext,
     key: &str,
@@ -248,7 +248,7 @@ async fn ask(
     Ok(("roots", json!(cx.roots(key).await?.roots)))
 }
 
-/// Writes down that a call was given up, which drops whatever waits in it.
+/// Records a cancelled call: a cancellation drops the future that holds this value.
 struct GivenUp<'a> {
     journal: &'a Journal,
     tool: &'a str,
@@ -257,7 +257,7 @@ struct GivenUp<'a> {
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.journal.record_cancelled(self.tool) {
-            eprintln!("upstream: a cancelled call cannot be written down: {error}");
+            eprintln!("upstream: failed to record a cancelled call: {error}");
         }
     }
 }

@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 use super::answer::{AnswerError, AnswerSpec};
 use crate::language::{Source, SourceError, Tool, Upstream, View};
 
-/// An upstream over stdio, as its child process reads it from a file.
+/// An upstream over stdio: the content of the file that its child process reads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Its name.
     pub name: String,
-    /// Where it writes down the calls that it gets.
+    /// File that records its calls.
     pub journal: PathBuf,
-    /// The socket by which the runner tells it what happens to it; without one, nothing does.
+    /// Socket for commands of the runner, if there are any.
     #[serde(default)]
     pub control: Option<PathBuf>,
-    /// What it has to offer.
+    /// Its tools, resources and prompts.
     pub offer: Offer,
 }
 
@@ -78,10 +78,10 @@ impl ViewSpec {
 }
 
 impl Offer {
-    /// What a scenario gives; `folder` is where `file` paths start.
+    /// Loads what a scenario gives. `file` paths are relative to `folder`.
     ///
     /// # Errors
-    /// When content cannot be read or made.
+    /// If content cannot be read or generated.
     pub fn new(given: &Upstream, folder: &Path) -> io::Result<Self> {
         let texts = |given: &BTreeMap<String, Source>| {
             let texts = given.iter().map(|(name, text)| Ok((name.clone(), text.text(folder)?)));
@@ -103,11 +103,11 @@ impl Offer {
 pub(crate) struct ToolSpec {
     /// The tool as `tools/list` shows it.
     pub(crate) tool: marquetry_protocol::types::Tool,
-    /// What the first call, the second, … are answered with; the last one serves all further ones.
+    /// Answers to the first call, the second, …; the last one serves all further calls.
     pub(crate) answers: Vec<AnswerSpec>,
 }
 
-/// The tools of a scenario's upstream; `folder` is where `file` paths start.
+/// Loads the tools of a scenario's upstream. `file` paths are relative to `folder`.
 pub(crate) fn resolve_tools(
     tools: &BTreeMap<String, Tool>,
     folder: &Path,

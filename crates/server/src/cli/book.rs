@@ -84,7 +84,8 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// The words of one command line, without what follows `#`, `|`, `>`, `&` or `;`. Enough for the examples, not a shell.
+/// Splits one command line into words, without the part after `#`, `|`, `>`, `&` or `;`. This is enough for the
+/// examples, but it is no shell.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = None::<String>;
@@ -107,12 +108,12 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The command lines of this program in a block of shell commands.
+/// Returns the command lines of this program in a block of shell commands.
 fn command_lines(block: &Block) -> Vec<Vec<String>> {
     let text = block.text.replace("\\\n", " ");
     let lines = text.lines().filter_map(|line| {
         let line = match &*block.language {
-            // A session shows answers as well; what is typed follows the prompt.
+            // A session also shows output; input follows the prompt.
             "console" => line.strip_prefix("$ ")?,
             _ => line,
         };
@@ -152,12 +153,12 @@ fn commands_are_accepted() {
 fn settings_are_accepted() {
     let mut count = 0;
     for block in blocks().iter().filter(|block| block.language == "toml") {
-        // Every variable is set, each to what could be a token.
+        // Every variable is set, each to a valid token.
         let variables = |name: &str| Some(format!("{name}-is-0123456789abcdef"));
         let config = Config::from_toml_with(&block.text, &block.place, &variables);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         if let Err(error) = config.check() {
-            // Tokens are read from variables that are not set here.
+            // Tokens in variables that are not set here.
             assert!(error.problem.ends_with("is not set"), "{}: {error}", block.place);
         }
         count += 1;
@@ -165,8 +166,8 @@ fn settings_are_accepted() {
     assert!(count > 5, "only {count} files of settings were found");
 }
 
-/// Every `mcp.json` is one that this program reads without a warning, but for variables that are not set here. Where it
-/// starts Marquetry, the command line is right, too.
+/// This program reads every `mcp.json` without a warning, except for variables that are not set here. If it starts
+/// Marquetry, the command line is valid, too.
 #[test]
 fn server_files_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
@@ -196,7 +197,7 @@ fn server_files_are_accepted() {
     assert!(count > 5, "only {count} files of servers were found");
 }
 
-/// A scenario that a page shows is one that `cargo xtask test-scenarios` runs.
+/// A scenario on a page is one of the scenarios in tests/scenarios.
 #[test]
 fn scenarios_are_those_of_the_tests() {
     let blocks = blocks();
@@ -228,7 +229,7 @@ fn links_lead_to_files() {
     }
 }
 
-/// A path of this repository that a page names in code style exists, so that a page is noticed when files move.
+/// A path of this repository in code style exists, so that pages are corrected when files move.
 #[test]
 fn named_files_exist() {
     let mut pages = pages();

@@ -24,8 +24,9 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     if logging::is_json() {
         print(&format!("{}\n", as_json(&config, file.as_deref(), &warnings, &problems)))?;
     } else {
-        let file = file
-            .map_or("the defaults; there is no file".to_owned(), |file| file.display().to_string());
+        let file = file.map_or("the defaults; no file was found".to_owned(), |file| {
+            file.display().to_string()
+        });
         print(&format!("settings   {file}\n{}", summary(&config)))?;
     }
     let unusable = config.mcp_servers.values().filter(|upstream| {
@@ -33,8 +34,10 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     });
     match problems.len() + unusable.count() {
         0 => Ok(()),
-        1 => Err(Failure::new("1 problem was found; the rest would be served")),
-        many => Err(Failure::new(format!("{many} problems were found; the rest would be served"))),
+        1 => Err(Failure::new("1 problem was found; everything else would work")),
+        many => {
+            Err(Failure::new(format!("{many} problems were found; everything else would work")))
+        }
     }
 }
 
@@ -247,7 +250,7 @@ fn line(upstream: &UpstreamConfig) -> String {
     if upstream.disabled { format!("{what} (disabled)") } else { what }
 }
 
-/// A URL's scheme, host, port and path; users, passwords and queries hold secrets.
+/// Returns a URL's scheme, host, port and path; users, passwords and queries may be secret.
 fn without_secrets(url: &str) -> String {
     let Ok(uri) = url.parse::<http::Uri>() else { return "a URL that is not valid".to_owned() };
     let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();

@@ -17,7 +17,7 @@ pub(super) fn completions(arguments: &CompletionsArgs) -> Result<(), Failure> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// The command line without what is hidden, which the scripts would offer.
+/// Returns the command line without hidden commands, which the scripts would offer.
 fn shown() -> Command {
     let all = Cli::command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();

@@ -49,7 +49,7 @@ fn read(file: &Path) -> Result<(String, String), Failure> {
         (file.display().to_string(), read)
     };
     read.map_err(|error| {
-        // A diagram itself instead of its file; the names of files seldom have blanks.
+        // The argument may be a diagram instead of a file; names of files seldom have blanks.
         let is_diagram = error.kind() == io::ErrorKind::NotFound && name.contains([' ', '\n']);
         let hint = if is_diagram {
             "; the argument is the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`"

@@ -1,7 +1,8 @@
 //! `marquetry guard`: supervises the program of an upstream, so that no process outlives the server.
 //!
-//! A server that is killed with SIGKILL cannot end its children, and not every program ends when its input ends. So the server starts each
-//! upstream through a guard. The guard waits for the end of the program and for the end of the server, and ends the processes that are left.
+//! A server that is killed with SIGKILL cannot end its children, and not every program ends when its input ends.
+//! Therefore the server starts each upstream through a guard. When the program or the server ends, the guard ends all
+//! processes that remain.
 //! As subreaper (`PR_SET_CHILD_SUBREAPER`) it adopts everything that the program starts, other sessions included.
 //!
 //! Limits: if the guard itself is killed, its process group is killed, but not processes that have left the group. If server and guard are
@@ -36,17 +37,18 @@ pub(super) fn guard(arguments: &GuardArgs) -> Result<u8, Failure> {
 
 async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
     let Some((program, rest)) = arguments.command.split_first() else {
-        return Err(Failure::new("nothing to start"));
+        return Err(Failure::new("no program was named"));
     };
     set_child_subreaper(Some(getpid())).map_err(Failure::new)?;
     let server = Pid::from_raw(arguments.server).ok_or_else(|| Failure::new("no such server"))?;
     let handle = pidfd_open(server, PidfdFlags::empty()).map_err(Failure::new)?;
-    // The id may have been reused before the handle was opened; then the server is no longer our parent.
+    // The id may have been reused before the handle was opened; then the server is not our parent any more.
     if getppid() != Some(server) {
         return Err(Failure::new("the server has ended"));
     }
     let server_end = end_of(handle);
-    // The server signals the whole process group; only the program should end. Children inherit ignored signals, but no handlers.
+    // The server signals the whole process group, but only the program should end. Children inherit ignored signals,
+    // but no handlers.
     let for_the_program = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     let _handlers: Vec<_> =
         for_the_program.map(signal).into_iter().collect::<Result<_, _>>().map_err(Failure::new)?;

@@ -51,10 +51,11 @@ pub(super) struct IndexArgs {
     /// Tag to add to each file, by name or URI; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Remove indexed files that no longer exist below PATH. A PATH that does not exist is an error, and nothing below it is removed.
+    /// Remove indexed files that no longer exist below PATH. A PATH that does not exist is an error; its files are
+    /// not removed.
     #[arg(long)]
     prune: bool,
-    /// Print what would be done, and change nothing. Files are read and cut for it, which takes about as long.
+    /// Print what would be done, and change nothing. Files are read and cut for this, so it takes about as long.
     #[arg(long)]
     dry_run: bool,
     /// Include files and folders whose names begin with a dot.
@@ -69,11 +70,11 @@ pub(super) struct IndexArgs {
     /// Largest file, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_file_size: u64,
-    /// Remove the database's vectors if they belong to another model than [knowledge.embedding] names. Records stay; documents outside of PATH are found
-    /// again once they are indexed again.
+    /// Remove the database's vectors if they belong to another model than the one in [knowledge.embedding]. Records
+    /// stay; documents outside of PATH are not found until they are indexed again.
     #[arg(long, conflicts_with = "dry_run")]
     reset: bool,
-    /// Also list the files that are no documents.
+    /// Also list the files that are not documents.
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -84,7 +85,7 @@ pub(super) struct IndexArgs {
 enum ChunkKind {
     Sentence,
     Word,
-    /// Sentences, none across the boundary of a chapter.
+    /// Sentences; a passage does not cross a chapter boundary.
     Chapter,
 }
 
@@ -99,28 +100,29 @@ pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
             signal = signals.next() => signal,
         };
         stop.cancel();
-        // Finished files stay indexed; each file has all its chunks or none.
+        // Finished files stay indexed; each file has all its chunks or none of them.
         tokio::select! {
             done = work => done?,
             second = signals.next() => {
-                return Err(second.failure("ended by a second signal, without waiting"));
+                return Err(second.failure("stopped at once by a second signal"));
             }
         }
         if arguments.watch {
-            // A signal is how watching ends.
+            // Watching normally ends with a signal.
             return match signal {
                 EndSignal::Interrupt => Err(signal.failure("")),
                 EndSignal::Terminate => Ok(()),
             };
         }
         let name = signal.name();
-        Err(signal
-            .failure(format!("ended by {name}; what was finished is kept, index again to go on")))
+        Err(signal.failure(format!(
+            "stopped by {name}; finished files stay indexed; run the command again to continue"
+        )))
     })
 }
 
 impl IndexArgs {
-    /// Whether every PATH is a path that does not exist.
+    /// Returns whether no PATH exists.
     fn names_nothing(&self) -> bool {
         self.paths.iter().all(|path| {
             !path.to_string_lossy().starts_with("file:")
@@ -157,7 +159,7 @@ impl IndexArgs {
         options.within.clone_from(&self.within);
         (options.hidden, options.ignored) = (self.hidden, self.no_ignore);
         (options.prune, options.dry_run, options.watch) = (self.prune, self.dry_run, self.watch);
-        // For the bar, which stands on a terminal alone.
+        // For the progress bar, which only a terminal shows.
         options.count = io::stderr().is_terminal();
         options.home =
             std::env::var_os("HOME").and_then(|home| PathBuf::from(home).canonicalize().ok());
@@ -185,9 +187,11 @@ async fn work(
     let report = once(arguments, indexer, true, stop).await.map_err(|error| {
         if error.is_of_database() {
             let error = error.to_string();
-            // The database has kept the files before the last batch.
+            // The database contains the files before the last batch.
             let what = error.split_once("; nothing was changed").map_or(&*error, |(what, _)| what);
-            Failure::new(format!("{what}; the files before are indexed, and the next run goes on"))
+            Failure::new(format!(
+                "{what}; earlier files are indexed; run the command again to continue"
+            ))
         } else {
             error.into()
         }
@@ -214,7 +218,7 @@ async fn work(
     watch(arguments, indexer, report, stop).await
 }
 
-/// The database, and what indexes into it.
+/// Returns the database, and the indexer for it.
 async fn open(
     arguments: &IndexArgs,
     mut options: FileOptions,
@@ -226,7 +230,7 @@ async fn open(
     options.chunks.max_bytes = config.knowledge.max_passage_bytes;
     options.limits.max_time = Duration::from_millis(config.knowledge.max_work_ms.get());
     let knowledge = match &place {
-        // A run that has nothing to store leaves no database behind.
+        // A run that has nothing to store creates no database.
         Place::File(path) if !path.exists() && (arguments.dry_run || arguments.names_nothing()) => {
             Knowledge::in_memory(&config.knowledge_options())?
         }
@@ -248,7 +252,7 @@ async fn open(
     Ok((knowledge, Indexer::new(pipeline, records, caller, options)))
 }
 
-/// Indexes again and again until it is stopped, and uses at most a tenth of the time for it.
+/// Indexes repeatedly until it is stopped, for at most a tenth of the time.
 async fn watch(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
@@ -260,7 +264,7 @@ async fn watch(
             true => "",
             false => "; files that are deleted stay indexed without --prune",
         };
-        print(&format!("watching for changes; Ctrl-C ends it{hint}\n"))?;
+        print(&format!("watching for changes; Ctrl-C stops it{hint}\n"))?;
     }
     let mut reported = Reported::of(&last);
     loop {
@@ -358,7 +362,7 @@ fn complain(refused: &Refused) {
     eprintln!("{}", printable_line(&failure(&refused.path, &refused.problem)));
 }
 
-/// The error line of a file.
+/// Formats the error line of a file.
 fn failure(path: &Path, problem: &FileProblem) -> String {
     let setting = match problem {
         FileProblem::Time(_) => " (knowledge.max_work_ms)",
@@ -367,7 +371,7 @@ fn failure(path: &Path, problem: &FileProblem) -> String {
     format!("error: {}: {problem}{setting}", path.display())
 }
 
-/// A path as one line of text.
+/// Formats a path on one line.
 fn name(path: &Path) -> String {
     printable_line(&path.to_string_lossy())
 }
@@ -491,11 +495,10 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
     }
     if report.left > 0 {
         let gone = match report.left {
-            1 => "1 indexed file is not there any more; --prune removes it".to_owned(),
-            left => format!(
-                "{} indexed files are not there any more; --prune removes them",
-                HumanCount(left)
-            ),
+            1 => "1 indexed file no longer exists; --prune removes it".to_owned(),
+            left => {
+                format!("{} indexed files no longer exist; --prune removes them", HumanCount(left))
+            }
         };
         text.push_str(&format!("  {gone}\n"));
     }

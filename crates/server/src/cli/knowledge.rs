@@ -19,11 +19,11 @@ use crate::{
 
 #[derive(Args)]
 pub(super) struct KnowledgeArgs {
-    /// Settings in TOML, of which [knowledge] counts here. Without it: $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml,
-    /// /etc/marquetry/marquetry.toml.
+    /// Settings in TOML; this command uses [knowledge] only. Without it: $MARQUETRY_CONFIG,
+    /// ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where knowledge is kept: a file, or the URL of a PostgreSQL database.
+    /// Database: a file, or the URL of a PostgreSQL database.
     #[arg(long, value_name = "FILE|URL")]
     database: Option<String>,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(super) struct KnowledgeArgs {
 
 #[derive(Args)]
 struct OutputArgs {
-    /// For people or for programs.
+    /// Output for people or for programs.
     #[arg(long, default_value = "text")]
     format: OutputFormat,
-    /// The same as --format json.
+    /// Same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
@@ -61,7 +61,7 @@ impl KnowledgeArgs {
         Ok(config.with_user_folders())
     }
 
-    /// Opens an existing database for reading, works with it, and closes it. The file may be read-only.
+    /// Opens an existing database for reading, runs `work`, and closes it. The file may be read-only.
     pub(super) async fn to_read(
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
@@ -81,7 +81,7 @@ impl KnowledgeArgs {
         work(&knowledge).await
     }
 
-    /// Opens an existing database, works with it, and closes it.
+    /// Opens an existing database, runs `work`, and closes it.
     pub(super) async fn with(
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
@@ -104,19 +104,19 @@ impl KnowledgeArgs {
             })?
         {
             let path = path.display();
-            let advice = "`marquetry index PATH…` makes one of your files";
-            return Err(Failure::new(format!("there is no database {path} yet; {advice}")));
+            let advice = "`marquetry index PATH…` creates it from your files";
+            return Err(Failure::new(format!("the database {path} does not exist yet; {advice}")));
         }
         Ok(config)
     }
 }
 
-/// Prints JSON for programs, one value a line.
+/// Prints JSON for programs, one value on each line.
 pub(super) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     print(&format!("{value}\n"))
 }
 
-/// A question of the command line; `-` is standard input.
+/// Returns the question on the command line; `-` reads standard input.
 pub(super) fn question(words: &[String]) -> Result<String, Failure> {
     /// One byte over the limit shows that a question is too long.
     const MOST: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
@@ -125,7 +125,7 @@ pub(super) fn question(words: &[String]) -> Result<String, Failure> {
         let read = io::stdin().lock().take(MOST).read_to_end(&mut bytes);
         read.map_err(|error| Failure::new(format!("standard input cannot be read: {error}")))?;
         if bytes.len() > SearchRequest::MAX_TEXT_BYTES {
-            // A text that is cut within a character is too long in any case.
+            // A text that ends within a character exceeds the limit in any case.
             String::from_utf8_lossy(&bytes).into_owned()
         } else {
             String::from_utf8(bytes).map_err(|_| Failure {
@@ -138,9 +138,7 @@ pub(super) fn question(words: &[String]) -> Result<String, Failure> {
     };
     if question.len() > SearchRequest::MAX_TEXT_BYTES {
         let most = SearchRequest::MAX_TEXT_BYTES;
-        let message = format!(
-            "the question has more than {most} bytes, which is the most that is searched for"
-        );
+        let message = format!("the question has more than {most} bytes, the maximum");
         return Err(Failure { code: 2, message });
     }
     if question.trim().is_empty() {
@@ -150,7 +148,7 @@ pub(super) fn question(words: &[String]) -> Result<String, Failure> {
 }
 
 impl From<marquetry_knowledge::Failure> for Failure {
-    /// Errors that no database would change are errors of the command line.
+    /// Errors that do not depend on the database are errors of the command line.
     fn from(failure: marquetry_knowledge::Failure) -> Self {
         let is_at_fault =
             matches!(failure.code, ErrorCode::InvalidParams | ErrorCode::LimitExceeded);
@@ -192,7 +190,7 @@ impl From<IndexError> for Failure {
 }
 
 impl From<RecordError> for Failure {
-    /// Errors that no database would change are errors of the command line.
+    /// Errors that do not depend on the database are errors of the command line.
     fn from(error: RecordError) -> Self {
         let at_fault = matches!(
             error,

@@ -21,9 +21,9 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         let known: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
         let known = match &*known {
             [] => "none is configured".to_owned(),
-            known => format!("there are: {}", known.join(", ")),
+            known => format!("the servers are: {}", known.join(", ")),
         };
-        let problem = format!("there is no server {name:?}; {known}");
+        let problem = format!("no server {name:?} is configured; {known}");
         return Err(Failure { code: 2, message: problem });
     };
     let Transport::Http { url, headers, .. } = &upstream.transport else {

@@ -12,7 +12,7 @@ pub(super) struct ManArgs {
     folder: PathBuf,
 }
 
-/// Writes the man pages, as a release packs them.
+/// Writes the man pages, as a release packages them.
 pub(super) fn man(arguments: &ManArgs) -> Result<(), Failure> {
     let folder = &arguments.folder;
     fs::create_dir_all(folder)

@@ -1,7 +1,7 @@
 //! The command line.
 //!
-//! Exit codes: 0 when all went well, 1 when something failed while running, 2 when the command line or the configuration is at fault, 130 when
-//! Ctrl-C (SIGINT) ended it.
+//! Exit codes: 0 for success, 1 for a failure at run time, 2 for an error in the command line or the configuration,
+//! 130 after Ctrl-C (SIGINT).
 
 #[cfg(all(test, feature = "knowledge"))]
 mod book;
@@ -65,7 +65,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            // clap reports help and version as errors. They belong on standard output; a closed pipe is no failure.
+            // clap reports help and version as errors. They belong on standard output, where a closed pipe is not a
+            // failure.
             _ = help.print();
             return ExitCode::SUCCESS;
         }
@@ -173,7 +174,7 @@ Examples:
   marquetry decode SyfFKj2rKt3CoKnELR1Io4ZDoSa70000
   marquetry decode https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000")]
     Decode(DecodeArgs),
-    /// Check the configuration and print what would be started. Nothing is started.
+    /// Check the configuration and print what would be started, without starting anything.
     #[command(after_help = "\
 Examples:
   marquetry check
@@ -231,7 +232,7 @@ Examples:
     Records(without_search::AnyArgs),
     /// Test an MCP server by scenarios in YAML.
     ///
-    /// The server is a command that speaks over standard input and output, started anew for each case, or a URL.
+    /// The server is a command that speaks over standard input and output and is started for each case, or a URL.
     #[command(after_help = "\
 Examples:
   marquetry test tests/ -- node build/index.js
@@ -249,7 +250,7 @@ Examples:
     /// Write the man pages of this program, as packages ship them.
     #[command(hide = true)]
     Man(man::ManArgs),
-    /// Run an upstream's program, and end all that it has started when it or this server ends.
+    /// Run an upstream's program, and end everything that it has started when it or this server ends.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guard(GuardArgs),
@@ -439,7 +440,7 @@ impl Failure {
 }
 
 impl From<StartError> for Failure {
-    /// Every reason is an error of the configuration.
+    /// Every failed start is an error of the configuration.
     fn from(error: StartError) -> Self {
         Self { code: 2, message: error.to_string() }
     }

@@ -1,4 +1,4 @@
-//! Asks on the terminal for what an editor would ask its user (`${input:ID}` of VS Code's files).
+//! Asks on the terminal for the values that an editor would ask its user for (`${input:ID}` of VS Code's files).
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -10,7 +10,7 @@ use crate::{config::Input, logging};
 
 /// Returns the typed line; `None` without a terminal or for an empty line.
 pub(super) fn ask(input: &Input) -> Option<String> {
-    // A question is no JSON.
+    // A question would not be JSON.
     if logging::is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return None;
     }
@@ -35,7 +35,7 @@ fn read() -> Option<String> {
     Some(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Reads a line that the terminal does not show. A terminal that would show it is not asked.
+/// Reads a line without echo. Returns [`None`] for a terminal whose echo cannot be switched off.
 fn read_hidden() -> Option<String> {
     let line = set_echo("-echo").then(read)?;
     set_echo("echo");
@@ -43,8 +43,8 @@ fn read_hidden() -> Option<String> {
     line
 }
 
-/// Has the terminal show what is typed, or not.
+/// Switches the echo of the terminal on or off.
 fn set_echo(how: &str) -> bool {
-    // The child's standard input is ours, the terminal.
+    // The child inherits our standard input, the terminal.
     Command::new("stty").arg(how).status().is_ok_and(|status| status.success())
 }

@@ -259,7 +259,7 @@ fn types(arguments: &TypesArgs) -> Result<(), Failure> {
     print(&lines.collect::<String>())
 }
 
-/// A time in milliseconds since 1970 as people read it.
+/// Formats a time in milliseconds since 1970 for people.
 fn time(milliseconds: u64) -> String {
     let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds));
     // RFC 3339 ends with the year 9999.

@@ -103,7 +103,7 @@ async fn find(
         match knowledge.records.tag(&caller, tag).await {
             Ok(tag) => request.filter.tags.extend(tag.uri()),
             Err(RecordError::UnknownTag(name)) => {
-                return Err(Failure::new(format!("there is no tag {name:?}")));
+                return Err(Failure::new(format!("no tag {name:?}")));
             }
             Err(error) => return Err(error.into()),
         }

@@ -27,7 +27,7 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
     let Loaded { mut config, file, warnings } = arguments.server.load_asking(&prompt::ask)?;
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
-        // No DNS name can be rebound to this address: an address is its own name.
+        // DNS rebinding cannot affect an address.
         config.server.allowed_hosts.push(bracketed(address.ip()));
     }
     config.gateway.guard = guard();
@@ -71,8 +71,8 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
     })
 }
 
-/// Returns the path of this program, which supervises upstreams as `marquetry guard`. A program that was replaced since it started is found
-/// by the kernel's own name for it.
+/// Returns the path of this program, which supervises upstreams as `marquetry guard`. If the program's file was
+/// replaced after the start, this is the kernel's own path to it.
 fn guard() -> Option<PathBuf> {
     let here = std::env::current_exe().ok().filter(|path| path.exists());
     cfg!(target_os = "linux").then(|| here.unwrap_or_else(|| "/proc/self/exe".into()))
@@ -81,7 +81,7 @@ fn guard() -> Option<PathBuf> {
 fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> Result<(), Failure> {
     logging::start(&config.log).map_err(|problem| flag_error("log.level", problem))?;
     if let Some(file) = file {
-        tracing::info!(file = %file.display(), "settings are read");
+        tracing::info!(file = %file.display(), "settings were read");
     }
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(())
@@ -110,7 +110,7 @@ async fn until_signal(
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
         signal = signals.next() => {
-            tracing::info!(signal = signal.name(), "ended by a signal; a second one ends it at once");
+            tracing::info!(signal = signal.name(), "stopping after a signal; a second one stops at once");
             let ended = async { tokio::join!(serving, app.shutdown()) };
             tokio::select! {
                 (outcome, ()) = ended => {
@@ -123,7 +123,7 @@ async fn until_signal(
                 }
                 second = signals.next() => {
                     super::children::kill();
-                    return Err(second.failure("ended by a second signal, without waiting"));
+                    return Err(second.failure("stopped at once by a second signal"));
                 }
             }
         }
@@ -149,7 +149,7 @@ impl EndSignal {
         }
     }
 
-    /// The failure of a program that this signal ended before its work was done.
+    /// Returns the failure of a program that this signal stopped before its work was done.
     pub(super) fn failure(self, message: impl Into<String>) -> Failure {
         let code = match self {
             Self::Interrupt => INTERRUPTED,
@@ -177,7 +177,7 @@ impl EndSignals {
         })
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             _ = self.interrupt.recv() => EndSignal::Interrupt,
@@ -196,7 +196,7 @@ impl EndSignals {
         Ok(Self)
     }
 
-    /// The next signal; none if Ctrl-C cannot be listened for.
+    /// Waits for the next signal; never returns if Ctrl-C cannot be listened for.
     pub(super) async fn next(&mut self) -> EndSignal {
         match tokio::signal::ctrl_c().await {
             Ok(()) => EndSignal::Interrupt,
@@ -219,7 +219,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// An address as a `Host` header has it.
+/// Returns an address in the form of a `Host` header.
 fn bracketed(ip: IpAddr) -> String {
     match ip {
         IpAddr::V4(ip) => ip.to_string(),
@@ -292,7 +292,7 @@ impl Greeting {
         let here = local_host(bound.ip());
         let names = config.server.allowed_hosts.iter().filter(|host| **host != here);
         let others = names.filter_map(|host| match host.rsplit_once(':') {
-            // The port of a proxy is not ours.
+            // The port of a proxy may differ from ours.
             Some((_, port)) if !host.ends_with(']') => {
                 (port.parse() == Ok(bound.port())).then(|| format!("http://{host}"))
             }

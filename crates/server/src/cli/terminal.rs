@@ -78,7 +78,7 @@ fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
         let later = found.iter().skip_while(|span| span.start < from);
         later.take_while(|span| span.end <= from + SNIPPET - BEFORE).count()
     };
-    // The first of several ranges with as many terms.
+    // Of several ranges with the same number of terms, the first one.
     let mut best = (0, 0);
     for span in found {
         let counted = count(span.start);

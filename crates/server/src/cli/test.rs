@@ -14,7 +14,7 @@ pub(super) struct TestArgs {
     /// Scenario files, or folders of them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// URL of a server that runs already, over Streamable HTTP.
+    /// URL of a running server, over Streamable HTTP.
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
     /// The server at the URL speaks HTTP+SSE.
@@ -26,7 +26,7 @@ pub(super) struct TestArgs {
     /// Run only the cases whose name or file contains this; may be given several times.
     #[arg(long, value_name = "PART")]
     filter: Vec<String>,
-    /// Run only the case or the scenario of this whole name.
+    /// Run only the case or the scenario with exactly this name.
     #[arg(long, value_name = "NAME", conflicts_with = "filter")]
     exact: Option<String>,
     /// Format of the outcome.
@@ -72,7 +72,7 @@ pub(super) fn test(arguments: &TestArgs) -> Result<(), Failure> {
         (None, Some((program, rest))) => {
             Arc::new(CommandServer::new(program, rest).with_revisions(revisions))
         }
-        (None, None) => return Err(Failure::new("neither a command nor a URL")),
+        (None, None) => return Err(Failure::new("name the server: a command or --url")),
     };
     let here = std::env::current_dir().map_err(|error| Failure::new(error.to_string()))?;
     let suite = Suite::load(&here, &arguments.files, Rules::default(), &server.limits());
@@ -102,6 +102,6 @@ pub(super) fn test(arguments: &TestArgs) -> Result<(), Failure> {
     let outcome = outcome.map_err(|error| Failure::new(error.to_string()))?;
     let written = outcome.write(format, arguments.report.as_deref());
     written.map_err(|error| Failure::new(error.to_string()))?;
-    // The report says what failed.
+    // The report has the failures already.
     if outcome.is_success() { Ok(()) } else { Err(Failure::new("")) }
 }

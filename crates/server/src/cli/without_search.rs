@@ -7,7 +7,7 @@ use clap::Args;
 use super::Failure;
 use crate::config::NOT_BUILT;
 
-/// Whatever arguments the command has elsewhere.
+/// Any arguments.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(super) struct AnyArgs {

@@ -1,4 +1,4 @@
-//! Who may come in.
+//! The table `[auth]`: authentication of callers.
 
 use std::{
     io::Read,
@@ -41,47 +41,47 @@ pub struct AuthConfig {
     pub tokens: Option<IndexMap<String, TokenConfig>>,
 }
 
-/// Where a token that does not change is, and what it stands for.
+/// A static token: its place and its scopes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TokenConfig {
-    /// The environment variable that holds it.
+    /// The environment variable with the token.
     pub env: Option<String>,
-    /// The file that holds it; blanks and line ends around it do not count.
+    /// The file with the token; white space around it is ignored.
     pub file: Option<PathBuf>,
-    /// What its holder may do.
+    /// Scopes of its holder.
     pub scopes: Vec<String>,
 }
 
-/// What is wrong with a key of `[auth]`.
+/// An invalid key of `[auth]`: its name and a message.
 pub(crate) type Fault = (&'static str, String);
 
 impl AuthConfig {
-    /// Whether anybody is asked who they are.
+    /// Returns whether callers must authenticate.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.issuer.is_some() || self.tokens.as_ref().is_some_and(|tokens| !tokens.is_empty())
     }
 
-    /// The environment variables that hold tokens.
+    /// Returns the environment variables with tokens.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         self.tokens.iter().flat_map(IndexMap::values).filter_map(|token| token.env.as_deref())
     }
 
-    /// How many tokens do not change.
+    /// Returns the number of static tokens.
     pub(crate) fn token_count(&self) -> usize {
         self.tokens.as_ref().map_or(0, IndexMap::len)
     }
 
-    /// Who decides who comes in; nobody where nothing is set. Secrets are read here.
+    /// Returns the authenticator, or [`None`] if `[auth]` is not set. Reads the secrets.
     pub(crate) fn resource_server(
         &self,
         variables: Variables<'_>,
     ) -> Result<Option<ResourceServer>, Fault> {
         if !self.is_set() {
             return match self.stray() {
-                Some(key) => Err((key, "has no meaning without \"issuer\" or \"tokens\"".into())),
+                Some(key) => Err((key, "needs \"issuer\" or \"tokens\"".into())),
                 None => Ok(None),
             };
         }
@@ -90,14 +90,14 @@ impl AuthConfig {
         options.name = Some("Marquetry".to_owned());
         if let Some(issuer) = &self.issuer {
             let Some(resource) = &self.resource else {
-                let problem = "an issuer's tokens are for somebody: expected \"resource\", the URL of /mcp as clients reach it";
+                let problem = "\"issuer\" needs \"resource\": the URL of /mcp as clients reach it, which tokens must name as their audience";
                 return Err(("issuer", problem.to_owned()));
             };
             let keys = match (&self.jwks_url, &self.jwks_file) {
                 (Some(_), Some(_)) => {
                     return Err((
                         "jwks_file",
-                        "expected one of \"jwks_url\" and \"jwks_file\"".into(),
+                        "set only one of \"jwks_url\" and \"jwks_file\"".into(),
                     ));
                 }
                 (Some(url), None) => KeySource::Url(url.clone()),
@@ -108,11 +108,12 @@ impl AuthConfig {
             options.issuer = Some(TokenIssuer { issuer, resource, keys });
         }
         for (name, token) in self.tokens.iter().flatten() {
-            // The name becomes the user's, in the URIs of records and in what people read.
+            // The name becomes the user's name, in URIs of records and in messages.
             let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
             if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
-                let problem =
-                    format!("{name:?} is no name: expected up to 64 of a-z, A-Z, 0-9, -_.@");
+                let problem = format!(
+                    "{name:?} is not a valid name: expected up to 64 of a-z, A-Z, 0-9, -_.@"
+                );
                 return Err(("tokens", problem));
             }
             let text = token
@@ -126,7 +127,7 @@ impl AuthConfig {
         })
     }
 
-    /// A key that belongs to an issuer, without one.
+    /// Returns a key that needs an issuer, if there is no issuer.
     fn stray(&self) -> Option<&'static str> {
         let given = [
             ("resource", self.resource.is_some()),
@@ -147,7 +148,7 @@ impl TokenConfig {
             (None, Some(path)) => {
                 read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?
             }
-            _ => return Err("expected one of \"env\" and \"file\"".to_owned()),
+            _ => return Err("expected either \"env\" or \"file\"".to_owned()),
         };
         let text = text.trim();
         if text.len() < LEAST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -178,7 +179,7 @@ mod tests {
             ("tokens = { ci = { env = 'GOOD' } }", ""),
             (
                 "issuer = 'https://login.example'",
-                "issuer: an issuer's tokens are for somebody: expected \"resource\", the URL of /mcp as clients reach it",
+                "issuer: \"issuer\" needs \"resource\": the URL of /mcp as clients reach it, which tokens must name as their audience",
             ),
             (
                 "issuer = 'http://login.example'\nresource = 'https://tools.example/mcp'",
@@ -186,23 +187,17 @@ mod tests {
             ),
             (
                 "issuer = 'https://login.example'\nresource = 'https://tools.example/mcp'\njwks_url = 'https://x'\njwks_file = 'x'",
-                "jwks_file: expected one of \"jwks_url\" and \"jwks_file\"",
+                "jwks_file: set only one of \"jwks_url\" and \"jwks_file\"",
             ),
-            (
-                "resource = 'https://tools.example/mcp'",
-                "resource: has no meaning without \"issuer\" or \"tokens\"",
-            ),
-            (
-                "required_scopes = ['a']",
-                "required_scopes: has no meaning without \"issuer\" or \"tokens\"",
-            ),
+            ("resource = 'https://tools.example/mcp'", "resource: needs \"issuer\" or \"tokens\""),
+            ("required_scopes = ['a']", "required_scopes: needs \"issuer\" or \"tokens\""),
             (
                 "tokens = { 'a/../b' = { env = 'GOOD' } }",
-                "tokens: \"a/../b\" is no name: expected up to 64 of a-z, A-Z, 0-9, -_.@",
+                "tokens: \"a/../b\" is not a valid name: expected up to 64 of a-z, A-Z, 0-9, -_.@",
             ),
             (
                 "tokens = { '' = { env = 'GOOD' } }",
-                "tokens: \"\" is no name: expected up to 64 of a-z, A-Z, 0-9, -_.@",
+                "tokens: \"\" is not a valid name: expected up to 64 of a-z, A-Z, 0-9, -_.@",
             ),
             (
                 "tokens = { ci = { env = 'NONE' } }",
@@ -212,7 +207,7 @@ mod tests {
                 "tokens = { ci = { env = 'SHORT' } }",
                 "tokens: ci: a token has at least 16 characters and no blanks; `openssl rand -hex 32` makes one",
             ),
-            ("tokens = { ci = {} }", "tokens: ci: expected one of \"env\" and \"file\""),
+            ("tokens = { ci = {} }", "tokens: ci: expected either \"env\" or \"file\""),
             (
                 "tokens = { a = { env = 'GOOD' }, b = { env = 'GOOD' } }",
                 "tokens: 'a' and 'b' have the same token; give each holder one of its own",

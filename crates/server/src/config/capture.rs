@@ -1,4 +1,4 @@
-//! `capture = false`, or a table with some keys of `[artifacts]` set otherwise.
+//! `capture = false`, or a table that overrides keys of `[artifacts]`.
 
 use std::fmt;
 
@@ -11,11 +11,12 @@ use serde::{
 
 /// Capture settings of one upstream or one tool.
 ///
-/// The keys of a table are those of `[artifacts]` but for `store` and `directory`. A table below `false` captures again.
+/// A table has the keys of `[artifacts]` except `store` and `directory`. A table turns capture on, even below
+/// `false`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Capture {
-    /// `true`: as the level above says. `false`: answers pass through untouched.
+    /// `true`: as for the level above. `false`: answers pass through unchanged.
     Switch(bool),
     /// Some settings differ from the level above.
     Settings(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] Box<SettingsPatch>),
@@ -31,7 +32,7 @@ impl<'de> Deserialize<'de> for Capture {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct SwitchOrTable;
 
-        // An untagged enum would hide the unknown key behind "did not match any variant".
+        // An untagged enum would hide an unknown key behind "did not match any variant".
         impl<'de> Visitor<'de> for SwitchOrTable {
             type Value = Capture;
 
@@ -54,7 +55,7 @@ impl<'de> Deserialize<'de> for Capture {
 }
 
 impl Capture {
-    /// The level below `above`. A table turns capture on: whoever says how answers are captured wants them captured.
+    /// Returns the level below `above`. A table turns capture on.
     pub(crate) fn below(&self, above: &Level) -> Level {
         match self {
             Self::Switch(true) => above.clone(),
@@ -66,7 +67,7 @@ impl Capture {
     }
 }
 
-/// What holds for the server, an upstream or a tool.
+/// Effective capture settings of the server, an upstream or a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Level {
     is_on: bool,
@@ -74,12 +75,12 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// The level that all upstreams are below.
+    /// Returns the level of the server.
     pub(crate) fn top(settings: Settings) -> Self {
         Self { is_on: true, settings }
     }
 
-    /// How answers are captured; none when they pass through.
+    /// Returns the settings; [`None`] if answers are not captured.
     pub(crate) fn settings(&self) -> Option<Settings> {
         self.is_on.then(|| self.settings.clone())
     }

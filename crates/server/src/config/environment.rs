@@ -1,6 +1,6 @@
-//! The environment of this process.
+//! Environment variables of this process.
 
-/// The value of an environment variable; one that is not UTF-8 counts as missing.
+/// Returns the value of an environment variable; [`None`] if it is not set or not UTF-8.
 pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

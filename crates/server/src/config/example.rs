@@ -1,5 +1,5 @@
-//! `marquetry.example.toml` and `docs/reference/settings.md` are made from the types: their doc comments, defaults and
-//! examples.
+//! Generates `marquetry.example.toml` and `docs/reference/settings.md` from the types: their doc comments, defaults
+//! and examples.
 //!
 //! `MARQUETRY_UPDATE=1 cargo test -p marquetry --lib example` rewrites them.
 
@@ -53,7 +53,7 @@ fn example() -> String {
     page.text
 }
 
-/// The same as a page of the book.
+/// Returns the page of the book.
 fn settings() -> String {
     let schema = schemars::schema_for!(Config).to_value();
     let defaults = serde_json::to_value(Config::default()).unwrap();
@@ -161,13 +161,13 @@ impl Page<'_> {
     }
 }
 
-/// The description of a setting, on one line.
+/// Returns the description of a setting, on one line.
 fn sentence(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_else(|| panic!("no text: {schema}"));
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Text as it may stand in a cell of a table.
+/// Escapes text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
@@ -176,7 +176,7 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// A JSON value as TOML on one line.
+/// Returns a JSON value as TOML, on one line.
 fn literal(value: &Value) -> String {
     match value {
         Value::Null => panic!("a key without a default needs an example"),
@@ -219,7 +219,7 @@ fn what_stands_there_as_a_comment_is_right_too() {
     let mut text = String::new();
     for line in example().lines() {
         let key = line.strip_prefix("# ").filter(|l| l.starts_with('[') || l.contains(" = "));
-        // Two ways to reach one upstream stand in the file; one is enough for a program.
+        // The file shows two ways to reach one upstream; this removes one.
         let http = ["url", "headers", "type", "auth"]
             .iter()
             .any(|k| line.starts_with(&format!("# {k} =")));

@@ -1,4 +1,4 @@
-//! How upstreams are named, started and watched.
+//! The table `[gateway]`: names, starts and supervision of upstreams.
 
 use std::{fmt::Display, io, path::PathBuf};
 
@@ -7,7 +7,7 @@ use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Names, times and restarts that hold for every upstream.
+/// Names, times and restarts, for every upstream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -48,8 +48,8 @@ pub struct GatewayConfig {
     /// `$XDG_STATE_HOME` or `~/.local/state`.
     #[schemars(example = &"/var/lib/marquetry/credentials")]
     pub credentials_directory: Option<PathBuf>,
-    /// HTTP proxy for upstreams over HTTP and their authorization servers. It is asked for a tunnel (`CONNECT`). The URL may contain user
-    /// and password.
+    /// HTTP proxy for upstreams over HTTP and their authorization servers, used with `CONNECT`. The URL may contain
+    /// user and password.
     #[schemars(example = &"http://proxy.example:3128")]
     pub proxy: Option<String>,
     /// Hosts that are reached without the proxy: names, addresses, or a whole domain with a leading dot.
@@ -57,9 +57,10 @@ pub struct GatewayConfig {
     /// File with certificate authorities (PEM) that are trusted besides Mozilla's, for upstreams with certificates of your organisation.
     #[schemars(example = &"/etc/ssl/certs/organisation.pem")]
     pub ca_file: Option<PathBuf>,
-    /// The program that is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…` in place of each upstream's program, and ends what that
-    /// has started when it or this process ends, however that happens. The command line sets it to itself on Linux; without it, what a
-    /// killed process leaves behind ends when it notices that its input has ended, or not at all.
+    /// The program that starts each upstream, as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`. When the
+    /// upstream or this process ends, for any reason, the guard ends everything that the upstream has started. The
+    /// command line sets it to its own program on Linux. Without it, child processes of a killed server end only if
+    /// they notice that their input has ended.
     #[serde(skip)]
     #[schemars(skip)]
     pub guard: Option<PathBuf>,
@@ -89,11 +90,11 @@ impl Default for GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// How upstreams over HTTP are reached.
+    /// Returns the network settings for upstreams over HTTP.
     ///
     /// # Errors
     ///
-    /// What is wrong with which setting.
+    /// The setting and what is wrong with it.
     pub(crate) fn network(&self) -> Result<Network, AuthorizationError> {
         let wrong = |setting: &str, problem: &dyn Display| AuthorizationError::Io {
             what: format!("setting gateway.{setting}"),
@@ -118,7 +119,7 @@ impl GatewayConfig {
 pub struct Separator(String);
 
 impl Separator {
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! The gateway's options, made of the configuration.
+//! Converts the configuration into the gateway's options.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,7 +14,8 @@ use super::{
 };
 
 impl Config {
-    /// The options of the gateway to the upstreams of this configuration, which must leave our own tools their names.
+    /// Returns the options of the gateway to the configured upstreams. `reserved_tools` are the names of our own
+    /// tools.
     pub(crate) fn gateway_options(&self, reserved_tools: &[&str]) -> GatewayOptions {
         let gateway = &self.gateway;
         let mut options = GatewayOptions::default();
@@ -62,10 +63,10 @@ impl Config {
             Transport::Unusable { problem, .. } => {
                 UpstreamTransport::Unusable { problem: problem.clone() }
             }
-            // Only a disabled upstream has no transport; `Config::check` saw to it.
-            Transport::NotGiven => {
-                UpstreamTransport::Unusable { problem: "nothing says how to reach it".to_owned() }
-            }
+            // Only a disabled upstream has no transport; `Config::check` refuses others.
+            Transport::NotGiven => UpstreamTransport::Unusable {
+                problem: "it has neither a command nor a URL".to_owned(),
+            },
         };
         let mut options = UpstreamOptions::new(name, transport);
         options.is_disabled = upstream.disabled;
@@ -114,12 +115,12 @@ fn gateway_limits(limits: &Limits) -> GatewayLimits {
     gateway
 }
 
-/// Reaches an upstream over HTTP as `[gateway]` and the upstream's `auth` say.
+/// Access to an upstream over HTTP, as set in `[gateway]` and in the upstream's `auth`.
 struct ConfiguredAccess {
     upstream: String,
     url: String,
     login: Option<LoginConfig>,
-    /// Where tokens are kept.
+    /// Directory of the tokens.
     credentials: Option<PathBuf>,
     gateway: GatewayConfig,
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-/// The path of the key that stands at `span` of a TOML text; empty when none does.
+/// Returns the path of the key at `span` of a TOML text; empty if there is none.
 pub(crate) fn toml_path_at(text: &str, span: &Range<usize>) -> Vec<String> {
     let (table, _) = DeTable::parse_recoverable(text);
     let mut path = Vec::new();
@@ -36,7 +36,7 @@ fn find_in_value(
     inside || (value.span().start <= span.start && span.end <= value.span().end)
 }
 
-/// Where the value of the key `path` starts in a TOML text.
+/// Returns the offset of the value of the key `path` in a TOML text.
 pub(crate) fn toml_offset(text: &str, path: &[&str]) -> Option<usize> {
     let (table, _) = DeTable::parse_recoverable(text);
     let (last, parents) = path.split_last()?;

@@ -6,11 +6,11 @@ use tracing::level_filters::LevelFilter;
 ///
 /// # Errors
 ///
-/// The text is no level.
+/// If the text is not a level.
 pub(crate) fn check_log_level(text: &str) -> Result<(), String> {
     let is_level = |level: &str| level.parse::<LevelFilter>().is_ok();
     let is_part = |part: &str| match part.split_once('=') {
-        // A lone word could be a module too, which hides a typing error.
+        // A single word could also be the name of a module, which would hide a typing error.
         None => !part.trim().is_empty() && is_level(part.trim()),
         Some((_module, level)) => is_level(level),
     };

@@ -1,4 +1,4 @@
-//! How this server gets in at an upstream.
+//! The table `auth` of an upstream: OAuth 2.1.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,38 +14,41 @@ use serde::{Deserialize, Serialize};
 
 use super::environment;
 
-/// How this server gets in at an upstream that wants OAuth 2.1: by a person's login (`marquetry login`), or with credentials of its own.
+/// OAuth 2.1 at an upstream: by a person's login (`marquetry login`), or with the server's own credentials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct LoginConfig {
-    /// The id that the authorization server knows this server by, where it does not register clients by itself.
+    /// Client id of this server, if it is registered with the authorization server by hand.
     pub client_id: Option<String>,
-    /// The environment variable with the secret that goes with the id.
+    /// Environment variable with the client secret.
     pub client_secret_env: Option<String>,
-    /// The issuer that gave the id; no other one sees it. Needed with a secret; else, when absent, the first that the upstream names.
+    /// Issuer that the client id belongs to; no other issuer receives it. Required with a secret; without it, the
+    /// first issuer that the upstream names.
     pub issuer: Option<String>,
-    /// The URL of a document about this server, which is its id where authorization servers read such documents.
+    /// URL of this server's client metadata document, which is the client id at authorization servers that support
+    /// such documents.
     pub client_metadata_url: Option<String>,
-    /// Scopes to ask for beside those that the upstream names.
+    /// Scopes to request besides those that the upstream names.
     pub scopes: Vec<String>,
-    /// "person" logs in with `marquetry login`; "client_credentials" needs id and secret, and nobody.
+    /// "person" logs in with `marquetry login`; "client_credentials" needs a client id and a secret, but no person.
     pub grant: LoginGrant,
 }
 
-/// By what this server gets tokens.
+/// The grant by which this server gets tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginGrant {
-    /// A person logs in.
+    /// A person logs in with `marquetry login`.
     #[default]
     Person,
-    /// The server itself has the permission.
+    /// The server's own credentials.
     ClientCredentials,
 }
 
 impl LoginConfig {
-    /// What gets tokens for `url`, keeps them in `directory`, and asks a person by `user_agent` if there is one.
+    /// Returns the authorizer for `url`. It stores tokens in `directory`, and asks a person through `user_agent` if
+    /// there is one.
     pub(crate) fn authorizer(
         &self,
         url: &str,
@@ -82,14 +85,14 @@ impl LoginConfig {
         OAuth::new(url, options)
     }
 
-    /// Says what can never work.
+    /// Checks for combinations of keys that can never work.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         match (self.grant, &self.client_id, &self.client_secret_env) {
             (LoginGrant::ClientCredentials, None, _) | (LoginGrant::ClientCredentials, _, None) => {
                 Err("grant \"client_credentials\" needs \"client_id\" and \"client_secret_env\"")
             }
             (_, None, Some(_)) => Err("\"client_secret_env\" needs \"client_id\""),
-            // Else the upstream could name one that is only after the secret.
+            // Without `issuer`, the upstream could name an authorization server of its own and receive the secret.
             (_, _, Some(_)) if self.issuer.is_none() => {
                 Err("\"client_secret_env\" needs \"issuer\", the authorization server that gave it")
             }

@@ -75,7 +75,7 @@ pub(crate) use self::without_knowledge::NOT_BUILT;
 use self::without_knowledge::WithoutKnowledge;
 use self::{source::Writers, upstream::UpstreamTable};
 
-/// Everything that can be set, with its defaults.
+/// All settings, with their defaults.
 ///
 /// ```
 /// let config = marquetry::Config::from_toml("[server]\nlisten = '127.0.0.1:0'", "example")?;
@@ -126,18 +126,18 @@ pub struct Config {
     #[serde(skip_serializing)]
     #[schemars(with = "IndexMap<String, UpstreamTable>")]
     pub mcp_servers: IndexMap<String, UpstreamConfig>,
-    /// Servers of which nothing yet says how they are reached, each with the error that it is until an `mcp.json` file does.
+    /// Servers without a transport so far, each with the error to report if no `mcp.json` file adds one.
     #[serde(skip)]
     incomplete: IndexMap<String, ConfigError>,
-    /// Where settings stand that are only judged when every source was read.
+    /// Places of settings that are checked after all sources were read.
     #[serde(skip)]
     places: Places,
-    /// What is worth a warning in what was read, one sentence each.
+    /// Warnings about the sources, one sentence each.
     #[serde(skip)]
     warnings: Vec<String>,
 }
 
-/// Files and places by dotted key. Where a setting stands is no part of what it is, so all are equal.
+/// Files and places by dotted key. The place of a setting does not affect equality.
 #[derive(Clone, Debug, Default)]
 struct Places(BTreeMap<String, (String, Place)>);
 
@@ -148,11 +148,11 @@ impl PartialEq for Places {
 }
 
 impl Config {
-    /// Reads TOML text; `file` is what errors call it.
+    /// Reads TOML text; errors call it `file`.
     ///
-    /// Environment variables that upstreams name are replaced at once; an upstream whose variable is not set becomes
-    /// [`Transport::Unusable`]. That a server has neither a program nor a URL is an error only of [`Config::check`], since an `mcp.json` file
-    /// may add it.
+    /// Environment variables in upstreams are replaced at once; an upstream whose variable is not set becomes
+    /// [`Transport::Unusable`]. A server without a program and a URL is an error only in [`Config::check`], since an
+    /// `mcp.json` file may add them.
     ///
     /// # Errors
     ///
@@ -165,17 +165,19 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`], or the file cannot be read, or (on Unix) it belongs to neither this user nor root, or others may write it.
+    /// As [`Config::from_toml`]; also if the file cannot be read, or (on Unix) belongs to neither this user nor root,
+    /// or is writable by others.
     pub fn from_toml_file(path: &Path) -> Result<Self, ConfigError> {
         let (text, file, _) = source::read(path, Writers::Owner)?;
         Self::from_toml(&text, &file)
     }
 
-    /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or `mcp.servers`, Zed's `context_servers`. One that is
-    /// already known under its name keeps its prefix, capture settings and time limits, and is reached as this file says.
+    /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or `mcp.servers`, Zed's
+    /// `context_servers`. A server that already exists keeps its prefix, capture settings and time limits, and gets
+    /// the transport of this file.
     ///
-    /// Returns what other clients may understand there and this server does not, and which servers cannot be used here, one sentence each, for
-    /// the log.
+    /// Returns warnings for the log, one sentence each: keys that other clients may support and this server does not,
+    /// and servers that cannot be used here.
     ///
     /// # Errors
     ///
@@ -188,12 +190,13 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::add_mcp_json`], or the file cannot be read, or (on Unix) everybody may write it.
+    /// As [`Config::add_mcp_json`]; also if the file cannot be read, or (on Unix) is writable by everybody.
     pub fn add_mcp_json_file(&mut self, path: &Path) -> Result<Vec<String>, ConfigError> {
         self.add_mcp_json_file_asking(path, &|_| None)
     }
 
-    /// As [`Config::add_mcp_json_file`]; `ask` is asked for the value of each `${input:ID}` that no environment variable `INPUT_ID` has.
+    /// As [`Config::add_mcp_json_file`]. `ask` returns the value of each `${input:ID}` without an environment
+    /// variable `INPUT_ID`.
     ///
     /// # Errors
     ///
@@ -227,16 +230,16 @@ impl Config {
         self
     }
 
-    /// Takes what is worth a warning in the TOML text that was read, one sentence each.
+    /// Returns and removes the warnings about the TOML text.
     pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Says what is missing or cannot work when every source was read.
+    /// Checks the settings after every source was read.
     ///
     /// # Errors
     ///
-    /// A server of which no source says how it is reached, or an artifact directory that cannot be one.
+    /// A server without a transport, or an invalid artifact directory.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.artifacts.store == StoreKind::Directory
             && let Err(problem) = self.artifacts.check_directory()
@@ -256,21 +259,21 @@ impl Config {
         self.incomplete.iter().find_map(missing).map_or(Ok(()), Err)
     }
 
-    /// Who decides who comes in over HTTP, if anybody does.
+    /// Returns the authenticator for HTTP, if `[auth]` is set.
     ///
     /// # Errors
     ///
-    /// `[auth]` makes no sense, or a token cannot be read.
+    /// `[auth]` is invalid, or a token cannot be read.
     pub(crate) fn resource_server(&self) -> Result<Option<ResourceServer>, ConfigError> {
         let server = self.auth.resource_server(&environment);
         server.map_err(|(key, problem)| self.fault(&format!("auth.{key}"), problem))
     }
 
-    /// Says whether the address to listen on is safe: whether only this machine reaches it, or people are asked who they are.
+    /// Checks that the address to listen on is safe: it is loopback, or callers must authenticate.
     ///
     /// # Errors
     ///
-    /// It is not.
+    /// The address is not safe.
     pub(crate) fn check_exposure(&self) -> Result<(), ConfigError> {
         let address = self.server.listen;
         if address.ip().is_loopback() || self.auth.is_set() {
@@ -283,7 +286,7 @@ impl Config {
         Err(self.fault("server.listen", problem))
     }
 
-    /// What is wrong with the setting `key`, and where it stands if a file has it.
+    /// Returns an error about the setting `key`, with its place if a file has it.
     fn fault(&self, key: &str, problem: String) -> ConfigError {
         let (file, place) = match self.places.0.get(key) {
             Some((file, place)) => (file.clone(), Some(*place)),
@@ -396,7 +399,7 @@ impl Config {
     }
 }
 
-/// `variables`, and what depends on where a file lies.
+/// Returns `variables`, and those that depend on the folder of a file.
 fn with_places(file: &str, variables: Variables<'_>) -> impl Fn(&str) -> Option<String> {
     let workspace = workspace_of(Path::new(file));
     move |name| match name {
@@ -406,7 +409,7 @@ fn with_places(file: &str, variables: Variables<'_>) -> impl Fn(&str) -> Option<
     }
 }
 
-/// A serde error of TOML with its key's path, and a better word for an unknown name.
+/// Converts an error of TOML: adds the path of its key, and suggests a name for an unknown one.
 fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
     let path = error.span().map(|span| locate::toml_path_at(text, &span)).unwrap_or_default();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -415,7 +418,7 @@ fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
     let is_secret = message.starts_with("invalid ")
         && match path.first() {
             Some(&"mcp_servers") => path.get(2).is_some_and(|key| SECRET.contains(key)),
-            // Whoever writes a token where its variable should be named has written a token.
+            // A user may write a token in place of its variable's name.
             Some(&"auth") => true,
             _ => false,
         };
@@ -426,7 +429,8 @@ fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
     ConfigError::of_key(file, text, error.span().map(|span| span.start), &path, problem)
 }
 
-/// What serde says of a value of the wrong type, without the value: ``string "hush", expected a map`` is `string, expected a map`.
+/// Removes the value from serde's message about a wrong type: ``string "hush", expected a map`` becomes `string,
+/// expected a map`.
 fn without_value(message: &str) -> String {
     let value = message.find(['"', '`']);
     match (value, message.rfind(", expected ")) {
@@ -437,9 +441,9 @@ fn without_value(message: &str) -> String {
     }
 }
 
-/// What serde says, with its list of all known names turned into the nearest one.
+/// Rewrites serde's message, with the nearest name in place of the list of all known names.
 fn problem(message: &str) -> String {
-    // The name of a type of ours says nothing to anybody else.
+    // The name of a Rust type means nothing to users.
     if let Some((found, _)) = message.split_once(", expected struct ") {
         return format!("{found}, expected a table");
     }
@@ -448,7 +452,7 @@ fn problem(message: &str) -> String {
         let Some(unknown) = unknown else { continue };
         let mut names = unknown.split('`').skip(1).step_by(2);
         if let Some(name) = names.next() {
-            // The key stands in the path already.
+            // The path names the key already.
             let what = if kind == "field" { "key".to_owned() } else { format!("value {name:?}") };
             return unknown_name(&what, name, &names.collect::<Vec<_>>());
         }
@@ -483,7 +487,7 @@ mod tests {
         (name == "TOKEN").then(|| "secret".to_owned())
     }
 
-    /// One line an error, in the order of `texts`.
+    /// Checks the errors of `texts`, one on each line.
     #[track_caller]
     fn check(texts: &[&str], want: Expect) {
         let error = |text: &&str| Config::from_toml_with(text, "m.toml", &variables).unwrap_err();
@@ -550,11 +554,11 @@ mod tests {
                 m.toml:2:9: artifacts.store: the directory store needs "directory" in the same section
                 m.toml:1:8: unclosed table, expected `]`
                 m.toml:2:1: duplicate key
-                m.toml:2:19: server.allowed_origins: "app.example" is no origin; expected one like "https://app.example"
-                m.toml:2:19: server.allowed_origins: "https://app.example/page" is no origin; expected one like "https://app.example"
-                m.toml:2:19: server.allowed_origins: "*" is no origin; expected one like "https://app.example"
-                m.toml:2:17: server.allowed_hosts: "http://tools.example" is no host name; expected one like "tools.example" or "tools.example:8443"
-                m.toml:2:17: server.allowed_hosts: "" is no host name; expected one like "tools.example" or "tools.example:8443"
+                m.toml:2:19: server.allowed_origins: "app.example" is not an origin; expected one like "https://app.example"
+                m.toml:2:19: server.allowed_origins: "https://app.example/page" is not an origin; expected one like "https://app.example"
+                m.toml:2:19: server.allowed_origins: "*" is not an origin; expected one like "https://app.example"
+                m.toml:2:17: server.allowed_hosts: "http://tools.example" is not a host name; expected one like "tools.example" or "tools.example:8443"
+                m.toml:2:17: server.allowed_hosts: "" is not a host name; expected one like "tools.example" or "tools.example:8443"
             "#]],
         );
     }
@@ -564,7 +568,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         std::fs::write(&file, "").unwrap();
-        // A hidden entry is no file of the user's.
+        // A hidden file is not the user's.
         let empty = directory.path().join(".empty");
         std::fs::create_dir(&empty).unwrap();
         let no_directory = format!("{file:?} is not a directory");
@@ -584,7 +588,7 @@ mod tests {
             let problem = problem.map(|why| format!("m.toml:3:13: artifacts.directory: {why}"));
             assert_eq!(checked.err().map(|error| error.to_string()), problem);
         }
-        assert!(!directory.path().join("new").exists(), "a check makes nothing");
+        assert!(!directory.path().join("new").exists(), "a check creates nothing");
 
         let exposed = Config::from_toml("[server]\nlisten = '0.0.0.0:1'\n", "m.toml").unwrap();
         let error = exposed.check_exposure().unwrap_err().to_string();
@@ -639,7 +643,7 @@ mod tests {
         assert_eq!(kinds[1].kind(), "stdio");
         let warning = format!("server \"a\" is not started: {why}");
         assert_eq!(config.take_warnings(), [warning]);
-        // What can work nowhere is a fault of the file.
+        // A setting that can never work is an error of the file.
         check(
             &["[mcp_servers.a]\ncommand = '${NONE'\n"],
             expect![[r#"

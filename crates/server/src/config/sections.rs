@@ -1,4 +1,4 @@
-//! The sections of the configuration that have no rules of their own.
+//! Sections of the configuration without rules of their own.
 
 use std::{fmt, net::SocketAddr, time::SystemTime};
 
@@ -71,7 +71,7 @@ fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     let is_host = |host: &&String| is_authority(host);
     match hosts.iter().find(|host| !is_host(host)) {
         Some(host) => Err(D::Error::custom(format!(
-            "{host:?} is no host name; expected one like \"tools.example\" or \"tools.example:8443\""
+            "{host:?} is not a host name; expected one like \"tools.example\" or \"tools.example:8443\""
         ))),
         None => Ok(hosts),
     }
@@ -79,7 +79,7 @@ fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 
 fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let origins = Vec::<String>::deserialize(deserializer)?;
-    // The part after the host is left out by browsers, but for the slash that people write.
+    // Browsers leave out the path; people may write the slash.
     let is_origin = |origin: &&String| {
         let origin = origin.strip_suffix('/').unwrap_or(origin);
         origin.split_once("://").is_some_and(|(scheme, host)| {
@@ -90,18 +90,18 @@ fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D:
     };
     match origins.iter().find(|origin| !is_origin(origin)) {
         Some(origin) => Err(D::Error::custom(format!(
-            "{origin:?} is no origin; expected one like \"https://app.example\""
+            "{origin:?} is not an origin; expected one like \"https://app.example\""
         ))),
         None => Ok(origins),
     }
 }
 
-/// Whether the text is a host, perhaps with a port.
+/// Returns whether the text is a host with an optional port.
 fn is_authority(text: &str) -> bool {
     !text.contains(['@', '*']) && text.parse::<http::uri::Authority>().is_ok()
 }
 
-/// Parses `ADDRESS:PORT`, where the address may be `localhost`, or a port alone, which is one of 127.0.0.1.
+/// Parses `ADDRESS:PORT`, where the address may be `localhost`, or a port of 127.0.0.1.
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return loopback(text);
@@ -117,7 +117,7 @@ pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A port of 127.0.0.1.
+/// Returns the address of a port of 127.0.0.1.
 fn loopback(port: &str) -> Result<SocketAddr, String> {
     let port: u16 =
         port.parse().map_err(|_| format!("{port} is not a port; expected 0 to 65535"))?;
@@ -132,7 +132,7 @@ pub struct LogConfig {
     /// "error", "warn", "info", "debug", "trace" or "off", or a list by module such as "info,marquetry::gateway=debug".
     #[serde(deserialize_with = "log_level")]
     pub level: String,
-    /// "text" for people, or "json" for programs, with one object a line.
+    /// "text" for people, or "json" for programs, with one object on each line.
     pub format: LogFormat,
 }
 
@@ -153,10 +153,10 @@ fn log_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// A line for people.
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object on each line.
     Json,
 }
 
@@ -168,7 +168,7 @@ pub struct TestingConfig {
     /// Seed for the random part of artifact names. Without it the part is random.
     #[schemars(example = 7)]
     pub seed: Option<u64>,
-    /// Time (RFC 3339) that artifacts are stamped with. Without it, the machine's clock.
+    /// Time (RFC 3339) of new artifacts. Without it, the machine's clock.
     #[serde(deserialize_with = "time", serialize_with = "rfc3339")]
     #[schemars(with = "Option<String>", example = &"2026-01-01T00:00:00Z")]
     pub clock: Option<SystemTime>,

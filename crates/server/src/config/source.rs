@@ -1,7 +1,8 @@
-//! Which configuration file is read, and who else could have written it.
+//! Finds the configuration file, and checks who can write it.
 //!
-//! A configuration starts programs, and says where texts and keys are sent. So none is read from the current directory unless it is named: a
-//! cloned repository must not configure the program of whoever looks into it.
+//! A configuration starts programs, and says where texts and keys are sent. Therefore a file in the current directory
+//! is read only if it is named: otherwise a cloned repository could configure the program of anyone who enters its
+//! folder.
 
 use std::{
     ffi::OsString,
@@ -21,36 +22,37 @@ const FILE: &str = "marquetry.toml";
 /// The directory of the machine's own configuration.
 const SYSTEM: &str = "/etc/marquetry";
 
-/// Most bytes of a configuration file. The example with every setting has 30 KiB.
+/// Maximum size of a configuration file. The example with every setting has 30 KiB.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// The configuration of a run, before the command line changes it.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// The file that it was read from; none where all settings are the defaults.
+    /// The file that it was read from; [`None`] if all settings are the defaults.
     pub(crate) file: Option<PathBuf>,
-    /// What the user should know, one sentence each.
+    /// Warnings for the user, one sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the file `named`, or else the first of `$MARQUETRY_CONFIG`, the user's and the machine's file that is there.
+/// Reads the file `named`, or else the first that exists of `$MARQUETRY_CONFIG`, the user's file and the machine's
+/// file.
 ///
 /// # Errors
 ///
-/// The file cannot be read, others may write it, or it is no configuration.
+/// If the file cannot be read, is writable by others, or is invalid.
 pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
     let search =
         Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE };
     search.load(named)
 }
 
-/// Where files are looked for.
+/// Places of configuration files.
 struct Search<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The machine's directory.
     system: &'a Path,
-    /// The file in the current directory, which is not read.
+    /// The file in the current directory, which is not read by default.
     here: &'a str,
 }
 
@@ -76,7 +78,7 @@ impl Search<'_> {
         Ok(Loaded { config, warnings: self.ignored(file.as_deref()).into_iter().collect(), file })
     }
 
-    /// The user's file and the machine's.
+    /// Returns the paths of the user's file and the machine's file.
     fn candidates(&self) -> Vec<PathBuf> {
         // A relative path in these variables does not count (XDG Base Directory Specification).
         let folder =
@@ -87,34 +89,35 @@ impl Search<'_> {
         user.into_iter().chain([self.system.to_owned()]).map(|folder| folder.join(FILE)).collect()
     }
 
-    /// Says that the file of the current directory is not read, if there is one and `read` is another.
+    /// Returns a warning if the current directory has a file that is not read.
     fn ignored(&self, read: Option<&Path>) -> Option<String> {
         let here = Path::new(self.here).canonicalize().ok()?;
         if read.and_then(|read| read.canonicalize().ok()).is_some_and(|read| read == here) {
             return None;
         }
         Some(format!(
-            "./{FILE} is not read: a file of the current directory may be somebody else's; to use it, add --config {FILE} or set {VARIABLE}"
+            "./{FILE} is not read: a file in the current directory may belong to another person; to use it, add --config {FILE} or set {VARIABLE}"
         ))
     }
 }
 
-/// Whether something is there. What cannot be looked at is there, so that its error is told and not passed over.
+/// Returns whether the file exists. One that cannot be inspected counts as existing, so that its error is reported.
 fn exists(file: &Path) -> bool {
     let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     !file.symlink_metadata().is_err_and(|error| missing.contains(&error.kind()))
 }
 
-/// How strictly the writers of a file are judged.
+/// Which owners and writers of a file are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writers {
-    /// This user and root alone: settings.
+    /// Only this user and root: for settings.
     Owner,
-    /// Refuses a file that everybody may write, warns of other writers: an `mcp.json`, which other programs write and which is always named.
+    /// For an `mcp.json`, which other programs write and the user names: refuses a file that everybody may write, and
+    /// warns about other writers.
     Trusted,
 }
 
-/// Reads a text file; returns its text, its name, and what is suspicious about its permissions.
+/// Reads a text file. Returns its text, its name, and warnings about its permissions.
 pub(super) fn read(
     path: &Path,
     writers: Writers,
@@ -123,7 +126,7 @@ pub(super) fn read(
     let unreadable =
         |error: io::Error| ConfigError::of_file(&file, format!("cannot be read: {error}"));
     let opened = File::open(path).map_err(unreadable)?;
-    // Of the open file, so that it cannot be replaced between the check and the reading.
+    // Metadata of the open file, which cannot be replaced between the check and the read.
     let metadata = opened.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         return Err(unreadable(io::ErrorKind::IsADirectory.into()));
@@ -133,7 +136,7 @@ pub(super) fn read(
     let mut text = String::new();
     opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_BYTES {
-        let problem = format!("is larger than {MAX_BYTES} bytes, and no configuration");
+        let problem = format!("is larger than {MAX_BYTES} bytes, the limit for a configuration");
         return Err(ConfigError::of_file(&file, problem));
     }
     let warnings = warning.map(|warning| format!("{file}: {warning}"));
@@ -151,23 +154,23 @@ fn check_writers(
     const GROUP_OR_WORLD: u32 = 0o022;
     const WORLD: u32 = 0o002;
     const STICKY: u32 = 0o1000;
-    // A device such as /dev/null holds nothing that anybody could have written.
+    // A device such as /dev/null has no content that anyone could have written.
     if metadata.file_type().is_char_device() {
         return Ok(None);
     }
     let shown = path.display();
     let us = rustix::process::geteuid().as_raw();
     let mode = metadata.mode();
-    let danger = "and so choose which programs are started and where keys are sent";
+    let danger = "and so decide which programs are started and where keys are sent";
     let mut problem = None;
     if metadata.uid() != us && metadata.uid() != 0 {
         problem = Some(format!(
-            "belongs to user {}, who may change it {danger}; make it yours with `chown {us} {shown}`, or use a copy of your own",
+            "belongs to user {}, who may change it {danger}; run `chown {us} {shown}`, or use a copy",
             metadata.uid()
         ));
     } else if mode & GROUP_OR_WORLD != 0 {
         problem = Some(format!(
-            "others may write it (mode {:04o}) {danger}; forbid that with `chmod go-w {shown}`",
+            "others may write it (mode {:04o}) {danger}; run `chmod go-w {shown}`",
             mode & 0o7777
         ));
     }
@@ -177,7 +180,7 @@ fn check_writers(
             _ => Err(problem),
         };
     }
-    // Who may write the directory may put another file in its place.
+    // Users who may write the directory may replace the file.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let replaceable =
@@ -185,7 +188,7 @@ fn check_writers(
     if metadata.is_file() && folder.metadata().is_ok_and(replaceable) {
         let folder = folder.display();
         return Err(format!(
-            "everybody may write its directory {folder}, put another file in its place {danger}; forbid that with `chmod o-w {folder}`"
+            "everybody may write its directory {folder}, replace the file {danger}; run `chmod o-w {folder}`"
         ));
     }
     Ok(None)
@@ -204,7 +207,7 @@ fn check_writers(
 mod tests {
     use super::*;
 
-    /// A home, a machine's directory and a current directory, each with a file that names itself.
+    /// A home, a machine's directory and a current directory, each with a file that can be told from the others.
     struct World {
         folder: tempfile::TempDir,
     }
@@ -218,7 +221,7 @@ mod tests {
             self.folder.path().join(name)
         }
 
-        /// Makes a configuration that is known by its `log.level`.
+        /// Writes a configuration with a mark in `log.level`.
         fn write(&self, name: &str, mark: &str) {
             std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
             std::fs::write(self.path(name), format!("log.level = 'marquetry={mark}'\n")).unwrap();
@@ -241,7 +244,7 @@ mod tests {
             search.load(named.map(|name| self.path(name)).as_deref())
         }
 
-        /// Which file was read.
+        /// Returns the mark of the file that was read.
         fn mark(&self, named: Option<&str>, variables: &[(&str, &str)]) -> String {
             self.load(named, variables).unwrap().config.log.level
         }
@@ -275,7 +278,7 @@ mod tests {
         world.write("xdg/marquetry/marquetry.toml", "debug");
         let xdg = ("XDG_CONFIG_HOME", "@/xdg");
         assert_eq!(world.mark(None, &[HOME, xdg]), "marquetry=debug");
-        // A relative one would be a file of the current directory by another way.
+        // A relative path would be another way to a file of the current directory.
         for relative in ["", "xdg", "."] {
             assert_eq!(world.mark(None, &[HOME, ("XDG_CONFIG_HOME", relative)]), "marquetry=info");
         }
@@ -295,7 +298,7 @@ mod tests {
         assert!(error.problem.starts_with("cannot be read: No such file"), "{error}");
         assert!(error.problem.ends_with("(this file is named by $MARQUETRY_CONFIG)"), "{error}");
         assert!(world.load(Some("none.toml"), &[]).is_err());
-        // Whoever may write a folder is no matter, as it cannot be read in any case.
+        // The writers of a folder do not matter, since it cannot be read in any case.
         let error = world.load(Some("."), &[]).unwrap_err();
         assert_eq!(error.problem, "cannot be read: is a directory");
     }
@@ -316,7 +319,7 @@ mod tests {
             assert!(error.contains(&format!("(mode {mode:04o})")), "{error}");
             assert!(error.ends_with(&advice), "{error}");
         }
-        // So is one that is found without being named.
+        // The same for a file that was not named.
         world.write("etc/marquetry/marquetry.toml", "info");
         set_mode(&world.path("etc/marquetry/marquetry.toml"), 0o666);
         assert!(world.load(None, &[]).is_err());

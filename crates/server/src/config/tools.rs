@@ -1,16 +1,18 @@
-//! Which of this server's own tools are listed.
+//! The table `[tools]`: the server's own tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// This server's own tools, by groups. Listed tools cost every conversation some thousand tokens. A tool of a group that is off cannot be called.
+/// This server's own tools, in groups. Tools cost tokens in every conversation, some thousand for all groups. A tool
+/// of a disabled group is not listed and cannot be called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ToolsConfig {
     /// Diagrams: `encodePlantUML` and `decodePlantUML`.
     pub diagrams: bool,
-    /// Artifacts: `list_artifacts`, `read_artifact` and `delete_artifact`. Without them, artifacts can be read as resources only.
+    /// Artifacts: `list_artifacts`, `read_artifact` and `delete_artifact`. Without them, artifacts can only be read
+    /// as resources.
     pub artifacts: bool,
     /// Records and search: the tools `am7_*`. `enabled` in `[knowledge]` also switches their resources off.
     pub knowledge: bool,

@@ -1,4 +1,4 @@
-//! One upstream: how it is reached, what its tools are called, and how its answers are captured.
+//! One upstream: its transport, the names of its tools, and the capture of its answers.
 
 use std::path::PathBuf;
 
@@ -14,55 +14,56 @@ use serde::{Deserialize, Serialize};
 
 use super::{capture::Capture, login::LoginConfig};
 
-/// An MCP server behind this one.
+/// An upstream MCP server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "UpstreamTable")]
 #[non_exhaustive]
 pub struct UpstreamConfig {
-    /// How it is reached.
+    /// How the upstream is reached.
     pub transport: Transport,
-    /// Named, but not started.
+    /// The upstream is not started.
     pub disabled: bool,
-    /// Whether a child process sees the whole environment of this one, instead of what `gateway.pass_env` says. The
-    /// tokens of `[auth]` are left out even so.
+    /// Whether a child process gets the whole environment of this one, instead of the variables in
+    /// `gateway.pass_env`. The tokens of `[auth]` are left out in any case.
     pub inherit_env: bool,
-    /// How this server gets in there by OAuth 2.1, if it has to.
+    /// OAuth 2.1 credentials for this upstream, if it needs them.
     pub auth: Option<LoginConfig>,
-    /// What its tools' and prompts' names begin with; the server's own name when absent.
+    /// First part of the names of its tools and prompts; by default the server's name.
     pub prefix: Option<Prefix>,
-    /// Capture settings of all its tools, over those of `[artifacts]`.
+    /// Capture settings of all its tools, which override `[artifacts]`.
     pub capture: Capture,
-    /// Settings of single tools, by the upstream's own names.
+    /// Settings of single tools, by their names at the upstream.
     pub tools: IndexMap<String, ToolConfig>,
-    /// Which of its tools are offered.
+    /// Filter of its tools.
     pub filter: ToolFilter,
-    /// The only revision to speak with it; the newest that it knows when absent.
+    /// The only revision to speak with it; by default the newest that it supports.
     pub revision: Option<Revision>,
-    /// Instead of `gateway.start_timeout_ms`.
+    /// Overrides `gateway.start_timeout_ms`.
     pub start_timeout_ms: Option<u64>,
-    /// Instead of `gateway.call_timeout_ms`.
+    /// Overrides `gateway.call_timeout_ms`.
     pub call_timeout_ms: Option<u64>,
 }
 
-/// What belongs to one tool of an upstream.
+/// Settings of one tool of an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ToolConfig {
-    /// Capture settings of this tool, over those of its upstream.
+    /// Capture settings of this tool, which override those of its upstream.
     pub capture: Capture,
 }
 
-/// The beginning of an upstream's exposed names: at most 64 letters, digits, `_`, `-`, `.`; empty leaves names as they are.
+/// First part of an upstream's exposed names: at most 64 letters, digits, `_`, `-`, `.`; empty leaves names as they
+/// are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 pub struct Prefix(String);
 
 impl Prefix {
-    /// Longest prefix, half of what a tool name may have.
+    /// Maximum length of a prefix, half of that of a tool name.
     pub const MAX_CHARS: usize = Namer::MAX_PREFIX_CHARS;
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -77,14 +78,14 @@ impl TryFrom<String> for Prefix {
             return Ok(Self(text));
         }
         Err(format!(
-            "{text:?} cannot begin tool names; expected at most {} of letters, digits, _ - .",
+            "{text:?} is not a valid prefix; expected at most {} of letters, digits, _ - .",
             Self::MAX_CHARS
         ))
     }
 }
 
 impl UpstreamConfig {
-    /// An upstream with nothing but its transport set.
+    /// Creates an upstream with default settings.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self {
@@ -102,25 +103,25 @@ impl UpstreamConfig {
         }
     }
 
-    /// Replaces the variables in every string of the transport and checks the outcome.
+    /// Replaces the variables in every string of the transport, and checks the result.
     pub(crate) fn prepare(&mut self, variables: Variables<'_>) -> Result<(), TransportError> {
         self.transport.expand(variables)?;
         self.check_auth()?;
         self.transport.check()
     }
 
-    /// Marks it as one that cannot be reached here, and says why.
+    /// Marks the upstream as unusable, with the reason.
     pub(crate) fn make_unusable(&mut self, problem: String) {
         self.transport = self.transport.unusable(problem);
     }
 
-    /// Says what is wrong with `auth`.
+    /// Checks `auth`.
     fn check_auth(&self) -> Result<(), TransportError> {
         let problem = match (&self.auth, &self.transport) {
             (None, _) => return Ok(()),
             (Some(auth), transport) => match (auth.check(), transport) {
                 (Err(problem), _) => problem,
-                (Ok(()), Transport::Stdio { .. }) => "has no meaning for a program",
+                (Ok(()), Transport::Stdio { .. }) => "needs \"url\": a program has no OAuth",
                 (Ok(()), _) => return Ok(()),
             },
         };
@@ -132,61 +133,64 @@ impl UpstreamConfig {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct UpstreamTable {
-    /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and `${VAR:-default}` are replaced in this and the keys
-    /// below. A table with neither this nor `url` adds its other keys to the server of that name in an mcp.json file.
+    /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and `${VAR:-default}` are
+    /// replaced in this and the keys below. A table without this and without `url` adds its keys to the server of
+    /// that name in an mcp.json file.
     #[schemars(example = &"npx")]
     command: Option<String>,
     /// Arguments of the program.
     #[schemars(example = ["-y", "@modelcontextprotocol/server-everything"])]
     args: Option<Vec<String>>,
-    /// Environment variables of the program, over those that it inherits (see `gateway.pass_env`).
+    /// Environment variables of the program, which override inherited ones (see `gateway.pass_env`).
     #[schemars(example = serde_json::json!({"API_KEY": "${API_KEY}"}))]
     env: Option<IndexMap<String, String>>,
     /// Working directory of the program.
     #[schemars(example = &"/srv/data")]
     cwd: Option<PathBuf>,
-    /// Instead of `command`: the endpoint of a server that speaks Streamable HTTP.
+    /// URL of a server that speaks Streamable HTTP, instead of `command`.
     #[schemars(example = &"https://mcp.example/mcp")]
     url: Option<String>,
     /// Headers sent with every request to `url`.
     #[schemars(example = serde_json::json!({"Authorization": "Bearer ${TOKEN:-none}"}))]
     headers: Option<IndexMap<String, String>>,
-    /// With `url`: get in by OAuth 2.1, with the token that `marquetry login NAME` has got; `{}` where the server's authorization server needs
-    /// no more. Other keys: `client_metadata_url`, `scopes`, `grant = "client_credentials"`.
+    /// With `url`: OAuth 2.1, with the token from `marquetry login NAME`; `{}` if the authorization server needs no
+    /// settings. Other keys: `client_metadata_url`, `scopes`, `grant = "client_credentials"`.
     #[schemars(example = serde_json::json!({"client_id": "marquetry", "client_secret_env": "MCP_CLIENT_SECRET", "issuer": "https://login.example"}))]
     auth: Option<LoginConfig>,
-    /// "stdio", "http", "streamable-http" or "sse"; without it, `command` means stdio and `url` means http.
+    /// "stdio", "http", "streamable-http" or "sse"; by default stdio for `command` and http for `url`.
     #[serde(rename = "type")]
     #[schemars(example = &"http")]
     kind: Option<String>,
-    /// Keep the entry, but do not start it.
+    /// Keeps the entry without starting the upstream.
     #[schemars(example = true)]
     disabled: bool,
-    /// Let the program see the whole environment of this process, with every token in it.
+    /// Gives the program the whole environment of this process, including its secrets, but not the tokens of
+    /// `[auth]`.
     #[schemars(example = true)]
     inherit_env: bool,
-    /// What its tools' and prompts' names begin with, instead of the server's name; "" leaves them as they are.
+    /// First part of the names of its tools and prompts, instead of the server's name; "" leaves names as they are.
     #[schemars(example = &"web")]
     prefix: Option<Prefix>,
-    /// false passes this upstream's answers through untouched; a table overrides keys of `[artifacts]`.
+    /// false passes this upstream's answers through unchanged; a table overrides keys of `[artifacts]`.
     #[schemars(example = false)]
     capture: Capture,
-    /// Settings of single tools by the upstream's own names; `capture` as above, and a table captures also where the upstream has false.
+    /// Settings of single tools, by their names at the upstream; `capture` as above. A table turns capture on, even
+    /// if the upstream has false.
     #[schemars(example = serde_json::json!({"read_file": {"capture": {"mcp_tool_llm_return_max_bytes": 16384}}}))]
     tools: IndexMap<String, ToolConfig>,
-    /// The only tools of this upstream that are offered, by its own names; all when absent.
+    /// The only tools of this upstream that are offered, by their names there. Without it, all tools.
     #[schemars(example = ["read_file", "list_directory"])]
     enabled_tools: Option<Vec<String>>,
-    /// Tools of this upstream that are not offered, by its own names.
+    /// Tools of this upstream that are not offered, by their names there.
     #[schemars(example = ["write_file"])]
     disabled_tools: Vec<String>,
-    /// The revision of MCP to speak with it, instead of asking for the newest that it knows: for servers that do not survive the question.
+    /// Revision of MCP to speak with it, instead of negotiating the newest: for servers that fail during negotiation.
     #[schemars(example = &"2025-11-25", with = "Option<String>")]
     revision: Option<Revision>,
-    /// Instead of `gateway.start_timeout_ms`.
+    /// Overrides `gateway.start_timeout_ms` for this upstream.
     #[schemars(example = 120_000)]
     start_timeout_ms: Option<u64>,
-    /// Instead of `gateway.call_timeout_ms`.
+    /// Overrides `gateway.call_timeout_ms` for this upstream.
     #[schemars(example = 30_000)]
     call_timeout_ms: Option<u64>,
 }
@@ -220,7 +224,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             } else {
                 match transport.build() {
                     Ok(transport) => transport,
-                    // What is not started may be at fault.
+                    // A disabled upstream may be invalid.
                     Err(_) if table.disabled => Transport::NotGiven,
                     Err(fault) => return Err(fault.to_string()),
                 }

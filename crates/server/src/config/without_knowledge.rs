@@ -5,11 +5,11 @@ use serde::{
     de::{Error as _, MapAccess, Visitor},
 };
 
-/// The error of everything that needs knowledge.
+/// The error of every operation that needs knowledge.
 pub(crate) const NOT_BUILT: &str =
     "this program was built without search; build it with the cargo feature `knowledge`";
 
-/// `[knowledge]` of a program that has none: nothing but `enabled = false` is accepted.
+/// `[knowledge]` of a program without it: accepts only `enabled = false`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct WithoutKnowledge {}
 

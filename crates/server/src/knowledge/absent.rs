@@ -135,7 +135,7 @@ impl Knowledge {
     }
 }
 
-/// Knows no code.
+/// No code is known without knowledge.
 pub(crate) fn code_of_failure(_: &str) -> Option<(u16, &'static str)> {
     None
 }

@@ -1,5 +1,4 @@
-//! What this server has of documents, records and chat. A program that is built without the feature `knowledge` has
-//! nothing of them, and the same functions.
+//! Documents, records and chat. A program without the feature `knowledge` has the same functions, which do nothing.
 
 #[cfg(not(feature = "knowledge"))]
 mod absent;

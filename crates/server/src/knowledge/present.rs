@@ -36,7 +36,7 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Opens nothing yet; `listener` hears of changes.
+    /// Creates the value without opening the database. `listener` is notified of changes.
     pub(crate) fn new(
         config: &Config,
         listener: Arc<dyn ChangeListener>,
@@ -55,7 +55,7 @@ impl Knowledge {
         })
     }
 
-    /// Whether the configuration switches it on.
+    /// Returns whether the configuration enables it.
     pub(crate) fn is_enabled(&self) -> bool {
         self.service.is_enabled()
     }
@@ -65,8 +65,8 @@ impl Knowledge {
         self.service.close().await;
     }
 
-    /// Adds `resources/search` (seed 003, part 3), which is no method of MCP, and `sampling/createMessage`, which MCP has in the other
-    /// direction alone.
+    /// Adds `resources/search` (seed 003, part 3), which is not a method of MCP, and `sampling/createMessage`, which
+    /// MCP has only from server to client.
     pub(crate) fn add_methods(&self, server: Server) -> Server {
         if !self.is_enabled() {
             return server;
@@ -89,12 +89,12 @@ impl Knowledge {
 
 /// Tools.
 impl Knowledge {
-    /// The names that no upstream can have.
+    /// Returns the names that upstreams may not use.
     pub(crate) fn reserved_tools(config: &Config) -> &'static [&'static str] {
         if config.tools.knowledge && config.has_knowledge() { &KnowledgeTools::NAMES } else { &[] }
     }
 
-    /// Adds the tools that are switched on.
+    /// Adds the enabled tools.
     pub(crate) fn add_tools(&self, mut toolbox: Toolbox) -> Toolbox {
         if self.has_tools {
             toolbox = self.tools.add_to(toolbox);
@@ -105,17 +105,18 @@ impl Knowledge {
         toolbox
     }
 
-    /// Whether `tools/list` shows a tool. Chat without a model could not be used; a call says how to set one up.
+    /// Returns whether `tools/list` shows a tool. Without a model, chat is not listed; a call says how to set one up.
     pub(crate) fn is_listed(&self, tool: &str) -> bool {
         tool != CHAT || self.tools.has_model()
     }
 
-    /// Title and hints of a tool, for lists.
+    /// Adds title and hints to a tool, for lists.
     pub(crate) fn listing(tool: &str) -> Option<(&'static str, Value)> {
         KnowledgeTools::listing(tool)
     }
 
-    /// The result of one of these tools as it is sent; `None` for other tools. A failure that is not the caller's fault shows in health.
+    /// Returns the result of one of these tools as it is sent; `None` for other tools. A failure of the server is
+    /// reported to health.
     pub(crate) fn finish(
         tool: &str,
         result: &mut CallToolResult,
@@ -132,15 +133,16 @@ impl Knowledge {
         Some(KnowledgeTools::finish(tool, std::mem::take(result)))
     }
 
-    /// What the server's instructions say of a tool that it has.
+    /// Returns the sentence about search in the server's instructions, if the tool is enabled.
     pub(crate) fn instructions(has_tool: impl Fn(&str) -> bool) -> Option<String> {
         has_tool(SEARCH).then(|| {
-            format!("{SEARCH} finds passages of the documents and notes that are kept here; cite them by their sourceUri.")
+            format!("{SEARCH} finds passages of stored documents and notes; cite them by their sourceUri.")
         })
     }
 }
 
-/// Notes whether the database works, as far as this call tells. Chat depends on a model elsewhere, and tells nothing of it.
+/// Reports whether the database works, as far as this call shows. Chat depends on a remote model, so its failures are
+/// not reported.
 fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
     match error_code(result) {
         _ if tool == CHAT => {}
@@ -158,12 +160,12 @@ fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
 
 /// Resources.
 impl Knowledge {
-    /// Whether a URI is one of a record.
+    /// Returns whether a URI is one of a record.
     pub(crate) fn owns(&self, uri: &str) -> bool {
         self.is_enabled() && uri.starts_with("am7:")
     }
 
-    /// A page of all records, and the cursor of the next page.
+    /// Returns a page of all records, and the cursor of the next page.
     pub(crate) async fn resources(
         &self,
         cursor: Option<&str>,
@@ -176,7 +178,7 @@ impl Knowledge {
         }
     }
 
-    /// A page of the records of a type, and the cursor of the next page.
+    /// Returns a page of the records of a type, and the cursor of the next page.
     pub(crate) async fn resources_of_type(
         &self,
         kind: String,
@@ -194,7 +196,7 @@ impl Knowledge {
         }
     }
 
-    /// The templates of URIs.
+    /// Returns the URI templates.
     pub(crate) fn templates(&self) -> Vec<ResourceTemplate> {
         if self.is_enabled() { resources::templates().collect() } else { Vec::new() }
     }
@@ -212,17 +214,17 @@ impl Knowledge {
         Reply::json(&access.read(uri, max_bytes).await.map_err(failed)?)
     }
 
-    /// The name of the record that the contents of a resource are of.
+    /// Returns the name of the record that the contents belong to.
     pub(crate) fn record_name(meta: &serde_json::Map<String, Value>) -> Option<&Value> {
         meta.get(resources::RECORD_META)?.get("name")
     }
 
-    /// Watches a URI that this [owns](Self::owns).
+    /// Subscribes to a URI that this [owns](Self::owns).
     pub(crate) async fn watch(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.service.watch(uri, cx).await.map_err(|failure| failure.of_resource(uri))
     }
 
-    /// Ends a [`Self::watch`].
+    /// Ends a subscription of [`Self::watch`].
     pub(crate) fn unwatch(&self, uri: &str) {
         self.service.unwatch(uri);
     }
@@ -230,7 +232,7 @@ impl Knowledge {
 
 /// Prompts and completions.
 impl Knowledge {
-    /// The prompts that a caller may use; names of upstreams' prompts are `taken`.
+    /// Returns the prompts that a caller may use. Names in `taken` belong to prompts of upstreams.
     pub(crate) async fn prompts(
         &self,
         taken: impl Fn(&str) -> bool,
@@ -243,7 +245,7 @@ impl Knowledge {
         Ok(prompts::list(access.as_ref(), taken).await?)
     }
 
-    /// Fills in a prompt; returns `None` if no prompt here has that name. Names that are `taken` by upstreams come first.
+    /// Fills in a prompt; `None` if no prompt here has that name. Names in `taken` belong to prompts of upstreams.
     pub(crate) async fn prompt(
         &self,
         params: &GetPromptParams,
@@ -258,7 +260,7 @@ impl Knowledge {
         result.map(|result| Reply::json(&result)).transpose()
     }
 
-    /// Completes an argument of a template or prompt; returns `None` if the reference names none here.
+    /// Completes an argument of a template or prompt; `None` if the reference is not one of these.
     pub(crate) async fn complete(
         &self,
         params: &CompleteParams,
@@ -280,14 +282,14 @@ impl Knowledge {
         Ok(completion.map(|completion| CompleteResult { completion }))
     }
 
-    /// Whether a prompt may be one of these. A name of an upstream's prompt is the upstream's, so that no record takes its place; the
-    /// prompt that exists without a record comes before all.
+    /// Returns whether a prompt may be one of these. Prompts of upstreams win over records with the same name; the
+    /// built-in prompt wins over both.
     fn may_have_prompt(&self, name: &str, taken: impl Fn(&str) -> bool) -> bool {
         self.is_enabled() && (name == CHAT_SYSTEM_PROMPT || !taken(name))
     }
 }
 
-/// The status of a failure with this code; `None` for a code that is not one of knowledge.
+/// Returns the HTTP status for a failure code; `None` for codes of other parts.
 pub(crate) fn code_of_failure(code: &str) -> Option<(u16, &'static str)> {
     let known = ErrorCode::ALL.into_iter().find(|known| known.as_str() == code)?;
     let status = match known {

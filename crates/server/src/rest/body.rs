@@ -34,7 +34,7 @@ pub(super) fn without_bom(body: &[u8]) -> &[u8] {
     body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body)
 }
 
-/// A body as text, with replacement characters where it is not UTF-8.
+/// A body as text, with replacement characters for invalid UTF-8.
 pub(super) struct BodyText<'b>(Cow<'b, str>);
 
 /// Decodes a body. Invalid UTF-8 is replaced, so that the JSON around it can still be parsed.

@@ -93,7 +93,7 @@ impl RestError {
             Self::MethodNotAllowed => (
                 StatusCode::METHOD_NOT_ALLOWED,
                 "METHOD_NOT_ALLOWED",
-                "Method not allowed here; the Allow header lists those that are".into(),
+                "Method not allowed; the Allow header lists the allowed methods".into(),
             ),
             Self::NotFound => {
                 (StatusCode::NOT_FOUND, "NOT_FOUND", "No route has this path".into())
@@ -134,7 +134,7 @@ impl RestError {
         }
     }
 
-    /// The answer: `{"success": false, "error": {"code", "message"}}`.
+    /// Returns the answer: `{"success": false, "error": {"code", "message"}}`.
     pub(crate) fn response(&self) -> Response<Body> {
         let (status, code, message) = self.parts();
         let body = json!({"success": false, "error": {"code": code, "message": message}});
@@ -241,7 +241,7 @@ mod tests {
             415 UNSUPPORTED_ENCODING: Content-Encoding 'gzip' is not supported; send the body uncompressed
             404 TOOL_NOT_FOUND: Tool 'unknownTool' not found
             400 TOOL_NAME_REQUIRED: Tool name is required
-            405 METHOD_NOT_ALLOWED: Method not allowed here; the Allow header lists those that are
+            405 METHOD_NOT_ALLOWED: Method not allowed; the Allow header lists the allowed methods
             404 NOT_FOUND: No route has this path
             403 HOST_NOT_ALLOWED: Host 'far.example' is neither this machine nor one of server.allowed_hosts; add it there, or use 127.0.0.1 or localhost
             403 HOST_NOT_ALLOWED: The Host header is missing; send the name of this server in it

@@ -29,7 +29,7 @@ use crate::{
 
 /// State of the routes.
 pub(crate) struct Rest {
-    /// The MCP server, whose limits per caller hold here too.
+    /// The MCP server, whose limits for one caller apply here, too.
     pub(crate) server: Server,
     pub(crate) diagrams: Diagrams,
     pub(crate) limits: Limits,
@@ -44,7 +44,7 @@ pub(crate) fn routes(rest: Arc<Rest>) -> Router {
         .with_state(rest)
 }
 
-/// The tools, in the form of seed 002, scenario 1.
+/// Lists the tools, in the form of seed 002, scenario 1.
 async fn list_tools(State(rest): State<Arc<Rest>>) -> Response<Body> {
     let tools = rest.diagrams.tools().into_iter().map(|tool| {
         json!({
@@ -100,7 +100,7 @@ async fn encode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, R
     if text.was_broken() {
         return Err(DiagramError::EncodingFailed.into());
     }
-    // The text is JSON, so a string that cannot be read has a lone surrogate, which is no character.
+    // The text is JSON, so an invalid string has a lone surrogate, which is not a character.
     let code = serde_json::from_str(code.get()).map_err(|_| DiagramError::EncodingFailed)?;
     let arguments = EncodeArguments {
         plantuml_code: code,
@@ -122,7 +122,7 @@ async fn decode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, R
     Ok(success(&rest.diagrams.decode(&arguments)?))
 }
 
-/// The members of a body. No body, and JSON that is no object, have none.
+/// Returns the members of a body; none if there is no body, or no JSON object.
 fn members(text: &str) -> Result<IndexMap<String, &RawValue>, RestError> {
     if text.trim().is_empty() {
         return Ok(IndexMap::new());
@@ -131,11 +131,11 @@ fn members(text: &str) -> Result<IndexMap<String, &RawValue>, RestError> {
     if !whole.get().starts_with('{') {
         return Ok(IndexMap::new());
     }
-    // A member's name may hold a lone surrogate, which is no name of ours.
+    // A lone surrogate in a member's name does not matter: no argument has such a name.
     Ok(serde_json::from_str(whole.get()).unwrap_or_default())
 }
 
-/// An optional member; `null` counts as absent.
+/// Returns an optional member; `null` counts as absent.
 fn argument<T: DeserializeOwned + Default>(
     members: &IndexMap<String, &RawValue>,
     name: &str,
@@ -152,12 +152,12 @@ fn success(result: &impl Serialize) -> Response<Body> {
     json_response(StatusCode::OK, &json!({"success": true, "result": result}))
 }
 
-/// An answer with a JSON body.
+/// Returns an answer with a JSON body.
 pub(crate) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response<Body> {
     json_bytes_response(status, body.to_string())
 }
 
-/// An answer whose body is JSON already.
+/// Returns an answer whose body is JSON already.
 fn json_bytes_response(status: StatusCode, json: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(json.into());
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Whose artifacts these are, what becomes of them when there are too many, and what the server says of it.
+//! Artifacts: who can see them, how a full store removes them, and what health reports.
 
 use std::sync::{
     Arc,
@@ -29,7 +29,7 @@ async fn server(toml: &str) -> (Running, HttpUpstream) {
     (server, web)
 }
 
-/// An agent that shows this token.
+/// Connects an agent with this token.
 async fn agent_with_token(server: &Running, token: &str, revision: Revision) -> Client {
     let mut target =
         HttpTarget { url: format!("http://{}/mcp", server.address), ..HttpTarget::default() };
@@ -39,14 +39,14 @@ async fn agent_with_token(server: &Running, token: &str, revision: Revision) -> 
     within(Client::http(target, options)).await.unwrap()
 }
 
-/// Calls a tool whose answer is saved, and gives the artifact as its report tells of it.
+/// Calls a tool whose answer is saved, and returns the artifact's entry in the report.
 async fn saved(agent: &Client) -> Value {
     let answer = call(agent, "web__image", json!({})).await.unwrap();
     let artifacts = answer["_meta"]["marquetry/capture"]["save"]["artifacts"].as_array().unwrap();
     artifacts.iter().find(|artifact| artifact["mime_type"] == "image/png").unwrap().clone()
 }
 
-/// The names that `list_artifacts` and `resources/list` give, which are the same.
+/// Returns the names that `list_artifacts` and `resources/list` return; both must be the same.
 async fn names(agent: &Client) -> Vec<String> {
     let listed = call(agent, "list_artifacts", json!({})).await.unwrap();
     let artifacts = listed["structuredContent"]["artifacts"].as_array().unwrap();
@@ -67,7 +67,7 @@ fn auth(folder: &std::path::Path, artifacts: &str) -> String {
     format!("[artifacts]\n{artifacts}\n[auth.tokens]\n{}{}", token("alice"), token("bob"))
 }
 
-/// C2: what others' calls made does not exist.
+/// C2: artifacts from calls of others do not exist for a caller.
 #[tokio::test]
 async fn artifacts_belong_to_the_principal_whose_call_made_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ async fn artifacts_belong_to_the_principal_whose_call_made_them() {
                 assert_eq!(refused["isError"], true, "{tool} {asked}");
                 let text =
                     |answer: &Value| answer["content"][0]["text"].as_str().unwrap().to_owned();
-                // As if there were none: not even the words differ.
+                // Even the words are the same as for an artifact that does not exist.
                 let of_unknown = text(&unknown).replace("nothing.png", name.as_str().unwrap());
                 assert!(text(&refused).starts_with(&of_unknown), "{}", text(&refused));
             }
@@ -107,7 +107,7 @@ async fn artifacts_belong_to_the_principal_whose_call_made_them() {
         let rest = server.http("POST", "/mcp/v1/resources/read", &headers, body.as_bytes()).await;
         assert_ne!(rest.status, 200, "{rest:?}");
 
-        // It is still there, until its owner deletes it.
+        // It exists until its owner deletes it.
         ask(&alice, "resources/read", json!({"uri": uri})).await.unwrap();
         let deleted = call(&alice, "delete_artifact", json!({"name": uri})).await.unwrap();
         assert_eq!(deleted["isError"], Value::Null, "{deleted}");
@@ -118,7 +118,7 @@ async fn artifacts_belong_to_the_principal_whose_call_made_them() {
     server.stop().await;
 }
 
-/// A principal does not learn of changes of others' artifacts.
+/// A principal gets no notifications about artifacts of others.
 #[tokio::test]
 async fn a_change_of_artifacts_is_announced_to_their_principal() {
     const CHANGED: &str = "notifications/resources/list_changed";
@@ -152,7 +152,7 @@ async fn artifacts_can_be_shared() {
     server.stop().await;
 }
 
-/// C2: sessions can be kept apart, too.
+/// C2: artifacts of sessions can be separate, too.
 #[tokio::test]
 async fn sessions_can_have_artifacts_of_their_own() {
     let (server, _web) = server("[artifacts]\nscope = 'session'").await;
@@ -165,7 +165,7 @@ async fn sessions_can_have_artifacts_of_their_own() {
     server.stop().await;
 }
 
-/// B5: a full store makes room, and what had to go has expired rather than never existed.
+/// B5: a full store makes room, and reports a removed artifact as expired, not as unknown.
 #[tokio::test]
 async fn a_full_store_evicts_the_oldest_and_reports_it_as_expired() {
     let (server, _web) = server("[artifacts]\nmemory_max_bytes = 200000").await;
@@ -191,7 +191,7 @@ async fn a_full_store_evicts_the_oldest_and_reports_it_as_expired() {
     server.stop().await;
 }
 
-/// B6: what was learnt of an artifact is told later, too.
+/// B6: metadata of an artifact is available later, too.
 #[tokio::test]
 async fn list_artifacts_shows_details() {
     let (server, _web) = server("[artifacts]\npreset = 'small-context'").await;
@@ -210,8 +210,8 @@ async fn list_artifacts_shows_details() {
     server.stop().await;
 }
 
-/// B1, B3: below the limits an answer is the upstream's own, field by field; above, its structured part is still what the
-/// listed schema promises.
+/// B1, B3: below the limits an answer equals the upstream's, field by field. Above them, its structured part still
+/// matches the listed schema.
 #[tokio::test]
 async fn answers_below_the_limits_are_those_of_the_upstream() {
     let (server, web) = server("").await;
@@ -255,7 +255,7 @@ async fn answers_below_the_limits_are_those_of_the_upstream() {
     server.stop().await;
 }
 
-/// B3: what the listed schema promises holds for an answer that was cut, too.
+/// B3: the structured part of a truncated answer matches the listed schema, too.
 #[tokio::test]
 async fn a_truncated_answer_still_satisfies_its_output_schema() {
     let (server, _web) = server("[artifacts]\npreset = 'small-context'").await;
@@ -270,7 +270,7 @@ async fn a_truncated_answer_still_satisfies_its_output_schema() {
     server.stop().await;
 }
 
-/// A store whose disk is full, or broken, for a while.
+/// A store that fails for a while, as with a full or broken disk.
 #[derive(Default)]
 struct Fragile {
     inner: MemoryStore,
@@ -299,7 +299,7 @@ impl marquetry_artifacts::store::DelegatingStore for Fragile {
     }
 }
 
-/// B6, C7: a save that failed degrades the server's health until one succeeds.
+/// B6, C7: after a failed save the server's health is degraded until a save succeeds.
 #[tokio::test]
 async fn failed_saves_show_in_the_health() {
     let web = HttpUpstream::start().await;
@@ -326,7 +326,7 @@ async fn failed_saves_show_in_the_health() {
     let health = server.app.health();
     assert_eq!((&health["status"], &health["faults"]), (&json!("ok"), &Value::Null));
 
-    // B6: a store that cannot be listed does not hide the resources of others.
+    // B6: if the store cannot be listed, resources of other sources still are.
     store.cannot_list.store(true, Ordering::SeqCst);
     let resources = agent.list_resources().await.unwrap();
     assert!(resources.iter().any(|resource| resource.uri == "test://static"));

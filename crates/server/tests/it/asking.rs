@@ -1,4 +1,5 @@
-//! An upstream that asks, tells and is listened to; in this process over HTTP, or as a child process.
+//! An upstream that asks questions, sends notifications and has subscriptions; in this process over HTTP, or as a
+//! child process.
 
 use std::{
     collections::BTreeMap,
@@ -32,10 +33,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::upstream::ACT;
 
-/// What [`ACT`] is set to for a child process of this kind.
+/// Value of [`ACT`] for such a child process.
 pub(crate) const ASKING: &str = "asking";
 
-/// A TOML table for one that is a child process and speaks this revision.
+/// Returns a TOML table for such a child process with this revision.
 pub(crate) fn child_toml(name: &str, revision: &str) -> String {
     let program = env::current_exe().unwrap();
     format!(
@@ -59,7 +60,7 @@ struct Shared {
     has_tasks: AtomicBool,
 }
 
-/// One over HTTP; ends when dropped.
+/// An upstream over HTTP; stopped when dropped.
 pub(crate) struct AskingOverHttp {
     pub(crate) asking: Asking,
     url: String,
@@ -71,7 +72,7 @@ impl AskingOverHttp {
         Self::of(Asking::default()).await
     }
 
-    /// One that goes on with every call as a task.
+    /// An upstream that answers every call with a task.
     pub(crate) async fn with_tasks() -> Self {
         let asking = Asking::default();
         asking.shared.has_tasks.store(true, Ordering::SeqCst);
@@ -124,12 +125,12 @@ impl Asking {
         server
     }
 
-    /// From now on nobody is let in.
+    /// Refuses every request from now on.
     pub(crate) fn refuse(&self) {
         self.shared.refuses.store(true, Ordering::SeqCst);
     }
 
-    /// How many calls were begun and not finished.
+    /// Returns the number of calls that have begun and not finished.
     pub(crate) fn dropped(&self) -> usize {
         self.shared.dropped.load(Ordering::SeqCst)
     }
@@ -200,7 +201,7 @@ impl Asking {
                 format!("{answered} answered")
             }
             "late" => {
-                // It asks when nobody waits any more.
+                // It asks when the caller no longer waits.
                 let (cx, form) = (cx.clone(), form(message));
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(400)).await;
@@ -253,7 +254,7 @@ impl Asking {
     }
 }
 
-/// Counts a call that is dropped before its end.
+/// Counts calls that are dropped before their end.
 struct Watch<'a>(&'a Shared, bool);
 
 impl Drop for Watch<'_> {
@@ -331,7 +332,7 @@ impl Handler for Asking {
         watch.1 = true;
         match outcome {
             Ok(text) => Reply::json(&CallToolResult::text(text)),
-            // A tool says what the client would not answer; without a session the client is told itself.
+            // The tool returns the client's error. Without a session the client itself gets the error.
             Err(error) if cx.session_id().is_some() || cx.announcer().is_some() => {
                 Reply::json(&CallToolResult::error(format!("{} {}", error.code, error.message)))
             }

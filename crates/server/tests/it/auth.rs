@@ -1,4 +1,4 @@
-//! Who may come in.
+//! Authentication of callers.
 
 use marquetry::Config;
 use serde_json::json;
@@ -17,7 +17,7 @@ const ROUTES: [(&str, &str); 9] = [
     ("GET", "/mcp/v1/resources/subscribe?uri=am7://default/data.data/1"),
 ];
 
-/// A server with an issuer that nobody needs to reach, and two tokens in files.
+/// A server with an issuer that is never contacted, and two tokens in files.
 async fn server(directory: &std::path::Path) -> Running {
     for (name, token) in [("good", "hush-0123456789abcdef\n"), ("narrow", "hush-fedcba9876543210")]
     {
@@ -106,7 +106,7 @@ fn an_error_in_auth_names_its_key_and_place() {
     let config = Config::from_toml("[auth]\nissuer = 'https://login.example'\n", "m.toml").unwrap();
     let error = config.check().unwrap_err().to_string();
     assert!(
-        error.starts_with("m.toml:2:10: auth.issuer: an issuer's tokens are for somebody"),
+        error.starts_with("m.toml:2:10: auth.issuer: \"issuer\" needs \"resource\""),
         "{error}"
     );
 }

@@ -1,4 +1,5 @@
-//! Agents and upstreams of different eras: what an upstream asks and tells reaches the agent whose call it is.
+//! Agents and upstreams of different eras: questions and notifications of an upstream reach the agent whose call
+//! caused them.
 
 use std::{
     sync::{Arc, Mutex},
@@ -32,7 +33,7 @@ const STATELESS: &str = "2026-07-28";
 /// Each kind of upstream, by name: over pipes and HTTP, with sessions and without.
 const UPSTREAMS: [&str; 4] = ["pipe_session", "pipe_stateless", "web_session", "web_stateless"];
 
-/// A server before one upstream of each kind.
+/// A server with one upstream of each kind.
 struct World {
     server: Running,
     web: [AskingOverHttp; 2],
@@ -67,12 +68,12 @@ impl World {
     }
 }
 
-/// Answers with its name, and remembers what it was asked and told.
+/// Answers with its name, and records the questions and notifications that it receives.
 struct Person {
     name: String,
     asked: Mutex<Vec<String>>,
     told: Mutex<Vec<(String, Value)>>,
-    /// Questions that were begun and given up.
+    /// Number of questions that were cancelled.
     dropped: Mutex<usize>,
     is_slow: Mutex<bool>,
 }
@@ -97,7 +98,7 @@ impl Person {
         told.iter().filter(|(told, _)| told == method).map(|(_, params)| params.clone()).collect()
     }
 
-    /// From now on it thinks without end.
+    /// Never answers from now on.
     fn be_slow(&self) {
         *self.is_slow.lock().unwrap() = true;
     }
@@ -160,7 +161,7 @@ async fn every_question_reaches_the_agent_and_its_answer_the_upstream() {
         for upstream in UPSTREAMS {
             let (agent, person) = world.person(revision, "ann").await;
             let said = text_of(&agent, &format!("{upstream}__all"), json!({})).await;
-            // The user is told which upstream asks.
+            // The message names the upstream that asks.
             let questions = ["name?", "sure?"].map(|question| format!("[{upstream}] {question}"));
             let want = json!([{"says": "ann", "to": questions[0]}, "which?", "file:///ann", {"says": "ann", "to": questions[1]}]);
             assert_eq!(said, want.to_string(), "{revision} {upstream}");
@@ -287,7 +288,8 @@ async fn an_agent_is_not_asked_for_a_capability_that_it_lacks() {
             ] {
                 let answer = call(agent, &format!("{upstream}__{tool}"), json!({})).await;
                 match answer {
-                    // Of a stateless upstream it is known beforehand, as each call says what its agent offers.
+                    // For a stateless upstream this is known in advance, because each call has the agent's
+                    // capabilities.
                     Err(ClientError::Rpc(error)) => {
                         assert_eq!(error.code, -32021, "{revision} {upstream} {tool}")
                     }
@@ -315,7 +317,7 @@ async fn a_url_elicitation_is_completed() {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         for upstream in UPSTREAMS {
             let (agent, person) = world.person(revision, "ann").await;
-            // The stream of announcements opens on its own time.
+            // The announcements' stream opens asynchronously.
             tokio::time::sleep(Duration::from_millis(100)).await;
             assert_eq!(
                 text_of(&agent, &format!("{upstream}__page"), json!({})).await,
@@ -434,7 +436,7 @@ async fn each_of_two_concurrent_agents_gets_its_own_questions() {
                 let (ann, is_ann) = world.person(first, "ann").await;
                 let (bob, is_bob) = world.person(second, "bob").await;
                 let tool = format!("{upstream}__form");
-                // Once it has asked, agents take turns where a question does not say whose it is.
+                // After its first question, agents take turns if a question does not say to which call it belongs.
                 let asks = async |agent: &Client, name: &str| {
                     for number in 0..5 {
                         let message = format!("{name} {number}");
@@ -484,7 +486,7 @@ async fn an_ambiguous_question_reaches_no_agent() {
     world.server.stop().await;
 }
 
-/// A stateless agent that sees the rounds itself.
+/// A stateless agent that handles the rounds itself.
 struct ByHand(Client);
 
 impl ByHand {
@@ -506,7 +508,7 @@ impl ByHand {
         Ok(serde_json::from_str(result.get()).unwrap())
     }
 
-    /// What to send to answer every question of a round.
+    /// Returns the parameters that answer every question of a round.
     fn answers(asked: &Value) -> Value {
         let accepted = json!({ "action": "accept", "content": {} });
         let answers: serde_json::Map<String, Value> = asked["inputRequests"]
@@ -528,7 +530,7 @@ async fn a_request_state_can_be_used_once() {
         let asked = agent.round(&tool, json!({})).await.unwrap();
         assert_eq!(asked["resultType"], "input_required", "{asked}");
         let answers = ByHand::answers(&asked);
-        // Not for another call.
+        // The state does not work for another call.
         let other = agent.round(&format!("{upstream}__many"), answers.clone()).await;
         assert_eq!(rpc_error(other).0, -32602);
         let (one, two) =
@@ -540,7 +542,7 @@ async fn a_request_state_can_be_used_once() {
         assert!(message.contains("no longer waits"), "{message}");
         let (code, _) = rpc_error(agent.round(&tool, answers).await);
         assert_eq!(code, -32602);
-        // An answer that is none, or none at all, is asked for again.
+        // An invalid or missing answer is asked for again.
         let asked = agent.round(&tool, json!({})).await.unwrap();
         let again =
             agent.round(&tool, json!({ "requestState": asked["requestState"] })).await.unwrap();
@@ -559,7 +561,7 @@ async fn a_question_without_an_answer_in_time_fails_the_call() {
     let world = World::with("limits.question_ms = 400\nlimits.max_parked_calls = 1\n").await;
     let agent = ByHand::of(&world).await;
     let asked = agent.round("web_session__form", json!({})).await.unwrap();
-    // There is room for one: the next upstream is told so, and says so.
+    // There is room for one; the next upstream gets an error and returns it.
     let refused = agent.round("pipe_session__form", json!({})).await.unwrap();
     let text = refused["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("limits.max_parked_calls"), "{text}");
@@ -570,7 +572,7 @@ async fn a_question_without_an_answer_in_time_fails_the_call() {
         code == -32602 && (message.contains("no longer waits") || message.contains("run out")),
         "{message}"
     );
-    // And there is room again.
+    // Now there is room again.
     let asked = agent.round("pipe_session__form", json!({})).await.unwrap();
     assert_eq!(asked["resultType"], "input_required", "{asked}");
 
@@ -612,7 +614,7 @@ async fn a_call_that_waits_for_its_agent_counts_as_in_flight() {
     let asked = agent.round("web__form", json!({})).await.unwrap();
     let (_, full) = rpc_error(agent.round("web__form", json!({})).await);
     assert!(full.contains("limits.max_in_flight_per_upstream"), "{full}");
-    // Its next round needs no second place, and the last one gives the place back.
+    // Its next round needs no second place, and the last round frees the place.
     let answered = agent.round("web__form", ByHand::answers(&asked)).await.unwrap();
     assert_eq!(answered["content"][0]["text"], "{}", "{answered}");
     let asked = agent.round("web__form", json!({})).await.unwrap();
@@ -689,7 +691,7 @@ async fn the_time_limit_of_a_call_excludes_its_questions() {
 async fn one_subscription_at_the_upstream_serves_all_agents() {
     let world = World::with("gateway.restart_delay_ms = 50\n").await;
     for upstream in UPSTREAMS {
-        // All upstreams here have the same resources; the first in the configuration has them for agents.
+        // All upstreams here have the same resources; agents get those of the first one in the configuration.
         let toml = match upstream {
             "pipe_session" => child_toml("up", SESSION),
             "pipe_stateless" => child_toml("up", STATELESS),
@@ -709,7 +711,7 @@ async fn one_subscription_at_the_upstream_serves_all_agents() {
         assert!(within(new.subscribe("ask://refused")).await.is_err(), "{upstream}");
         assert!(within(old.subscribe("artifact://x")).await.is_err(), "{upstream}");
 
-        // The stream of the session's announcements opens on its own time.
+        // The session's stream of announcements opens asynchronously.
         tokio::time::sleep(Duration::from_millis(200)).await;
         text_of(&old, "up__change", json!({ "uri": "ask://b" })).await;
         text_of(&old, "up__change", json!({ "uri": "ask://a" })).await;
@@ -747,7 +749,7 @@ async fn after_a_restart_resources_are_subscribed_to_again() {
             answer["content"][0]["text"] == r#"{"ask://a":1}"#
         })
         .await;
-        // What happened meanwhile nobody knows.
+        // Changes in the meantime are unknown.
         until("the agent is told", async || {
             !person.told("notifications/resources/updated").is_empty()
         })

@@ -1,4 +1,4 @@
-//! The program as a user meets it: exit codes and what it says.
+//! The program as users see it: exit codes and messages.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ fn marquetry(directory: &Path, arguments: &[&str]) -> Output {
     command(directory, arguments).output().unwrap()
 }
 
-/// The program, which knows no settings and no data but those below `directory`.
+/// The program, with settings and data only from below `directory`.
 fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
     command.args(arguments).current_dir(directory);
@@ -55,14 +55,14 @@ fn configuration_errors_name_the_place_and_exit_2() {
         error: bad.toml:2:1: server.lisen: unknown key; did you mean "listen"?
     "#]],
     );
-    // What this machine lacks keeps one server from being started, and no other.
+    // A missing program keeps only its own server from being started.
     check(
         path,
         &["check", "--mcp-config", "mcp.json"],
         expect![[r#"
         exit 1
         warning: server "a" is not started: mcp.json:2:10: mcpServers.a.args: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
-        error: 1 problem was found; the rest would be served
+        error: 1 problem was found; everything else would work
     "#]],
     );
     check(
@@ -97,7 +97,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
         error: command line: --listen: 0.0.0.0:0 can be reached from other machines, and nobody there is asked who they are; set up [auth], listen on 127.0.0.1, or add --insecure, and name the hosts in server.allowed_hosts
     "#]],
     );
-    // What cannot be served is no good configuration either.
+    // A configuration that cannot be served is invalid.
     fs::write(path.join("open.toml"), "[server]\nlisten = '0.0.0.0:0'\n").unwrap();
     for command in ["check", "serve"] {
         check(
@@ -113,7 +113,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
     assert!(insecure.status.success());
     let listen = "\nlisten     http://127.0.0.1:0/mcp, and every other address of this machine\n";
     assert!(text(&insecure.stdout).contains(listen), "{}", text(&insecure.stdout));
-    // Or when people are asked who they are.
+    // Or if callers must authenticate.
     fs::write(path.join("token"), "0123456789abcdef").unwrap();
     let auth = "[server]\nlisten = '0.0.0.0:0'\n[auth.tokens]\nci = { file = 'token' }\n";
     fs::write(path.join("auth.toml"), auth).unwrap();
@@ -136,7 +136,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
     }
 }
 
-/// Every command that has settings, with what else it needs. None gets so far as to do anything.
+/// Every command with settings, with its other arguments. Each fails before it does anything.
 const WITH_SETTINGS: [&[&str]; 8] = [
     &["serve", "--listen", "127.0.0.1:99999"],
     &["stdio"],
@@ -157,7 +157,7 @@ fn no_command_reads_the_current_directory() {
         let stderr = text(&marquetry(path, arguments).stderr);
         assert!(!stderr.contains("loud"), "{arguments:?}: {stderr}");
         let is_told = stderr.lines().filter(|line| line.contains("./marquetry.toml is not read"));
-        // A port that is none is found out first.
+        // An invalid port is reported first.
         let want = usize::from(arguments[0] != "serve");
         assert_eq!(is_told.count(), want, "{arguments:?}: {stderr}");
 
@@ -175,7 +175,7 @@ fn no_command_reads_the_current_directory() {
         &["check", "--listen", "3950"],
         expect![[r#"
             exit 0
-            warning: ./marquetry.toml is not read: a file of the current directory may be somebody else's; to use it, add --config marquetry.toml or set MARQUETRY_CONFIG
+            warning: ./marquetry.toml is not read: a file in the current directory may belong to another person; to use it, add --config marquetry.toml or set MARQUETRY_CONFIG
         "#]],
     );
     let listens = text(&marquetry(path, &["check", "--listen", "3950"]).stdout);
@@ -187,7 +187,7 @@ fn settings_of_the_user_are_found_without_being_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let output = text(&marquetry(path, &["check"]).stdout);
-    assert!(output.starts_with("settings   the defaults; there is no file\n"), "{output}");
+    assert!(output.starts_with("settings   the defaults; no file was found\n"), "{output}");
     fs::create_dir_all(path.join("config/marquetry")).unwrap();
     let file = path.join("config/marquetry/marquetry.toml");
     fs::write(&file, "server.listen = 3950\n").unwrap();
@@ -210,7 +210,7 @@ fn every_command_refuses_settings_that_others_may_write() {
             &[arguments, &["--config", "m.toml"]].concat(),
             expect![[r#"
                 exit 2
-                error: m.toml: others may write it (mode 0666) and so choose which programs are started and where keys are sent; forbid that with `chmod go-w m.toml`
+                error: m.toml: others may write it (mode 0666) and so decide which programs are started and where keys are sent; run `chmod go-w m.toml`
             "#]],
         );
     }
@@ -283,7 +283,7 @@ fn check_finds_what_would_not_start() {
             warning: server "a": program "no-such-program" not found in PATH
             warning: server "b": program "./gone" not found
             warning: knowledge.database: notes.db is not a database
-            error: 3 problems were found; the rest would be served
+            error: 3 problems were found; everything else would work
         "#]],
     );
 }
@@ -406,7 +406,7 @@ fn shells_complete_the_command_line() {
     assert_eq!(marquetry(directory.path(), &["completions", "tcsh"]).status.code(), Some(2));
 }
 
-/// The objects of a text of which each line must be JSON.
+/// Parses a text in which each line must be JSON.
 #[track_caller]
 fn json_lines(text: &str) -> Vec<Value> {
     let parsed = text.lines().map(serde_json::from_str);
@@ -430,7 +430,7 @@ fn log_format_json_makes_all_output_json() {
         (&["stdio", "--log-format=json"], 0, "./marquetry.toml is not read"),
         (&["check", "--log-format=json"], 0, "./marquetry.toml is not read"),
         (&["check", "--config", "json.toml"], 2, "can be reached from other machines"),
-        (&["login", "nobody", "--log-format=json"], 2, "there is no server"),
+        (&["login", "nobody", "--log-format=json"], 2, "no server"),
     ] {
         let output = marquetry(path, arguments);
         let stderr = text(&output.stderr);
@@ -462,7 +462,7 @@ fn ctrl_c_is_130_and_floods_of_upstreams_are_not_logged() {
         command(path, &arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(serving.stderr.take().unwrap()).lines();
     let mut said = Vec::new();
-    // It ends when the upstream has said its last.
+    // It ends when the upstream has exited.
     for line in lines.by_ref() {
         said.push(line.unwrap());
         if said.iter().any(|line| line.contains("\"enough\"")) {
@@ -515,7 +515,7 @@ fn login_refuses_unknown_and_local_servers() {
         &["login", "mail", "--config", "m.toml"],
         expect![[r#"
             exit 2
-            error: there is no server "mail"; there are: files, web
+            error: no server "mail" is configured; the servers are: files, web
         "#]],
     );
     check(
@@ -532,7 +532,7 @@ fn login_refuses_unknown_and_local_servers() {
 async fn login_forget_removes_the_stored_registration() {
     use marquetry_oauth::client::{CredentialStore as _, Credentials, DirectoryStore};
     let directory = tempfile::tempdir().unwrap();
-    // Nobody listens there, so that no login comes to an end.
+    // No server listens there, so the login cannot finish.
     let url = "http://127.0.0.1:1/mcp";
     let toml = format!("gateway.credentials_directory = 'kept'\nmcp_servers.files.url = '{url}'\n");
     fs::write(directory.path().join("m.toml"), toml).unwrap();

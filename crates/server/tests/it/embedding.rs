@@ -1,4 +1,4 @@
-//! Knowledge by a sentence transformer of this machine's own, all-MiniLM-L6-v2.
+//! Knowledge with a local sentence transformer, all-MiniLM-L6-v2.
 
 use std::{
     io::Write as _,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::Running;
 
-/// The model's folder; None, and said loudly, where it is not installed.
+/// Returns the model's folder; prints a line and returns [`None`] if it is not installed.
 fn minilm() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/models/all-MiniLM-L6-v2");
     if folder.join("version").exists() {
@@ -17,7 +17,7 @@ fn minilm() -> Option<PathBuf> {
     }
     let missing = "all-MiniLM-L6-v2 not found; run crates/embed/tests/embedding/install";
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{missing}");
-    // Not `eprintln!`, whose output the test harness keeps to itself when a test passes.
+    // `eprintln!` is not used: the test harness hides its output when a test passes.
     let _ = std::io::stderr().write_all(format!("SKIPPED (1): {missing}\n").as_bytes());
     None
 }
@@ -59,7 +59,7 @@ async fn a_transformer_finds_by_meaning_and_other_models_refuse_its_database() {
     let (status, vectorized) =
         tool(&running, "am7_vectorize", json!({"uri": uri, "chunkSize": 1})).await;
     assert_eq!(status, 200, "{vectorized}");
-    // None of these shares a word with what it finds.
+    // No question shares a word with the text that it finds.
     for (query, want) in [
         ("a young cat taking a nap", "The kitten fell asleep on the rug."),
         ("aircraft fuel", "Our engine burns kerosene."),
@@ -71,7 +71,7 @@ async fn a_transformer_finds_by_meaning_and_other_models_refuse_its_database() {
     }
     running.stop().await;
 
-    // Another model, or the same one that is told something else, does not read its vectors.
+    // Another model, and the same one with other prefixes, refuse its vectors.
     let prefixed = format!("{embedding}query_prefix = 'query: '\n");
     for other in ["provider = 'built-in'\n", &prefixed] {
         let running = server(folder.path(), other).await;

@@ -1,4 +1,4 @@
-//! What upstreams see of the environment.
+//! The environment of upstreams.
 
 use marquetry_protocol::client::{Client, ClientOptions, StdioCommand};
 use serde_json::json;
@@ -10,7 +10,8 @@ use crate::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_marquetry");
 
-/// What an upstream finds under each of `names`, when the server's environment has a secret, a tool's home and the usual.
+/// Returns the values that an upstream sees for `names`, if the server's environment has a secret, a tool's home and
+/// the usual variables.
 async fn seen(toml: &str, names: &[&str]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("marquetry.toml");
@@ -49,7 +50,8 @@ async fn a_server_that_names_itself_is_started_a_bounded_number_of_times() {
     let mut command = StdioCommand::new(PROGRAM, ["stdio", "--log", "warn", "--mcp-config"]);
     command.args.push(config.display().to_string());
     let agent = within(Client::spawn(command, ClientOptions::default())).await.unwrap();
-    // Each level has the five tools of its own and those of the next, beside the tools of knowledge; the last that is started has none behind it.
+    // Each level has five tools of its own, those of the next level, and the tools of knowledge. The last one has no
+    // upstream.
     let mut names: Vec<String> = Vec::new();
     for _ in 0..100 {
         let listed = within(agent.list_tools()).await.unwrap().into_iter().map(|tool| tool.name);

@@ -1,4 +1,4 @@
-//! Upstreams: offered, called, lost and found again.
+//! Upstreams: lists, calls, failures and restarts.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
     server.stop().await;
 }
 
-/// C3: calls to a silent tool hold the places of its upstream, and no others.
+/// C3: calls to a tool that never answers use up only the places of its upstream.
 #[tokio::test]
 async fn a_silent_upstream_takes_only_its_own_places() {
     let (silent, web) = (HttpUpstream::start().await, HttpUpstream::start().await);
@@ -113,7 +113,7 @@ async fn progress_and_logs_of_upstreams_pass_through() {
     let (code, message) = rpc_error(call(&agent, "nobody__echo", json!({})).await);
     assert_eq!((code, message.as_str()), (-32602, "unknown tool 'nobody__echo'"));
 
-    // The caller's own `_meta` reaches the tool, the connection's does not.
+    // The caller's own `_meta` reaches the tool; that of the connection does not.
     let mut params = CallToolParams::new("web__meta", &json!({})).unwrap();
     params.meta = json!({"mine": 1, "io.modelcontextprotocol/x": 2}).as_object().cloned();
     let answer = within(agent.call_tool_raw(&params, CallOptions::default())).await.unwrap();
@@ -151,7 +151,7 @@ async fn resources_and_prompts_find_their_upstream() {
     assert_eq!(read("test://static").await.unwrap()["contents"][0]["text"], "read test://static");
     assert_eq!(read("test://item/7").await.unwrap()["contents"][0]["text"], "read test://item/7");
     assert_eq!(rpc_error(read("test://item/none").await).0, -32002);
-    // Two upstreams have resources and neither lists this one, until a tool answer links to it.
+    // Two upstreams have resources, and neither lists this one. A tool answer links to it.
     assert_eq!(rpc_error(read("elsewhere://linked").await).0, -32002);
     call(&agent, "local__link", json!({})).await.unwrap();
     assert_eq!(
@@ -304,7 +304,7 @@ async fn changes_of_lists_reach_every_agent() {
         let mut told = [agent.notifications(), other.notifications()];
         let extra = format!("{upstream}__extra");
         assert!(!tool_names(&agent).await.contains(&extra));
-        // The listening stream of a stateless agent opens on its own time.
+        // The stream of a stateless agent opens asynchronously.
         tokio::time::sleep(Duration::from_millis(300)).await;
         call(&agent, &format!("{upstream}__grow"), json!({})).await.unwrap();
         for told in &mut told {
@@ -393,7 +393,7 @@ async fn the_first_list_waits_for_upstreams_that_start_quickly() {
 
 #[tokio::test]
 async fn the_first_lists_wait_for_each_upstream_that_has_not_failed() {
-    // One that is not there and one that hangs until its time is over are waited for once at most.
+    // Lists wait once for an upstream that is missing, and once for one that hangs until its time limit.
     let others = "[mcp_servers.dead]\ncommand = '/no/such/program'\n[mcp_servers.silent]\ncommand = 'sleep'\nargs = ['60']\nstart_timeout_ms = 500\n";
     let gateway =
         "[gateway]\nrestart_delay_ms = 10\nrestart_max_delay_ms = 20\nstop_grace_ms = 200\n";
@@ -403,7 +403,7 @@ async fn the_first_lists_wait_for_each_upstream_that_has_not_failed() {
     let (tools, prompts) = tokio::join!(tool_names(&agent), ask(&agent, "prompts/list", json!({})));
     assert!(tools.contains(&"local__echo".to_owned()), "{tools:?}");
     assert_eq!(prompts.unwrap()["prompts"][0]["name"], "local__greet");
-    // Both others are being started again and again by now.
+    // Both others are being restarted repeatedly by now.
     let started = Instant::now();
     tool_names(&agent).await;
     ask(&agent, "resources/list", json!({})).await.unwrap();
@@ -472,7 +472,7 @@ async fn a_list_that_is_never_answered_leaves_the_others_usable() {
     let health = server.app.health();
     assert_eq!(health["upstreams"][0]["state"], "ready");
     assert_eq!(health["upstreams"][0]["left_out"][0]["list"], "prompts");
-    // What changes later is published, too.
+    // Later changes are announced, too.
     call(&agent, "web__grow", json!({})).await.unwrap();
     until("the new tool is there", async || {
         tool_names(&agent).await.contains(&"web__extra".to_owned())
@@ -507,7 +507,7 @@ async fn a_server_that_ends_when_it_is_asked_for_its_revision_is_in_the_first_li
     esac; done"#;
     let mut config = Config::default();
     let json = json!({"mcpServers": {"strict": {"command": "sh", "args": ["-c", script]}}});
-    // A `$` before `line` is no variable of the file.
+    // A `$` before `line` is not a variable of the file.
     config.add_mcp_json(&json.to_string(), "mcp.json").unwrap();
     let server = Running::of(config).await;
     let agent = server.agent().await;
@@ -549,7 +549,7 @@ async fn an_unset_variable_stops_only_its_upstream() {
 
 #[tokio::test]
 async fn a_call_waits_for_an_upstream_that_is_starting() {
-    // Long after the server's start, when lists no longer wait.
+    // Long after the server's start, lists do not wait any more.
     let toml = format!("gateway.list_wait_ms = 1500\n{}", slow_child_toml("local", 2));
     let server = Running::start_at_once(&toml).await;
     let agent = server.agent().await;

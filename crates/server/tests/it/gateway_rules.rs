@@ -1,4 +1,4 @@
-//! What the specification wants of a server that passes on what others say.
+//! Rules of the specification for a gateway.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ const SESSION: &str = "2025-11-25";
 const STATELESS: &str = "2026-07-28";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Sends a request without a session and with these headers beside those that every request has.
+/// Sends a request without a session, with these headers in addition to those of every request.
 async fn post(server: &Running, headers: &[(&str, &str)], method: &str, params: Value) -> Answer {
     let mut params = params;
     params["_meta"] = json!({
@@ -86,7 +86,7 @@ async fn headers_that_repeat_arguments_of_upstream_tools_are_checked() {
     }
     assert_eq!(query(&right, &json!({ "region": "eu" })).await, (400, Some(-32020)));
     assert_eq!(upstream.seen("tools/call").len(), 2, "a refused call goes nowhere");
-    // In a session there are no such headers.
+    // Requests in a session have no such headers.
     let agent = server.agent().await;
     assert!(call(&agent, "db__query", both).await.is_ok());
     server.stop().await;
@@ -163,7 +163,7 @@ async fn codes_that_the_specification_reserves_reach_no_stateless_agent() {
     }
 }
 
-/// Goes to pages, or does not, and remembers what it was told.
+/// Visits pages or refuses to, and records its notifications.
 #[derive(Default)]
 struct Visitor {
     told: Mutex<Vec<ElicitParams>>,
@@ -188,7 +188,7 @@ async fn visitor(server: &Running, revision: Revision, offers: Value) -> (Client
     (server.agent_with(revision, options).await, visitor)
 }
 
-/// Wants its page to be visited, and notices a while after the agent has come back.
+/// An upstream that asks for a visit to its page, and notices it some time after the agent has returned.
 fn login(method: &str, calls: &AtomicUsize, until: usize) -> Said {
     let tools = json!([{ "name": "pay", "inputSchema": { "type": "object" } }]);
     if let Some(list) = lists(method, &tools, &json!([]), &json!([])) {
@@ -221,14 +221,14 @@ async fn an_error_with_url_elicitations_becomes_input_required() {
         assert_eq!(told[0].url.as_deref(), Some("https://pay.example/"));
         assert_eq!(told[0].elicitation_id, None, "2026-07-28 has none");
     }
-    // Who does not go there gets no answer, and the upstream is not asked again.
+    // An agent that refuses gets no answer, and the upstream is not asked again.
     calls.store(0, Ordering::SeqCst);
     visitor.declines.store(true, Ordering::SeqCst);
     let (code, message) = rpc_error(call(&agent, "bank__pay", json!({})).await);
     assert_eq!(code, -32603);
     assert!(message.contains("upstream 'bank'") && message.contains("visited"), "{message}");
     assert_eq!(calls.load(Ordering::SeqCst), 1);
-    // Who cannot be asked is told what it lacks.
+    // An agent without the capability gets an error that names it.
     calls.store(0, Ordering::SeqCst);
     let (deaf, _) = self::visitor(&server, Revision::V2026_07_28, json!({})).await;
     match call(&deaf, "bank__pay", json!({})).await {
@@ -238,7 +238,7 @@ async fn an_error_with_url_elicitations_becomes_input_required() {
         }
         other => panic!("{other:?}"),
     }
-    // In a session the error is the agent's own business, and it names the upstream.
+    // In a session the agent receives the error itself, with the name of the upstream.
     calls.store(0, Ordering::SeqCst);
     let (old, _) = self::visitor(&server, Revision::V2025_11_25, url).await;
     match call(&old, "bank__pay", json!({})).await {
@@ -296,7 +296,7 @@ async fn each_agent_gets_the_members_of_its_own_revision() {
                 assert!(has_it == has || is_new && has_it, "{revision} {method} {member}: {said}");
             }
             match is_new {
-                // Whoever made it, this server gives it.
+                // The result has the name of this server, whichever upstream made it.
                 true => assert_eq!(said["_meta"][SERVER_INFO]["name"], "marquetry", "{method}"),
                 false => assert!(!said.to_string().contains("serverInfo"), "{method}: {said}"),
             }
@@ -342,14 +342,14 @@ async fn an_upstreams_list_is_fetched_anew_when_its_time_is_over() {
         let agent = server.agent().await;
         let listed = async || tool_names(&agent).await.pop().unwrap();
         let since = Instant::now();
-        // As often as it is listed: not before the pause is over.
+        // Repeated lists do not fetch before the pause is over.
         while since.elapsed() < Duration::from_millis(150) {
             assert_eq!(listed().await, "up__t0");
         }
         assert_eq!(fetches.load(Ordering::SeqCst), 1);
         tokio::time::sleep(Duration::from_millis(250)).await;
         assert_eq!(listed().await, want, "ttlMs {ttl}");
-        // Nobody asks, so nothing is fetched.
+        // Without a request nothing is fetched.
         let before = fetches.load(Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(400)).await;
         assert_eq!(fetches.load(Ordering::SeqCst), before);
@@ -378,14 +378,14 @@ async fn with_tokens_resource_links_belong_to_their_reader() {
             post(&server, &headers, "resources/read", json!({ "uri": "x://1" })).await.json();
         assert_eq!(read["result"]["contents"][0]["text"], "1", "{read}");
         assert_eq!(read["result"]["cacheScope"], want, "{read}");
-        // What several upstreams give together, by credentials of this server, is never everybody's.
+        // A list from several upstreams, fetched with this server's credentials, is never public.
         let listed = post(&server, &headers, "resources/list", json!({})).await.json();
         assert_eq!(listed["result"]["cacheScope"], "private", "{listed}");
         server.stop().await;
     }
 }
 
-/// An upstream that answers reads with its own name, and whose tool links to whatever it is told.
+/// An upstream that answers reads with its own name, and whose tool returns a link to any URI.
 async fn linking(name: &'static str, resources: Value, templates: Value) -> Scripted {
     Scripted::start(SESSION, move |method, params| {
         let tools = json!([{ "name": "link", "inputSchema": { "type": "object" } }]);
@@ -433,7 +433,7 @@ async fn a_resource_link_belongs_to_its_agent_and_redirects_no_other_upstream() 
     for own in ["artifact://x", "am7://x", "AM7://x"] {
         assert_eq!(rpc_error(read(&ann, own).await).0, -32002, "{own}");
     }
-    // The link is ann's, and a URI that one upstream gave stays its.
+    // The link belongs to ann, and a URI of an upstream keeps its upstream.
     assert_eq!(rpc_error(read(&bob, "new://1").await).0, -32002);
     link(&bob, "owner", "new://1").await;
     link(&bob, "thief", "new://1").await;
@@ -461,8 +461,8 @@ async fn a_result_of_unknown_type_is_an_error() {
     server.stop().await;
 }
 
-/// Parsers do not agree on members that are there twice, and names can be written with escapes: an upstream must not ask
-/// an agent by a result that passes for an answer here.
+/// Parsers disagree about duplicate members, and member names can contain escapes. An upstream must not be able to
+/// ask an agent with a result that this server takes for a final answer.
 #[tokio::test]
 async fn no_question_passes_for_an_answer() {
     let question =

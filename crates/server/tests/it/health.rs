@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez` and `/readyz`: who is told what, and when it is true.
+//! `/healthz`, `/livez` and `/readyz`: their content for each caller, and when it changes.
 
 use serde_json::{Value, json};
 
@@ -48,13 +48,13 @@ async fn others_are_told_one_word() {
     assert_eq!(asked(&token("wrong")).await.status, 401);
     let whole = asked(&token("0123456789abcdef")).await.json();
     assert_eq!(whole["version"], env!("CARGO_PKG_VERSION"));
-    // Machines that look after this one need no token.
+    // Monitoring needs no token.
     for path in ["/livez", "/readyz"] {
         assert_eq!(get(&server, path, &[]).await.status, 200, "{path}");
     }
     server.stop().await;
 
-    // Behind a proxy on this machine every request comes from this machine.
+    // With a proxy on this machine, every request comes from this machine.
     let server = Running::start("server.allowed_hosts = ['tools.example']").await;
     for header in [
         ("Host", "tools.example"),
@@ -96,7 +96,7 @@ async fn health_is_never_better_than_the_last_call() {
         (server.app.health()["status"].clone(), state(0)["state"].clone()),
         (json!("ok"), json!("ready"))
     );
-    // A tool that is slow is no upstream that is dead.
+    // A slow tool does not mean a dead upstream.
     call(&agent, "local__slow", json!({"ms": 1_000})).await.unwrap();
     until("it is trusted again", async || state(1)["state"] == "ready").await;
 
@@ -123,7 +123,7 @@ async fn a_failed_save_degrades_health() {
     let long = json!({"text": "long ".repeat(100)});
     call(&agent, "local__echo", long.clone()).await.unwrap();
     assert_eq!(server.app.health()["status"], "ok");
-    // As when a disk goes, for a process that may write everywhere.
+    // As with a failed disk, for a process that may write everywhere.
     std::fs::remove_dir_all(&place).unwrap();
     call(&agent, "local__echo", long).await.unwrap();
     let health = server.app.health();
@@ -143,7 +143,7 @@ async fn a_failed_save_degrades_health() {
 async fn knowledge_that_fails_is_seen_until_it_works() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("folder/knowledge.db");
-    // Where a folder should be there is a file.
+    // A file is in the place of a folder.
     std::fs::write(directory.path().join("folder"), "").unwrap();
     let server = Running::start(&format!("knowledge.database = {place:?}\n")).await;
     let agent = server.agent().await;
@@ -156,9 +156,9 @@ async fn knowledge_that_fails_is_seen_until_it_works() {
         (&json!("degraded"), &json!("knowledge")),
         "{health}"
     );
-    // What does not need it works.
+    // Calls without the store work.
     assert_eq!(get(&server, "/readyz", &[]).await.status, 200);
-    // A tool that needs nothing of what is kept says nothing of it.
+    // A tool that does not use the store does not change its state.
     let text = json!({"content": "The mill grinds. The bakery opens.", "preview": true});
     let cut = call(&agent, "am7_chunk_content", text).await.unwrap();
     assert!(cut["isError"].is_null(), "{cut}");

@@ -1,4 +1,4 @@
-//! `marquetry index`, `search` and `records` as a user meets them.
+//! `marquetry index`, `search` and `records` as users see them.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ impl World {
         fs::write(path, content).unwrap();
     }
 
-    /// The program, which knows no home but this folder.
+    /// The program, with this folder as its home.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
         command.args(arguments).current_dir(self.folder.path());
@@ -44,7 +44,7 @@ impl World {
         self.command(arguments).output().unwrap()
     }
 
-    /// What the program prints as JSON, with its exit code.
+    /// Returns the program's output as JSON, with its exit code.
     fn json(&self, arguments: &[&str]) -> (Value, i32) {
         let output = self.run(&[arguments, &["--json"]].concat());
         let stdout = String::from_utf8(output.stdout).unwrap();
@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-/// That a copy of the database's file, without what lies beside it, has as many passages with this word.
+/// Checks that a copy of the database's file, without the files beside it, has as many passages with this word.
 #[track_caller]
 fn check_copy(world: &World, word: &str, passages: usize) {
     let copy = world.path(&format!("{word}.db"));
@@ -113,7 +113,7 @@ fn indexed_files_are_found_shown_and_removed() {
     assert_eq!(hit["content"], "Wine is made of grapes.");
     assert_eq!(hit["highlights"], serde_json::json!([[16, 22]]));
     assert!(hit["source"].as_str().unwrap().ends_with("/notes/wine.txt"));
-    // Scopes are URIs, or files.
+    // A scope is a URI, or a file.
     for scope in ["notes/bread.md", hit["uri"].as_str().unwrap()] {
         let (found, _) = world.json(&["search", "made", "--scope", scope]);
         assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{scope}");
@@ -135,7 +135,7 @@ fn indexed_files_are_found_shown_and_removed() {
     );
     check(&world.run(&["records", "delete", uri]), 0, "(wine.txt), 1 chunk\n", "");
     check_copy(&world, "grapes", 0);
-    check(&world.run(&["records", "delete", uri]), 1, "", "error: there is no record am7://");
+    check(&world.run(&["records", "delete", uri]), 1, "", "error: no record am7://");
     assert_eq!(world.json(&["search", "grapes"]).0["hits"].as_array().unwrap().len(), 1);
     check(&world.run(&["records", "types"]), 0, "data.note", "");
 }
@@ -148,9 +148,9 @@ fn wrong_arguments_are_named() {
         &world.run(&["search", "x"]),
         1,
         "",
-        "knowledge.db yet; `marquetry index PATH…` makes one of your files",
+        "knowledge.db does not exist yet; `marquetry index PATH…` creates it from your files",
     );
-    check(&world.run(&["records", "list"]), 1, "", "there is no database");
+    check(&world.run(&["records", "list"]), 1, "", "error: the database ");
     check(&world.run(&["index"]), 2, "", "<PATH>...");
     check(
         &world.run(&["index", "a.md", "--chunk-size", "0"]),
@@ -170,7 +170,7 @@ fn wrong_arguments_are_named() {
         "",
         "possible values: sentence, word, chapter",
     );
-    // Nothing was made by then.
+    // The commands before have created nothing.
     assert!(!world.path("data").exists());
     check(&world.run(&["index", "a.md", "--dry-run"]), 0, "1 file: 1 would be new", "");
     assert!(!world.path("data").exists());
@@ -184,7 +184,7 @@ fn wrong_arguments_are_named() {
         &world.run(&["index", "/etc", "--within", "."]),
         1,
         "",
-        "error: /etc: it lies outside of what may be indexed (.)",
+        "error: /etc: outside of the folders that may be indexed (.)",
     );
     check(&world.run(&["search", ""]), 2, "", "the question is empty");
     check(
@@ -197,17 +197,17 @@ fn wrong_arguments_are_named() {
         &world.run(&["search", "x", "--limit", "1001"]),
         2,
         "",
-        "--limit: 1001 hits were asked for",
+        "--limit: 1001 hits are more than the maximum of 1000",
     );
     check(&world.run(&["search", "x", "--scope", "b.md"]), 1, "", "--scope: b.md is not indexed");
-    check(&world.run(&["search", "x", "--tag", "none"]), 1, "", "there is no tag \"none\"");
+    check(&world.run(&["search", "x", "--tag", "none"]), 1, "", "no tag \"none\"");
     let mut child = world
         .command(&["search", "-"])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may have read enough before all is written.
+    // The reader may stop before everything is written.
     _ = child.stdin.take().unwrap().write_all(&vec![b'x'; 1 << 20]);
     check(&child.wait_with_output().unwrap(), 2, "", "the question has more than 65536 bytes");
 }
@@ -263,7 +263,7 @@ fn folders_and_files_without_permission_are_named_and_the_rest_goes_on() {
     let is_root = fs::read("/proc/self/status")
         .is_ok_and(|status| String::from_utf8_lossy(&status).contains("\nUid:\t0\t"));
     if is_root {
-        // Nothing is closed to root; nobody is somebody.
+        // Root can read everything, so the program runs as the user `nobody`.
         command.uid(65_534).gid(65_534);
     }
     let output = command.output().unwrap();
@@ -311,7 +311,7 @@ fn two_that_index_and_one_that_searches_come_to_the_same() {
     assert_eq!(found["hits"].as_array().unwrap().len(), 121);
 }
 
-/// SIGKILL at seeded moments: each document has all its chunks or none, and the next run ends the work.
+/// SIGKILL at seeded moments: each document has all its chunks or none, and the next run completes the index.
 #[cfg(unix)]
 #[test]
 fn a_killed_index_leaves_each_file_whole() {
@@ -322,7 +322,7 @@ fn a_killed_index_leaves_each_file_whole() {
             .map(|line| format!("Sentence {line} of file {number} in version {version}. "))
             .collect::<String>()
     };
-    // Numbers that depend on nothing but the seed (a linear congruential generator).
+    // Numbers that depend only on the seed (a linear congruential generator).
     let mut random = 7_u64;
     let mut below = |limit: u64| {
         random =
@@ -372,7 +372,7 @@ fn a_killed_index_leaves_each_file_whole() {
     assert_eq!(world.count(&arguments, "unchanged"), FILES);
 }
 
-/// All chunks of one document, of one version: which it is.
+/// Checks that all chunks of a document have the same version, and returns it.
 #[track_caller]
 fn whole(hits: &Value, newest: u64) -> u64 {
     let hits = hits.as_array().unwrap();
@@ -464,9 +464,9 @@ fn watching_without_prune_says_that_deleted_files_stay() {
     for (arguments, want) in [
         (
             &["index", "in", "--watch"][..],
-            "watching for changes; Ctrl-C ends it; files that are deleted stay indexed without --prune",
+            "watching for changes; Ctrl-C stops it; files that are deleted stay indexed without --prune",
         ),
-        (&["index", "in", "--watch", "--prune"], "watching for changes; Ctrl-C ends it"),
+        (&["index", "in", "--watch", "--prune"], "watching for changes; Ctrl-C stops it"),
     ] {
         let mut child = world.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
@@ -484,7 +484,7 @@ fn a_file_that_is_no_database_is_named() {
     let folder = world.path("in");
     for (database, problem) in [
         (folder.to_str().unwrap(), "is a folder\n"),
-        ("/dev/null", "is no regular file\n"),
+        ("/dev/null", "is not a regular file\n"),
         ("", "the name of the database is empty\n"),
         ("sqlite:knowledge.db", "no database is reached by \"sqlite\": give a path"),
     ] {
@@ -514,7 +514,7 @@ fn a_read_only_database_is_searched() {
         let mut command =
             world.command(&[arguments, &["--database", "closed/knowledge.db"]].concat());
         if is_root {
-            // Nothing is closed to root; nobody is somebody.
+            // Root can read everything, so the program runs as the user `nobody`.
             command.uid(65_534).gid(65_534);
         }
         command.output().unwrap()
@@ -550,7 +550,7 @@ fn a_database_of_another_program_is_not_changed() {
     let before = fs::read(&path).unwrap();
     for command in ["index", "search"] {
         let output = world.run(&[command, "in", "--database", "photos.db"]);
-        let wanted = "photos.db: it is a database of another program, with a table \"photo\" and none of ours; name another file\n";
+        let wanted = "photos.db: it is a database of another program, with a table \"photo\"; name another file\n";
         check(&output, 1, "", wanted);
     }
     assert!(fs::read(&path).unwrap() == before);
@@ -591,7 +591,7 @@ fn records_are_listed_without_the_model_that_makes_vectors() {
     let world = World::new();
     world.write("in/a.md", "One.");
     world.run(&["index", "in"]);
-    // Nothing listens there.
+    // No server listens there.
     world.write(
         "marquetry.toml",
         "[knowledge.embedding]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:9/v1/'\n",

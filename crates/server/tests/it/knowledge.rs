@@ -1,4 +1,4 @@
-//! Knowledge over real sockets: who sees what, what is told of changes, and what stays.
+//! Knowledge over real sockets: permissions, notifications and persistence.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::support::{Answer, Running, call, within};
 
-/// A server with a database in this folder, for whoever reaches it.
+/// A server with a database in this folder, without authentication.
 async fn server(folder: &Path) -> Running {
     Running::start(&format!("[knowledge]\ndatabase = {:?}\n", folder.join("new/knowledge.db")))
         .await
@@ -20,7 +20,7 @@ async fn server(folder: &Path) -> Running {
 const ALICE: &str = "Bearer alice-0123456789abcdef";
 const BOB: &str = "Bearer bob-0123456789abcdef";
 
-/// The same for two who have a token each.
+/// A server with a database in this folder, for two users with tokens.
 async fn server_of_two(folder: &Path) -> Running {
     for (name, token) in [("alice", ALICE), ("bob", BOB)] {
         std::fs::write(folder.join(name), token.trim_start_matches("Bearer ")).unwrap();
@@ -43,7 +43,7 @@ impl Running {
         self.http("POST", &path, headers, params.to_string().as_bytes()).await
     }
 
-    /// Calls a tool, and gives status and answer.
+    /// Calls a tool, and returns status and answer.
     async fn tool(&self, token: &str, name: &str, arguments: Value) -> (u16, Value) {
         let answer =
             self.v1(token, "tools/call", json!({"name": name, "arguments": arguments})).await;
@@ -53,7 +53,7 @@ impl Running {
         (status, if structured.is_null() { body } else { structured })
     }
 
-    /// A document that can be found, and its URI.
+    /// Adds a searchable document, and returns its URI.
     async fn document(&self, token: &str, name: &str, text: &str) -> String {
         let new =
             json!({"type": "data.data", "name": name, "groupPath": "~/Test", "content": text});
@@ -66,7 +66,7 @@ impl Running {
         uri
     }
 
-    /// The texts that a search finds.
+    /// Returns the texts that a search finds.
     async fn found(&self, token: &str, query: &str) -> Vec<String> {
         let (status, found) =
             self.tool(token, "am7_vector_search", json!({"query": query, "limit": 100})).await;
@@ -95,7 +95,7 @@ async fn users_do_not_see_each_others_records() {
         ("am7_extract_content", json!({"uri": uri})),
         ("am7_chunk_content", json!({"uri": uri, "preview": true})),
         ("am7_vector_search", json!({"query": "garden", "scopeUri": uri})),
-        // What does not exist is refused with the same words.
+        // A record that does not exist is refused with the same words.
         ("am7_get_object", json!({"uri": "am7://default/data.data/no-such-thing"})),
     ];
     for (tool, arguments) in &asked {
@@ -117,11 +117,11 @@ async fn users_do_not_see_each_others_records() {
         server.tool(BOB, "am7_list_objects", json!({"groupPath": "~alice/Test"})).await;
     assert_eq!(listed["objects"], json!([]));
 
-    // Nothing of it has become anything.
+    // None of these calls has changed anything.
     let (status, read) = server.tool(ALICE, "am7_get_object", json!({"uri": uri})).await;
     assert_eq!((status, &read["name"], &read["revision"]), (200, &json!("diary"), &json!(1)));
 
-    // What is shared is seen, but not changed.
+    // Shared records are visible, but cannot be changed.
     let bob = "am7://default/system.user/bob";
     let share = json!({"uri": uri, "readers": [bob]});
     assert_eq!(server.tool(ALICE, "am7_update_object", share).await.0, 200);
@@ -137,7 +137,7 @@ async fn users_do_not_see_each_others_records() {
     assert_eq!(server.tool(ALICE, "am7_update_object", take_back).await.0, 200);
     assert_eq!(server.found(BOB, "secret garden").await, ["The shed has a spade."]);
 
-    // A user and a group are nobody's to make but an administrator's.
+    // Only an administrator can create users and groups.
     let user = json!({"type": "system.user", "name": "mallory"});
     assert_eq!(server.tool(BOB, "am7_create_object", user).await.0, 403);
     assert_eq!(server.v1("", "tools/list", json!({})).await.status, 401);
@@ -179,7 +179,7 @@ async fn subscribers_hear_of_changes() {
         let path = format!("/mcp/v1/resources/subscribe{path}");
         assert_eq!(server.http("GET", &path, &[], b"").await.status, status, "{path}");
     }
-    // The stream ends with the server.
+    // The stream ends when the server stops.
     server.stop().await;
     within(stream.read_to_string(&mut said)).await.unwrap();
 }
@@ -292,7 +292,7 @@ async fn a_body_that_arrives_too_slowly_is_answered() {
                 server.address
             );
             stream.write_all(head.as_bytes()).await.unwrap();
-            // A client that reads once it has sent all.
+            // A client that reads only after it has sent everything.
             for _ in 0..if comes_on { 100 } else { 0 } {
                 if stream.write_all(every.as_bytes()).await.is_err() {
                     break;
@@ -352,7 +352,7 @@ async fn content_that_does_not_come_along_is_said_to_be_elsewhere() {
     let (got, omitted) = get(json!({"type": "data.data", "name": "dot.png", "mediaType": "image/png", "contentBase64": "iVBORw0KGgo="})).await;
     let uri = got["mediaUri"].as_str().unwrap();
     assert!(
-        omitted.starts_with("it is no text but image/png, 8 bytes; resources/read of "),
+        omitted.starts_with("it is not text but image/png, 8 bytes; resources/read of "),
         "{omitted}"
     );
     assert!(omitted.contains(&format!("{uri} gives all of it")), "{omitted}");
@@ -374,7 +374,7 @@ async fn permission_to_write_is_no_permission_to_delete() {
     let folder = tempfile::tempdir().unwrap();
     let server = server_of_two(folder.path()).await;
     let uri = server.document(ALICE, "plan", "The garden has roses.").await;
-    // A user is known once seen.
+    // A user is known after the first request.
     server.v1(BOB, "ping", json!({})).await;
     server.found(BOB, "garden").await;
     let share = json!({"uri": uri, "writers": ["am7://default/system.user/bob"]});
@@ -397,7 +397,7 @@ async fn vectorizing_a_text_keeps_it_as_its_record_content() {
         server.tool("", "am7_get_object", json!({"uri": uri, "includeContent": true})).await.1
     };
 
-    // What a note says stands in its text, whichever tool says it.
+    // The content of a note is its text, in every tool.
     let new = json!({"type": "data.note", "name": "mill", "content": "The mill grinds wheat."});
     let uri = server.tool("", "am7_create_object", new).await.1["uri"].take();
     let (status, _) = vectorize(json!({"uri": uri, "content": "The mill grinds rye."})).await;
@@ -409,7 +409,7 @@ async fn vectorizing_a_text_keeps_it_as_its_record_content() {
     );
     assert_eq!(server.found("", "mill").await, ["The mill grinds rye."]);
 
-    // A document stays what it is, and knows how large it is.
+    // A document keeps its content, and has its size.
     let new = json!({"type": "data.data", "name": "bread", "mediaType": "text/markdown", "content": "# Bread"});
     let uri = server.tool("", "am7_create_object", new).await.1["uri"].take();
     let content = "# Rye bread\n\nRye and water.";
@@ -423,13 +423,13 @@ async fn vectorizing_a_text_keeps_it_as_its_record_content() {
     let update = json!({"uri": uri, "content": "# Bread"});
     assert_eq!(server.tool("", "am7_update_object", update).await.1["attributes"]["size"], 7);
 
-    // What is to stay stays.
+    // These records stay.
     let keep = json!({"uri": uri, "content": "Something else.", "replaceExisting": false});
     let (status, kept) = vectorize(keep).await;
     assert_eq!((status, &kept["vectorized"], &kept["existed"]), (200, &json!(false), &json!(true)));
     assert_eq!(get(&uri).await["content"], "# Bread");
 
-    // Nothing is kept of what cannot be made findable.
+    // Content that cannot be vectorized is not stored.
     let count = async || {
         let (_, listed) = server.tool("", "am7_list_objects", json!({"type": "data.data"})).await;
         listed["objects"].as_array().unwrap().len()
@@ -457,7 +457,7 @@ async fn cutting_gives_no_more_than_can_be_sent() {
     let (status, refused) = chunk(arguments).await;
     assert_eq!((status, &refused["code"]), (400, &json!("invalid_params")), "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("take a smaller overlap"), "{refused}");
-    // What does not fit into one answer is on further pages.
+    // Results that do not fit into one answer are on further pages.
     let mut shown = 0;
     let mut from = json!(0);
     while !from.is_null() {
@@ -471,12 +471,12 @@ async fn cutting_gives_no_more_than_can_be_sent() {
         from = page["nextIndex"].clone();
     }
     assert_eq!(shown, 400);
-    // What took a minute and more.
+    // This call took more than a minute.
     let many = json!({"content": "Ab. ".repeat(2_000), "chunkSize": 100_000, "maxTokens": 4});
     let (status, cut) = chunk(many).await;
     assert_eq!(status, 200, "{cut}");
     assert!(cut["totalChunks"].as_u64().unwrap() >= 1_000, "{cut}");
-    // The tokens that it counts are those of the model, not words.
+    // It counts tokens of the model, not words.
     let arguments = json!({"content": "Antidisestablishmentarianism is a word.", "chunkSize": 1, "maxTokens": 3, "preview": true});
     let (status, chunked) = chunk(arguments).await;
     assert_eq!(status, 200, "{chunked}");
@@ -506,7 +506,7 @@ async fn subscribers_hear_of_changes_by_other_processes() {
     let update = json!({"uri": uri, "attributes": {"description": "changed"}});
     assert_eq!(other.tool("", "am7_update_object", update.clone()).await.0, 200);
     read_until(&mut stream, &mut said, "event: resource/updated").await;
-    // What is done here is told once, and at once.
+    // A change that the caller makes here is announced once and at once.
     said.clear();
     assert_eq!(one.tool("", "am7_update_object", update).await.0, 200);
     read_until(&mut stream, &mut said, "event: resource/updated").await;
@@ -539,7 +539,7 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
         let call = json!({"name": name, "arguments": arguments});
         server.v1("", "tools/call", call).await.body
     };
-    // Records with much to say of themselves.
+    // Records with long attributes.
     for number in 0..24 {
         let text = "A long note. ".repeat(700);
         let new = json!({"type": "data.note", "name": format!("note {number:02}"), "attributes": {"text": text}});
@@ -554,7 +554,7 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
             arguments["cursor"] = cursor;
         }
         let body = raw("am7_list_objects", arguments).await;
-        // Escaped once more as text, it is somewhat longer.
+        // As text it is escaped once more, which makes it longer.
         assert!(body.len() < 30_000, "{} bytes", body.len());
         let page: Value = serde_json::from_str(&body).unwrap();
         for object in page["structuredContent"]["objects"].as_array().unwrap() {
@@ -571,7 +571,7 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
     seen.dedup();
     assert_eq!((seen.len(), pages > 1), (24, true));
 
-    // A text that is read on, with what a model is shown saying so.
+    // A text read in parts; the model sees that it continues.
     let text = (0..2_000).map(|it| format!("Loaf {it} of bread. ")).collect::<String>();
     let new = json!({"type": "data.data", "name": "loaves", "content": text});
     let (_, made) = server.tool("", "am7_create_object", new).await;
@@ -586,7 +586,7 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
     }
     assert_eq!(read.trim(), text.trim());
 
-    // Passages, as many as fit.
+    // As many passages as fit.
     let (status, done) =
         server.tool("", "am7_vectorize", json!({"uri": made["uri"], "chunkSize": 100})).await;
     assert_eq!(status, 200, "{done}");
@@ -628,7 +628,7 @@ async fn search_hits_can_be_cited() {
     {
         assert!(shown.contains(part), "{part} is missing: {shown}");
     }
-    // Programs have what they had.
+    // Structured content for programs is complete.
     assert_eq!(item["type"], "resource");
     assert_eq!(item["metadata"]["sourceUri"], uri);
     let result = &found["structuredContent"]["results"][0];

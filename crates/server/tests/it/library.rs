@@ -1,4 +1,4 @@
-//! The server as a library: embedded in a program with tools, routes and authentication of its own.
+//! The server as a library, embedded in a program with its own tools, routes and authentication.
 
 #[path = "../../examples/embed.rs"]
 mod example;
@@ -39,7 +39,7 @@ struct Repeat {
     times: usize,
 }
 
-/// A server with a tool of its own.
+/// A server with one custom tool.
 async fn app(config: Config) -> App {
     let builder = App::builder(config).tool("repeat", "Repeats a text.", async |it: Repeat, _| {
         Ok::<_, String>(it.text.repeat(it.times))
@@ -144,7 +144,7 @@ async fn a_toolbox_brings_resources_and_prompts() {
     within(serving).await.unwrap().unwrap();
 }
 
-/// Lets in the holder of one token.
+/// Accepts one token.
 struct OneToken;
 
 #[async_trait]
@@ -250,7 +250,7 @@ async fn the_example_serves_its_tool_and_writes_nothing_in_the_home_directory() 
     assert_eq!(text_of(&client, "greet", json!({"name": "Ann"})).await, "Hello, Ann!");
     let names = tool_names(&client).await;
     assert!(!names.iter().any(|name| name.starts_with("am7_")), "no knowledge: {names:?}");
-    // A large answer is kept in memory.
+    // A large answer is stored in memory.
     let name = "n".repeat(100_000);
     call(&client, "greet", json!({"name": name})).await.unwrap();
     within(client.close()).await;

@@ -1,4 +1,4 @@
-//! The server from outside: real sockets, real child processes, real MCP servers behind it.
+//! Tests of the server from outside: real sockets, real child processes, real MCP servers as upstreams.
 
 mod artifacts;
 mod asking;

@@ -246,7 +246,7 @@ async fn preflight_requests_are_answered() {
         );
         assert_eq!(answer.header("access-control-allow-origin"), Some("http://localhost:5173"));
     }
-    // Without the question it is a method like any other.
+    // Without a query it is a method like any other.
     let answer = server.http("OPTIONS", "/api/tools", &[], b"").await;
     assert_eq!(answer.refusal(), (405, "METHOD_NOT_ALLOWED".to_owned()));
     server.stop().await;
@@ -328,7 +328,7 @@ async fn a_client_that_reads_after_it_has_sent_all_reads_the_413() {
     server.stop().await;
 }
 
-/// A call of a tool by plain HTTP: its status, its code, and when to come again.
+/// Calls a tool over plain HTTP; returns status, code, and the seconds of `Retry-After`.
 async fn called(server: &Running, tool: &str, arguments: Value) -> (u16, String, bool) {
     let body = json!({"name": tool, "arguments": arguments}).to_string();
     let answer = server.http("POST", "/mcp/v1/tools/call", &[], body.as_bytes()).await;
@@ -347,7 +347,7 @@ async fn failures_of_upstreams_have_statuses_of_their_own() {
     let server = Running::start(&toml).await;
     let failed = |status: u16, code: &str| (status, code.to_owned(), false);
     assert_eq!(called(&server, "web__echo", json!({"text": "a"})).await.0, 200);
-    // A tool that answers has answered, and a failure of its own is no failure of HTTP.
+    // A tool's own failure is an answer, not an HTTP error.
     assert_eq!(called(&server, "web__fail", json!({})).await.0, 200);
     assert_eq!(called(&server, "dead__any", json!({})).await, failed(502, "upstream_unreachable"));
     let slow = called(&server, "web__slow", json!({"ms": 5_000})).await;
@@ -387,7 +387,7 @@ async fn a_refusal_for_load_has_retry_after() {
 const ALICE: &str = "Bearer alice-0123456789abcdef";
 const BOB: &str = "Bearer bob-0123456789abcdef";
 
-/// A server for two callers with a token each.
+/// A server for two callers with tokens.
 async fn server_of_two(folder: &Path, toml: &str) -> Running {
     let mut tokens = String::new();
     for (name, token) in [("alice", ALICE), ("bob", BOB)] {
@@ -398,7 +398,7 @@ async fn server_of_two(folder: &Path, toml: &str) -> Running {
     Running::start(&format!("{toml}\n[auth.tokens]\n{tokens}")).await
 }
 
-/// Sends the head of a request and reads until the head of an answer has come.
+/// Sends the head of a request and reads until the head of the answer has arrived.
 async fn open(server: &Running, token: &str, line: &str, headers: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let host = server.address;
@@ -422,7 +422,7 @@ async fn waiting_for_body(server: &Running, token: &str, length: usize) -> TcpSt
     stream
 }
 
-/// Lists the tools with a body of about so many bytes: the status, the code, and the message.
+/// Lists the tools with a body of about `size` bytes; returns status, code and message.
 async fn listed(server: &Running, token: &str, bytes: usize) -> (u16, Value, String) {
     let body = json!({"_meta": {"padding": "x".repeat(bytes)}}).to_string();
     let headers = [("Authorization", token)];
@@ -486,7 +486,7 @@ async fn subscriptions_are_bounded_per_caller() {
     assert!(said.starts_with("HTTP/1.1 429 ") && said.contains("retry-after: 1"), "{said}");
     let (_other, said) = subscribed(BOB).await;
     assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
-    // Its calls go on.
+    // Its calls continue.
     assert_eq!(listed(&server, ALICE, 10).await.0, 200);
     server.stop().await;
 }

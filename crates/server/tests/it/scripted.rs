@@ -1,4 +1,4 @@
-//! An upstream over HTTP that answers with what a test says, right or wrong.
+//! An upstream over HTTP with scripted answers, valid or not.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 /// A result, or an error object.
 pub(crate) type Said = Result<Value, Value>;
 
-/// The upstream; ends when dropped.
+/// The upstream; stopped when dropped.
 pub(crate) struct Scripted {
     url: String,
     revision: &'static str,
@@ -26,8 +26,8 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// One that speaks `revision`, has tools, prompts and resources, and answers each method as `answer` says. Of the
-    /// parameters nothing is hidden from it.
+    /// Starts an upstream with a revision and with tools, prompts and resources. `answer` returns the answer to each
+    /// method, from its complete parameters.
     pub(crate) async fn start(
         revision: &'static str,
         answer: impl Fn(&str, &Value) -> Said + Send + Sync + 'static,
@@ -39,7 +39,7 @@ impl Scripted {
         .await
     }
 
-    /// The same, whose results are what `answer` writes, to the last character.
+    /// As [`Self::start`], with results as text, which are sent unchanged.
     pub(crate) async fn raw(
         revision: &'static str,
         answer: impl Fn(&str, &Value) -> String + Send + Sync + 'static,
@@ -96,7 +96,7 @@ impl Scripted {
         format!("[mcp_servers.{name}]\nurl = '{url}'\nrevision = '{revision}'\n")
     }
 
-    /// The parameters of every request of a method.
+    /// Returns the parameters of every request of a method.
     pub(crate) fn seen(&self, method: &str) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|(seen, _)| seen == method).map(|(_, params)| params.clone()).collect()
@@ -130,12 +130,12 @@ fn introduction(revision: &str, method: &str) -> Option<Value> {
     }
 }
 
-/// An error as JSON-RPC has it.
+/// Returns a JSON-RPC error.
 pub(crate) fn error(code: i32, message: &str, data: Value) -> Value {
     json!({ "code": code, "message": message, "data": data })
 }
 
-/// The lists that every upstream here has: these tools, no prompts, these resources and templates.
+/// The lists of every scripted upstream: its tools, no prompts, its resources and templates.
 pub(crate) fn lists(
     method: &str,
     tools: &Value,
@@ -151,7 +151,7 @@ pub(crate) fn lists(
     })
 }
 
-/// A result with all that 2026-07-28 wants of one that may be kept.
+/// Returns a result with all members that 2026-07-28 requires of cacheable results.
 pub(crate) fn complete(mut result: Value) -> Value {
     let more = json!({
         "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public",

@@ -1,4 +1,4 @@
-//! Ends: nothing is left behind, nobody waits for ever.
+//! Shutdown: no process remains, and no request waits for ever.
 
 #![cfg(target_os = "linux")]
 
@@ -125,7 +125,8 @@ async fn a_second_ctrl_c_is_130() {
     ended_by_two_signals("-INT", "63", 130).await;
 }
 
-/// Sends a signal twice to a server whose upstream ignores SIGTERM and sleeps for `seconds`, which no other test does.
+/// Sends a signal twice to a server whose upstream ignores SIGTERM and sleeps for `seconds`; each test needs another
+/// number.
 async fn ended_by_two_signals(name: &str, seconds: &str, code: i32) {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("marquetry.toml");
@@ -153,9 +154,9 @@ async fn ended_by_two_signals(name: &str, seconds: &str, code: i32) {
     log_until(" listens on ").await;
     until("it runs", async || runs(&sleep).await).await;
     signal().await;
-    log_until("shutting down: waits for calls in flight, then for upstreams to end").await;
+    log_until("shutting down: waiting for calls in flight, then for upstreams").await;
     signal().await;
-    log_until("ended by a second signal").await;
+    log_until("stopped at once by a second signal").await;
     assert_eq!(within(program.wait()).await.unwrap().code(), Some(code));
     until("what the upstream started is gone", async || !runs(&sleep).await).await;
 }

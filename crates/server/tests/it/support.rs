@@ -1,4 +1,4 @@
-//! A server under test, agents that talk to it, and plain HTTP.
+//! A server under test, agents that connect to it, and plain HTTP.
 
 use std::{fmt::Debug, future::Future, net::SocketAddr, path::Path, time::Duration};
 
@@ -30,14 +30,14 @@ impl Running {
         running
     }
 
-    /// Starts a server whose upstreams may not be there yet.
+    /// Starts a server without waiting for its upstreams.
     pub(crate) async fn start_at_once(toml: &str) -> Self {
         Self::of(Config::from_toml(toml, "test.toml").unwrap_or_else(|error| panic!("{error}")))
             .await
     }
 
-    /// Starts a server of any configuration; its upstreams may not be there yet. Without a database of its own it knows nothing: what
-    /// whoever runs the tests has indexed is no part of them.
+    /// Starts a server of any configuration, without waiting for its upstreams. Its database is empty unless the
+    /// configuration names one: the tests must not depend on the database of the user who runs them.
     pub(crate) async fn of(mut config: Config) -> Self {
         config.knowledge.enabled &= config.knowledge.database.is_some();
         Self::serve(App::builder(config).start().await.unwrap()).await
@@ -66,7 +66,7 @@ impl Running {
         self.agent_of_user(revision, options, None).await
     }
 
-    /// An agent that sends this token, if any.
+    /// Connects an agent, with this token if there is one.
     pub(crate) async fn agent_of_user(
         &self,
         revision: Revision,
@@ -91,7 +91,7 @@ impl Running {
         _ = self.serving.await;
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the complete answer.
     pub(crate) async fn http(
         &self,
         method: &str,
@@ -117,7 +117,7 @@ impl Running {
     /// Sends bytes as they are and reads until the server closes.
     pub(crate) async fn raw(&self, request: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        // The server may refuse before it has read all.
+        // The server may refuse before it has read everything.
         _ = stream.write_all(request).await;
         let mut bytes = Vec::new();
         within(stream.read_to_end(&mut bytes)).await.unwrap();
@@ -155,7 +155,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// Status and error code, for tables.
+    /// Returns status and error code, for tables.
     pub(crate) fn refusal(&self) -> (u16, String) {
         let json = self.json();
         assert_eq!(json["success"], false, "{json}");
@@ -163,7 +163,7 @@ impl Answer {
     }
 }
 
-/// A TOML table that lets in these users; the token of each is [`token_of`] the name.
+/// Returns a TOML table with tokens for these users; [`token_of`] returns the token of a name.
 pub(crate) fn users_toml(directory: &Path, names: &[&str]) -> String {
     let users = names.iter().map(|name| {
         let file = directory.join(name);
@@ -177,12 +177,12 @@ pub(crate) fn token_of(name: &str) -> String {
     format!("hush-{name}-0123456789abcdef")
 }
 
-/// A future that must not take long.
+/// Waits for a future within a time limit.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), work).await.expect("done within 20 s")
 }
 
-/// Asks again and again until the answer is yes.
+/// Repeats a check until it succeeds.
 pub(crate) async fn until(what: &str, mut check: impl AsyncFnMut() -> bool) {
     for _ in 0..400 {
         if check().await {
@@ -204,7 +204,7 @@ pub(crate) async fn call(
     Ok(serde_json::from_str(result.get()).unwrap())
 }
 
-/// Calls a tool and gives the text of its first item.
+/// Calls a tool and returns the text of its first item.
 pub(crate) async fn text_of(client: &Client, name: &str, arguments: Value) -> String {
     let result = call(client, name, arguments).await.unwrap();
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}")).to_owned()
@@ -221,14 +221,14 @@ pub(crate) async fn ask(
     Ok(serde_json::from_str(result.get()).unwrap())
 }
 
-/// The names of all tools.
+/// Returns the names of all tools.
 pub(crate) async fn tool_names(client: &Client) -> Vec<String> {
     let listed = ask(client, "tools/list", json!({})).await.unwrap();
     let tools = listed["tools"].as_array().unwrap();
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The error of the protocol that a request must be answered with: code and message.
+/// Returns code and message of the JSON-RPC error of a request, which must fail with one.
 #[track_caller]
 pub(crate) fn rpc_error<T: Debug>(outcome: Result<T, ClientError>) -> (i32, String) {
     match outcome {
@@ -237,7 +237,7 @@ pub(crate) fn rpc_error<T: Debug>(outcome: Result<T, ClientError>) -> (i32, Stri
     }
 }
 
-/// Whether a process is alive, by its entry in `/proc`; one that has ended and is not reaped counts as alive.
+/// Returns whether a process exists, by its entry in `/proc`; a process that was not reaped counts.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_alive(pid: &str) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()

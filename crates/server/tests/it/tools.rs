@@ -11,7 +11,7 @@ use crate::{
     upstream::{HttpUpstream, PNG},
 };
 
-/// A server with an upstream, and the artifacts that one call of each kind left.
+/// A server with an upstream, and the artifacts of one call of each kind.
 async fn captured(toml: &str) -> (Running, HttpUpstream, marquetry_protocol::client::Client) {
     let web = HttpUpstream::start().await;
     let seed = "[testing]\nseed = 7\nclock = '2026-01-01T00:00:00Z'\n";
@@ -49,7 +49,7 @@ async fn a_large_answer_is_saved_and_read_in_parts() {
     })
     .await;
 
-    // Read by parts, it is whole again; and reading is never captured itself.
+    // The parts together are the whole. Answers of these tools are never captured.
     let mut text = String::new();
     let mut start = json!(0);
     while !start.is_null() {
@@ -79,7 +79,7 @@ async fn the_guide_quotes_what_the_model_sees() {
     let texts: Vec<_> = content.iter().filter_map(|item| item["text"].as_str()).collect();
     let notice = texts.iter().find(|text| text.contains("The answer of")).unwrap();
     let said = notice.lines().find(|line| line.contains("The answer of")).unwrap();
-    // Numbers and generated names differ from answer to answer.
+    // Numbers and generated names differ between answers.
     let words = |text: &str| {
         let words = text.split_whitespace();
         words.filter(|w| !w.contains(|c: char| c.is_ascii_digit())).collect::<Vec<_>>().join(" ")
@@ -100,7 +100,7 @@ async fn an_image_is_saved_and_read_as_an_image() {
     let read = call(&agent, "read_artifact", json!({"name": image["name"]})).await.unwrap();
     assert_eq!(read["content"][0], json!({"type": "image", "data": PNG, "mimeType": "image/png"}));
 
-    // Too large for one answer: what it is, and how to get at it.
+    // Too large for one answer, which describes it and says how to read it.
     let read = call(&agent, "read_artifact", json!({"name": image["name"], "max_bytes": 10}))
         .await
         .unwrap();
@@ -252,7 +252,7 @@ async fn diagrams_are_encoded_in_both_eras() {
     server.stop().await;
 }
 
-/// The tools as a client gets them, and how many bytes they are.
+/// Returns the tools in a client's list, and their size in bytes.
 async fn listed(toml: &str) -> (Vec<String>, usize) {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("knowledge.db");

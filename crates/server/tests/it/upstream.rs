@@ -1,4 +1,4 @@
-//! An MCP server to stand behind the one under test: in this process over HTTP, or as a child process, which is this program again.
+//! An upstream MCP server for tests: in this process over HTTP, or as a child process, which is this program again.
 
 use std::{
     env, io,
@@ -32,13 +32,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::asking::{ASKING, Asking};
 
-/// Set for a child process: be an upstream, do not test.
+/// Set for a child process, which is then an upstream and runs no tests.
 pub(crate) const ACT: &str = "MARQUETRY_TEST_UPSTREAM";
 
 /// The smallest picture: one transparent PNG pixel.
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// A TOML table for an upstream that is a child process.
+/// Returns a TOML table for an upstream that is a child process.
 pub(crate) fn child_toml(name: &str) -> String {
     let program = env::current_exe().unwrap();
     format!(
@@ -46,7 +46,7 @@ pub(crate) fn child_toml(name: &str) -> String {
     )
 }
 
-/// The same, which takes some seconds to start.
+/// The same, with a start that takes some seconds.
 pub(crate) fn slow_child_toml(name: &str, seconds: u32) -> String {
     let program = env::current_exe().unwrap();
     format!(
@@ -54,7 +54,7 @@ pub(crate) fn slow_child_toml(name: &str, seconds: u32) -> String {
     )
 }
 
-/// Not a test: what a child process does.
+/// Not a test: the program of the child process.
 #[test]
 fn act() {
     let Some(kind) = env::var_os(ACT) else { return };
@@ -64,14 +64,14 @@ fn act() {
             true => Asking::default().server(),
             false => Upstream::default().server(),
         };
-        // Tests look for what is on standard error in the server's log.
+        // Tests look for its standard error in the server's log.
         eprintln!("upstream started");
         serve_stdio(&server, CancellationToken::new()).await.unwrap();
     });
     process::exit(0);
 }
 
-/// What a test may ask of an upstream in its own process.
+/// Controls of an upstream in the test's process.
 #[derive(Clone, Default)]
 pub(crate) struct Upstream {
     shared: Arc<Shared>,
@@ -87,7 +87,7 @@ struct Shared {
     slow_was_dropped: AtomicBool,
 }
 
-/// An upstream over HTTP; ends when dropped.
+/// An upstream over HTTP; stopped when dropped.
 pub(crate) struct HttpUpstream {
     pub(crate) upstream: Upstream,
     pub(crate) url: String,
@@ -111,7 +111,7 @@ impl HttpUpstream {
         Self { upstream, url, stop, serving }
     }
 
-    /// Ends it; its port is free again.
+    /// Stops it; its port is free again.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         (&mut self.serving).await.unwrap().unwrap();
@@ -135,12 +135,12 @@ impl Upstream {
         server
     }
 
-    /// From now on it has prompts and cannot list them.
+    /// Has prompts from now on, but fails to list them.
     pub(crate) fn break_prompts(&self) {
         self.shared.prompts_are_broken.store(true, Ordering::SeqCst);
     }
 
-    /// From now on it never answers when its prompts are asked for.
+    /// Never answers requests for prompts from now on.
     pub(crate) fn hang_prompts(&self) {
         self.shared.prompts_hang.store(true, Ordering::SeqCst);
     }
@@ -149,7 +149,7 @@ impl Upstream {
         self.shared.slow_is_running.load(Ordering::SeqCst)
     }
 
-    /// Whether a call of `slow` was cancelled.
+    /// Returns whether a call of `slow` was cancelled.
     pub(crate) fn slow_was_dropped(&self) -> bool {
         self.shared.slow_was_dropped.load(Ordering::SeqCst)
     }
@@ -192,7 +192,7 @@ impl Upstream {
     }
 }
 
-/// Tells when the call it belongs to is dropped before its end.
+/// Reports when its call is dropped before its end.
 struct Watch(Arc<Shared>, bool);
 
 impl Drop for Watch {

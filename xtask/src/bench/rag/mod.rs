@@ -1,4 +1,4 @@
-//! `cargo xtask bench rag`: what is found, and how fast, beside others.
+//! `cargo xtask bench rag`: quality and speed of retrieval, beside other programs.
 
 mod others;
 mod table;
@@ -22,65 +22,65 @@ pub(crate) struct Options {
     /// speed is measured.
     #[arg(long, value_name = "FOLDER")]
     collection: Option<PathBuf>,
-    /// A sentence transformer that looks through the collection, too; may be given several times. `crates/embed/tests/embedding/install`
+    /// A sentence transformer to measure on the collection, too; may be given several times. `crates/embed/tests/embedding/install`
     /// gets one into `target/models/all-MiniLM-L6-v2`.
     #[arg(long, value_name = "FOLDER", requires = "collection")]
     model: Vec<PathBuf>,
-    /// Only what is found in the collection, not how fast generated chunks are searched.
+    /// Measures only quality on the collection, not speed on generated chunks.
     #[arg(long, requires = "collection", conflicts_with_all = ["chunks", "rounds", "quick", "write"])]
     quality: bool,
-    /// How many chunks to generate; may be given several times.
+    /// Number of chunks to generate; may be given several times.
     #[arg(long, value_name = "COUNT", default_values_t = [10_000, 100_000, 1_000_000])]
     chunks: Vec<usize>,
-    /// How often each is searched, in turns; the median counts.
+    /// Rounds, in turns with the other programs; the median counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// One round with 10,000 chunks: whether it runs, not what it says.
+    /// Measures one round with 10,000 chunks, to see that the benchmark works.
     #[arg(long, conflicts_with_all = ["chunks", "rounds"])]
     quick: bool,
-    /// Without other programs.
+    /// Measures no other programs.
     #[arg(long)]
     alone: bool,
-    /// Puts the tables into docs/benchmarks.md; those of 1,000,000 chunks alone have a place of their own, so that the
-    /// whole can be measured in pieces.
+    /// Writes the tables into docs/benchmarks.md. The tables for 1,000,000 chunks have their own place there, so that
+    /// the parts can be measured in separate runs.
     #[arg(long)]
     write: bool,
 }
 
-/// What was seen with one number of chunks.
+/// Results for one number of chunks.
 struct Size {
     chunks: usize,
     programs: Vec<Program>,
 }
 
-/// What one program did.
+/// Results of one program.
 struct Program {
     name: &'static str,
     written: Written,
-    /// One for each round.
+    /// One result for each round.
     searched: Vec<Searched>,
 }
 
-/// What writing a database says.
+/// Figures of writing a database.
 #[derive(Clone, Debug, Deserialize)]
 struct Written {
     chunks: usize,
     seconds: f64,
     cpu_seconds: f64,
-    /// Of the database; none if nothing is kept.
+    /// Size of the database; [`None`] if the program stores nothing.
     bytes: Option<f64>,
 }
 
-/// What searching one says.
+/// Figures of searching a database.
 #[derive(Clone, Debug, Deserialize)]
 struct Searched {
     open_ms: f64,
     open_cpu_ms: Option<f64>,
-    /// Until the first search is answered.
+    /// Time until the first answer.
     ready_ms: f64,
     memory_bytes: f64,
     searches: Vec<Search>,
-    /// One pass over so many vectors.
+    /// Time of one pass over as many vectors.
     floor_ms: Option<f64>,
 }
 
@@ -133,7 +133,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is found in a collection.
+/// Measures quality on a collection.
 fn quality(
     collection: &Path,
     models: &[PathBuf],
@@ -147,7 +147,7 @@ fn quality(
     for model in models {
         arguments.extend(["--model".to_owned(), std::path::absolute(model)?.display().to_string()]);
     }
-    // Some minutes to compile, for those who want it.
+    // The feature takes minutes to compile.
     let features: &[&str] =
         if models.is_empty() { &["libsql"] } else { &["libsql", "transformer"] };
     if let Some(python) = python {
@@ -167,7 +167,7 @@ fn quality(
     Ok(format!("Quality on `{name}`:\n\n```text\n{table}```\n\n"))
 }
 
-/// Writes, opens and searches generated chunks.
+/// Measures speed on generated chunks.
 fn speed(
     chunks: usize,
     rounds: usize,

@@ -1,4 +1,4 @@
-//! Other programs, from PyPI, each in the version that we compare with.
+//! Other programs, from PyPI, with pinned versions.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,10 +7,10 @@ use std::{
 
 use crate::{Failed, root};
 
-/// A program that we compare with.
+/// Another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Other {
-    /// With our vectors, its own words, and its own fusion (`RRFReranker`).
+    /// With our vectors, its own keyword index, and its own fusion (`RRFReranker`).
     LanceDb,
     /// An MCP server, with its own vectors.
     Grounded,
@@ -26,7 +26,7 @@ impl Other {
         }
     }
 
-    /// How `bench/peers/rag.py` calls it.
+    /// Returns its name in `bench/peers/rag.py`.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::LanceDb => "lancedb",
@@ -34,7 +34,8 @@ impl Other {
         }
     }
 
-    /// With more chunks it is not measured: one search takes seconds, or the database is too large to be made here.
+    /// Returns the largest number of chunks to measure. Above it one search takes seconds, or the database takes too
+    /// long to build.
     pub(super) fn most(self) -> usize {
         match self {
             Self::LanceDb => 100_000,
@@ -55,13 +56,13 @@ pub(super) fn names() -> String {
     Other::ALL.map(Other::name).join(", ")
 }
 
-/// An environment in which they are installed.
+/// A Python environment in which they are installed.
 pub(super) struct Python {
     program: PathBuf,
 }
 
 impl Python {
-    /// Installs them into `target/bench-venv`, unless they are there.
+    /// Installs them into `target/bench-venv`, unless they are there already.
     pub(super) fn install() -> Result<Self, Failed> {
         let folder = root().join("target/bench-venv");
         let program = folder.join("bin/python");
@@ -75,7 +76,7 @@ impl Python {
         Ok(Self { program })
     }
 
-    /// None if it keeps nothing.
+    /// Indexes the chunks. Returns [`None`] for a program that stores nothing.
     pub(super) fn index(
         &self,
         other: Other,
@@ -116,7 +117,7 @@ impl Python {
     }
 }
 
-/// What a command prints; what it complains of is shown only if it fails.
+/// Returns the output of a command. Its standard error appears only in the error.
 fn run(command: &mut Command) -> Result<String, Failed> {
     let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {

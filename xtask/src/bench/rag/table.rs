@@ -1,11 +1,11 @@
-//! The figures as Markdown, and what falls short of the aims.
+//! The results as Markdown, and the rows that miss their aims.
 
 use std::fmt::Write as _;
 
 use super::{Program, Search, Searched, Size};
 use crate::Failed;
 
-/// Chunks, what is judged, and the most that it may take, in milliseconds: specs/rag.md.
+/// Number of chunks, figure, and its maximum in milliseconds: specs/rag.md.
 const AIMS: [(usize, &str, f64); 3] = [
     (100_000, "hybrid search, p50", 2.0),
     (1_000_000, "hybrid search, p50", 20.0),
@@ -14,7 +14,7 @@ const AIMS: [(usize, &str, f64); 3] = [
 const HYBRID: &str = "hybrid";
 const READY: &str = "open and first search";
 
-/// All tables.
+/// Returns all tables.
 pub(super) fn speed(sizes: &[Size]) -> Result<String, Failed> {
     let mut out = String::new();
     write(&mut out, sizes).map_err(|error| Failed::new(error.to_string()))?;
@@ -111,7 +111,7 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
 }
 
 impl Program {
-    /// Of the rounds.
+    /// Returns the median over the rounds.
     fn median(&self, figure: impl Fn(&Searched) -> Option<f64>) -> Option<f64> {
         let mut figures: Vec<f64> = self.searched.iter().filter_map(figure).collect();
         figures.sort_by(f64::total_cmp);

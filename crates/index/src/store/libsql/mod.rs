@@ -637,6 +637,6 @@ mod tests {
         std::fs::write(&text, "This is no database at all, whatever it is called. ".repeat(100))
             .unwrap();
         let error = LibsqlStore::open(&text, model()).await.err().unwrap().to_string();
-        assert!(error.contains("text.db: it is no database"), "{error}");
+        assert!(error.contains("text.db: it is not a database"), "{error}");
     }
 }

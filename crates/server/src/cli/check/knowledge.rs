@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::without_secrets;
 use crate::config::{ChatConfig, Config, EmbeddingConfig, EmbeddingProvider};
 
-/// Returns a warning for a chat setting that works and is dangerous.
+/// Returns a warning for a chat setting that is valid but dangerous.
 pub(super) fn warning(config: &Config) -> Option<String> {
     config.knowledge.chat.warning().filter(|_| config.knowledge.enabled)
 }
@@ -66,7 +66,7 @@ fn embedding(config: &EmbeddingConfig) -> String {
         }
         EmbeddingProvider::OpenAi => "openai",
         EmbeddingProvider::Ollama => "ollama",
-        // The enum may grow.
+        // The enum is `non_exhaustive`.
         _ => "another provider",
     };
     remote_model(provider, config.model.as_deref(), config.base_url.as_deref())
@@ -86,7 +86,7 @@ fn remote_model(provider: &str, model: Option<&str>, base_url: Option<&str>) -> 
     }
 }
 
-/// Says why a file is no database, by its first bytes. A missing or empty file can become one.
+/// Checks by the first bytes that a file is a database. A missing or empty file can become one.
 fn check_database(path: &Path) -> Result<(), String> {
     const HEADER: &[u8] = b"SQLite format 3\0";
     let mut head = Vec::new();

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::super::{RestError, error::RETRY_AFTER, json_response};
 use crate::{handler::UPSTREAM, knowledge::code_of_failure};
 
-/// Why a request was not answered with a result.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -41,13 +41,13 @@ impl Problem {
         Self { status, code: code.to_ascii_lowercase(), message: message.into_owned() }
     }
 
-    /// A failed tool that says what kind of failure it is; None for a kind that is not ours.
+    /// Returns the problem for a failed tool of knowledge, by its code; [`None`] for other results.
     pub(super) fn of_tool(code: &str, message: &str) -> Option<Self> {
         let (status, code) = code_of_failure(code)?;
         Some(Self::new(status, code, message.to_owned()))
     }
 
-    /// A tool call that its upstream did not answer; None for any other result.
+    /// Returns the problem for a call that its upstream did not answer; [`None`] for other results.
     pub(super) fn of_upstream(failed: &CallToolResult) -> Option<Self> {
         #[derive(Deserialize)]
         struct Data {
@@ -59,11 +59,12 @@ impl Problem {
         Some(Self::of_failure(kind, message.unwrap_or_default().to_owned()))
     }
 
-    /// An upstream that did not answer. This server is a gateway, and says so (RFC 9110, sections 15.6.3 and 15.6.5).
+    /// An upstream did not answer: as a gateway, the server answers 502 or 504 (RFC 9110, sections 15.6.3 and
+    /// 15.6.5).
     fn of_failure(kind: FailureKind, message: String) -> Self {
         let (status, code) = match kind {
             FailureKind::Unreachable => (502, "upstream_unreachable"),
-            // A 401 of ours would send the caller to log in here.
+            // A 401 would ask the caller to log in at this server.
             FailureKind::Unauthorized => (502, "upstream_unauthorized"),
             FailureKind::Timeout => (504, "upstream_timeout"),
         };
@@ -84,14 +85,15 @@ impl Problem {
     }
 }
 
-/// A refusal that is no method's own: of the host, of a token, of a path.
+/// Returns the problem for a refusal before any method runs: of the host, of a token, of a path.
 pub(crate) fn refusal(error: &RestError) -> Response<Body> {
     Problem::of_rest(error).response()
 }
 
 impl From<RpcError> for Problem {
     fn from(error: RpcError) -> Self {
-        /// The code of a failure of knowledge, by its own name; or what is said of an upstream that did not answer.
+        /// Returns the code in an error's data: that of a failure of knowledge, or that of an upstream that did not
+        /// answer.
         #[derive(Deserialize)]
         struct Data {
             #[serde(rename = "marquetry/failure")]

@@ -1,5 +1,5 @@
-//! MCP as plain HTTP (seed 003, parts 3 and 11): each method has a path below `/mcp/v1/`, takes its parameters as the
-//! body of a POST, and answers with its result alone. The same handlers answer as over MCP.
+//! MCP as plain HTTP (seed 003, parts 3 and 11): each method has a path below `/mcp/v1/`. The body of a POST has its
+//! parameters, and the body of the answer its result. The handlers are those of MCP.
 
 mod error;
 mod watch;
@@ -38,7 +38,7 @@ const BASE: &str = "/mcp/v1/";
 /// Revision of `initialize` without `protocolVersion`; seed 003, part 8.
 const REVISION: &str = "2024-11-05";
 
-/// The methods that have a path here.
+/// The methods with a path.
 const METHODS: [&str; 11] = [
     "initialize",
     "ping",
@@ -118,13 +118,13 @@ async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<By
     Ok(call.answer(result.to_string().into_bytes()).await?)
 }
 
-/// The parameters that a body holds: an object, or nothing.
+/// Parses the parameters in a body: an object, or nothing.
 fn params(body: &[u8], max_nesting: usize) -> Result<Map<String, Value>, Problem> {
     let body = body::without_bom(body);
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
-    // serde_json itself stops at 128 levels.
+    // serde_json has its own limit of 128 levels.
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         Problem::new(400, "invalid_request", format!("the body is not JSON: {error}"))
     })?;
@@ -189,7 +189,7 @@ fn name(value: &mut Value) {
     }
 }
 
-/// `resources/list` with a `type`, which MCP does not have.
+/// Returns `resources/list` for a `type`, which MCP does not have.
 async fn list_of_type(
     site: &McpV1,
     principal: Option<&Principal>,

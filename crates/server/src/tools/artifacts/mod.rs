@@ -22,7 +22,7 @@ pub(crate) const LIST: &str = "list_artifacts";
 pub(crate) const READ: &str = "read_artifact";
 pub(crate) const DELETE: &str = "delete_artifact";
 
-/// The artifacts of one caller, chosen by [`Artifacts::of`]; before that, those of `local`.
+/// The artifacts of one caller, set by [`Artifacts::of`]; by default those of `local`.
 #[derive(Clone)]
 pub(crate) struct Artifacts {
     store: Arc<dyn ArtifactStore>,
@@ -38,11 +38,11 @@ pub(crate) struct Artifacts {
 /// Why an artifact tool failed, for the model.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
-    #[error("{0} is not an artifact's name: {1}; {LIST} gives the names")]
+    #[error("{0} is not an artifact's name: {1}; {LIST} lists the names")]
     Name(String, String),
     #[error("{0} is not text; give start_byte and end_byte instead of lines")]
     NotText(String),
-    #[error("{0}; call the tool that made it again")]
+    #[error("{0}; call the tool that created it again")]
     Expired(StoreError),
     #[error(transparent)]
     Store(StoreError),

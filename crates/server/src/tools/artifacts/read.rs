@@ -39,11 +39,11 @@ pub(super) struct ReadArguments {
     max_bytes: Option<u64>,
 }
 
-/// A line of a text.
+/// The place of a line in a text.
 struct Line {
-    /// Where it starts, in bytes; the end of the text when there is no such line.
+    /// Start of the line in bytes; the end of the text if there is no such line.
     start: u64,
-    /// How many lines the text has.
+    /// Number of lines of the text.
     total: u64,
 }
 
@@ -76,7 +76,7 @@ impl Artifacts {
         let version = Version::Number(record.version);
         if !by_lines && !is_text(&record.mime_type) {
             let most = self.most_of_binary(&record);
-            // Part of an image cannot be shown.
+            // A part of an image is not an image.
             let limit = asked.map_or(limit, |asked| asked.clamp(1, most));
             let limit = if is_image(&record) && asked.is_none() { most } else { limit };
             if record.size_bytes > limit as u64 {
@@ -102,7 +102,7 @@ impl Artifacts {
         }
     }
 
-    /// Returns how many bytes of this binary artifact one answer may have.
+    /// Returns the number of bytes of this binary artifact that one answer may have.
     fn most_of_binary(&self, record: &Record) -> usize {
         let most = self.limits.read_artifact_max_bytes.get();
         if is_image(record) {
@@ -112,7 +112,7 @@ impl Artifacts {
         }
     }
 
-    /// Describes a binary artifact that does not fit, and the ways to read it that work.
+    /// Describes a binary artifact that does not fit, and how to read it instead.
     fn binary_note(&self, record: &Record, limit: usize) -> CallToolResult {
         let size = record.size_bytes;
         let mut ways = vec!["Read parts as base64 with start_byte and end_byte".to_owned()];
@@ -159,7 +159,7 @@ impl Artifacts {
         Ok(lines_answer(record, &part))
     }
 
-    /// Finds where a line starts and counts all lines. Reads the whole text, one block at a time.
+    /// Finds the start of a line and counts all lines. Reads the whole text, one block at a time.
     async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ReadError> {
         const BLOCK: u64 = 256 << 10;
         let Record { name, size_bytes, .. } = record;
@@ -211,7 +211,7 @@ impl Artifacts {
         }
         let version = Version::Number(record.version);
         let wanted = end.min(total).min(start.saturating_add(limit as u64)) - start;
-        // A few more bytes tell a cut character at the end from bytes that are no text.
+        // A few more bytes tell a character that is cut at the end from invalid UTF-8.
         let range = start..(start + wanted + 3).min(total);
         let bytes = self.store.read_range(&self.scope, name, version, range).await?;
         let wanted = usize::try_from(wanted).unwrap_or(limit);
@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    /// B2: an image is given back as an image, and what is advised works.
+    /// B2: an image is returned as an image, and the advice works.
     #[tokio::test]
     async fn an_image_comes_back_as_an_image() {
         let (artifacts, _) = artifacts("image/png", vec![0xff; 1 << 20]).await;

@@ -48,7 +48,7 @@ impl Artifacts {
             name: "artifact".to_owned(),
             title: Some("Saved tool answers".to_owned()),
             description: Some(format!(
-                "What tools answered and was too large or not text; {LIST} gives the names. Without a version, the newest one."
+                "Saved tool answers that were too large or not text; {LIST} lists the names. Without a version, the newest one."
             )),
             ..ResourceTemplate::default()
         }
