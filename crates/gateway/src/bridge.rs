@@ -116,7 +116,7 @@ impl Gateway {
             options.handler = Some(asker.clone());
             (asker, options)
         };
-        let offers_something = !bridged(cx.capabilities()).0.is_empty();
+        let offers_something = !bridged(cx.capabilities()).is_empty();
         // A call that goes on as a task is followed here, so its questions wait here.
         let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
         match (agent_era, upstream_era) {
@@ -215,7 +215,7 @@ impl Gateway {
         carried: Option<Carried>,
         cx: &RequestContext,
     ) -> Outcome {
-        let invalid = |error: serde_json::Error| ClientError::Protocol(error.to_string());
+        let invalid = |error: serde_json::Error| ClientError::Params { problem: error.to_string() };
         let (round, params) = match carried {
             Some(Carried::Passed { round, state }) => {
                 let prefix = format!("{round}.");

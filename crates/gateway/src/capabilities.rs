@@ -1,4 +1,4 @@
-//! Which client capabilities this gateway passes on to upstreams.
+//! The client capabilities that this gateway passes on to upstreams.
 
 use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
 use marquetry_protocol::types::{ClientCapabilities, JsonObject};
@@ -21,19 +21,19 @@ pub(super) fn declared(
 
 /// Returns the part of a client's capabilities by which upstreams can ask it something.
 pub(super) fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
-    const BRIDGED: [&str; 3] = ["elicitation", "sampling", "roots"];
-    let bridged = offers.0.iter().filter(|(name, _)| BRIDGED.contains(&name.as_str()));
-    let mut bridged: JsonObject =
-        bridged.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if let Some(roots) = bridged.get_mut("roots").and_then(|roots| roots.as_object_mut()) {
-        // That they have changed is not passed on.
-        roots.remove("listChanged");
+    let mut bridged = ClientCapabilities::default();
+    bridged.elicitation.clone_from(&offers.elicitation);
+    bridged.sampling.clone_from(&offers.sampling);
+    bridged.roots.clone_from(&offers.roots);
+    if let Some(roots) = &mut bridged.roots {
+        // Changes of the roots are not passed on.
+        roots.list_changed = false;
     }
-    ClientCapabilities(bridged)
+    bridged
 }
 
-/// What upstreams are told that can be asked here. Which of it holds for a call depends on its agent; one that offers less
-/// says so in the answer.
+/// Returns the capabilities that upstreams with sessions are told. What a call can ask depends on its agent; for an agent
+/// that lacks a capability, the answer is an error.
 pub(super) fn offered() -> ClientCapabilities {
     let all = serde_json::json!({
         "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {},

@@ -357,8 +357,8 @@ impl Upstream {
                 program.env.extend(env.clone());
                 let depth = environment::depth() + 1;
                 if depth > environment::MOST_DEPTH {
-                    let problem = "is not started: this server was itself started by Marquetry, several times over; does its mcp.json name Marquetry?";
-                    return Err(ClientError::Protocol(problem.into()));
+                    let problem = "this server was itself started by Marquetry, several times over; does its mcp.json name Marquetry?";
+                    return Err(ClientError::NotStarted(problem.into()));
                 }
                 program.env.insert(environment::DEPTH.into(), depth.to_string());
                 program.cwd.clone_from(cwd);
@@ -390,7 +390,7 @@ impl Upstream {
                     .await
                     .map_err(|error| with_advice(error, access.as_ref()))
             }
-            Transport::Unusable { problem } => Err(ClientError::Protocol(problem.clone())),
+            Transport::Unusable { problem } => Err(ClientError::NotStarted(problem.clone())),
         }
     }
 }

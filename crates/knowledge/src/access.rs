@@ -1,4 +1,4 @@
-//! What one caller may do.
+//! Permissions of one caller.
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::server::Principal;
@@ -16,13 +16,13 @@ pub struct Access {
 }
 
 impl Access {
-    /// A database on behalf of a caller.
+    /// Creates access to a database on behalf of a caller.
     #[must_use]
     pub fn new(knowledge: Knowledge, caller: Caller) -> Self {
         Self { knowledge, caller }
     }
 
-    /// A database on behalf of the principal of a request; without one, of the local user.
+    /// Returns access on behalf of the principal of a request; without one, of the local user.
     pub(crate) async fn of(
         knowledge: Knowledge,
         principal: Option<&Principal>,
@@ -33,7 +33,7 @@ impl Access {
                 let name = &principal.subject;
                 let id = user_id(principal, &knowledge.organization);
                 let end = name.floor_char_boundary(knowledge.records.limits().max_name_bytes);
-                // A subject may be anything; what cannot be a name leaves the id.
+                // A subject may be any text; if it is not a valid name, the id is used.
                 match knowledge.user(&id, &name[..end], false).await {
                     Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => {
                         knowledge.user(&id, &id, false).await?
@@ -47,8 +47,8 @@ impl Access {
     }
 }
 
-/// The object id of a principal's user. The user of a configured token has the token's name as id; the id of a user whom an issuer
-/// vouches for is a hash, as two issuers may use one name.
+/// Returns the object id of a principal's user. The user of a configured token has the token's name as id. The id of
+/// an issuer's user is a hash, because two issuers may use the same name.
 pub(crate) fn user_id(principal: &Principal, organization: &str) -> String {
     let can_be_id = |id: &str| {
         let uri = Am7Uri::builder().organization(organization).object_type("system.user").id(id);

@@ -1,9 +1,9 @@
-//! Characters: the people that a model or a user may be in a chat.
+//! Characters: the roles of a model or a user in a chat.
 
 use marquetry_rag::Record;
 use serde_json::Value;
 
-/// A character by name, age, race and gender, as far as they are known.
+/// Introduces a character by its name, and by its age, race and gender if they are known.
 pub(crate) fn introduction(character: &Record) -> String {
     let name = full_name(character);
     let age = Some(text_of(character, "age")).filter(|age| !age.is_empty());
@@ -20,7 +20,7 @@ pub(crate) fn introduction(character: &Record) -> String {
     }
 }
 
-/// First, middle and last name; without them, the name of the record.
+/// Returns first, middle and last name; without them, the name of the record.
 pub(crate) fn full_name(character: &Record) -> String {
     let names = ["firstName", "middleName", "lastName"].map(|name| text_of(character, name));
     let names: Vec<&str> =
@@ -28,7 +28,7 @@ pub(crate) fn full_name(character: &Record) -> String {
     if names.is_empty() { one_line(&character.name) } else { names.join(" ") }
 }
 
-/// An attribute on one line; the items of a list are joined by slashes.
+/// Returns an attribute on one line; the items of a list are joined by slashes.
 pub(crate) fn text_of(character: &Record, name: &str) -> String {
     match character.attributes.get(name) {
         Some(Value::String(text)) => one_line(text),
@@ -41,7 +41,7 @@ pub(crate) fn text_of(character: &Record, name: &str) -> String {
     }
 }
 
-/// Text on one line, so that a character's attributes cannot form messages of their own.
+/// Returns text on one line, so that a character's attributes cannot look like separate messages.
 fn one_line(text: &str) -> String {
     const MAX_BYTES: usize = 1_000;
     let words: Vec<&str> = text[..text.floor_char_boundary(MAX_BYTES)].split_whitespace().collect();

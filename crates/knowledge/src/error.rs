@@ -4,12 +4,12 @@ use std::{io, path::PathBuf};
 
 use marquetry_rag::{PipelineError, RecordStoreError, StoreError};
 
-/// Why a database could not be opened. Each message names the setting of [`KnowledgeConfig`](crate::config::KnowledgeConfig) that
-/// decides it, as `marquetry.toml` has it.
+/// Why a database could not be opened. Each message names a setting of
+/// [`KnowledgeConfig`](crate::config::KnowledgeConfig) by its key in `marquetry.toml`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnowledgeError {
-    /// No place is known.
+    /// No place is configured.
     #[error("knowledge.database: {0}")]
     Nowhere(String),
     /// The crate was built without its feature `postgres`.

@@ -54,7 +54,7 @@ impl ErrorCode {
         Self::Internal,
     ];
 
-    /// The name in messages and `_meta`, such as `invalid_params`.
+    /// Returns the name in messages and `_meta`, such as `invalid_params`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,24 +74,24 @@ impl ErrorCode {
 const KIND: &str = "marquetry/failure";
 
 impl Failure {
-    /// A failure of this kind.
+    /// Creates a failure of this kind.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// A failure with [`ErrorCode::InvalidParams`].
+    /// Creates a failure with [`ErrorCode::InvalidParams`].
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidParams, message)
     }
 
-    /// The same failure, with a message that says first what was done already.
+    /// Returns the same failure with a message that begins with what was done already.
     pub(crate) fn after(self, done: &str) -> Self {
         Self { message: format!("{done}: {}", self.message), ..self }
     }
 
-    /// The error of the protocol for a request about the resource `uri`.
+    /// Returns the protocol's error for a request about the resource `uri`.
     #[must_use]
     pub fn of_resource(self, uri: &str) -> RpcError {
         match self.code {
@@ -181,7 +181,7 @@ impl From<ChunkError> for Failure {
     }
 }
 
-/// Which setting says how long work may take.
+/// The setting for the time limit of work.
 const TIME: &str = " (knowledge.max_work_ms)";
 
 impl From<ExtractError> for Failure {
@@ -191,7 +191,7 @@ impl From<ExtractError> for Failure {
                 return Self::new(ErrorCode::LimitExceeded, format!("{error}{TIME}"));
             }
             ExtractError::Limit { .. } => ErrorCode::LimitExceeded,
-            // These say nothing about the document, which may be read the next time.
+            // These errors are not caused by the document, so a later try may succeed.
             ExtractError::Busy(_) => ErrorCode::Busy,
             ExtractError::Stopped => ErrorCode::Unavailable,
             _ => ErrorCode::InvalidParams,

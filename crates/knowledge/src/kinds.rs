@@ -1,8 +1,8 @@
-//! Types of records that this crate knows by name; seed 003, parts 4 and 13.
+//! Record types that this crate uses by name; seed 003, parts 4 and 13.
 
 /// A chat.
 pub(crate) const CHAT: &str = "olio.llm.chatRequest";
-/// Which model answers in a chat, and as which character.
+/// The model of a chat, and its character.
 pub(crate) const CHAT_CONFIG: &str = "olio.llm.chatConfig";
 /// A character that speaks in a chat.
 pub(crate) const CHARACTER: &str = "olio.charPerson";

@@ -10,7 +10,7 @@ use crate::{
     work::Job,
 };
 
-/// An open database of records and passages, with the model that makes vectors for it.
+/// An open database of records and passages, with its embedding model.
 #[derive(Clone)]
 pub struct Knowledge {
     /// Records, with owners and permissions.
@@ -68,7 +68,7 @@ impl Knowledge {
         if !matches!(options.place, Ok(Place::File(_))) {
             return Err(first.into());
         }
-        // Which of several errors it is depends on what exactly cannot be written.
+        // Which error it is depends on what cannot be written.
         use DatabaseError::{Engine, ReadOnly};
         if !matches!(first, StoreError::Database(ReadOnly | Engine(_))) {
             return Err(first.into());
@@ -100,7 +100,7 @@ impl Knowledge {
         }
     }
 
-    /// Creates an empty database in this process with the built-in model, whatever place and model the options name.
+    /// Creates an empty database in memory with the built-in model, whatever place and model the options name.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl Knowledge {
         }
     }
 
-    /// The local user, who owns the database and is its administrator.
+    /// Returns the local user, who owns the database and is its administrator.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Knowledge {
         self.user(Self::LOCAL_USER, Self::LOCAL_USER, true).await
     }
 
-    /// A user by object id. Its record is created at the first call.
+    /// Returns a user by object id. The first call creates the record.
     pub(crate) async fn user(
         &self,
         id: &str,

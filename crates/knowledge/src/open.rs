@@ -15,16 +15,16 @@ use crate::{
     place::Place,
 };
 
-/// What a database is opened for.
+/// Purpose of an open database.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Change,
-    /// The same, and vectors of another model are thrown away.
+    /// As for writing, after removing vectors of another model.
     Reset,
     Read,
 }
 
-/// Opens the database that the options name.
+/// Opens the database in the options.
 pub(crate) async fn open(
     options: &KnowledgeOptions,
     wanted: Use,
@@ -39,7 +39,7 @@ pub(crate) async fn open(
     }
 }
 
-/// The model that the options name.
+/// Opens the embedding model in the options.
 async fn embedder(options: &KnowledgeOptions) -> Result<Arc<dyn Embedder>, KnowledgeError> {
     let config = &options.config.embedding;
     let choice = config
@@ -48,7 +48,7 @@ async fn embedder(options: &KnowledgeOptions) -> Result<Arc<dyn Embedder>, Knowl
     let failed = |error: EmbedError| KnowledgeError::Embedding(error.to_string());
     let model: Arc<dyn Embedder> = match choice {
         EmbeddingChoice::BuiltIn => {
-            // It is made ready at the first call, which takes a while.
+            // Opening takes some time at the first call.
             let ready = tokio::task::spawn_blocking(StaticModel::built_in).await;
             Arc::new(ready.map_err(|error| KnowledgeError::Embedding(error.to_string()))?)
         }
@@ -71,7 +71,7 @@ async fn embedder(options: &KnowledgeOptions) -> Result<Arc<dyn Embedder>, Knowl
     })
 }
 
-/// A database in a PostgreSQL.
+/// Opens a database in PostgreSQL.
 #[cfg(feature = "postgres")]
 async fn postgres(
     url: &str,
@@ -100,12 +100,12 @@ async fn postgres(
     Err(KnowledgeError::NoPostgres)
 }
 
-/// An empty database with the built-in model, in this process.
+/// Creates an empty database in memory, with the built-in model.
 pub(crate) fn in_memory() -> Result<(Records, Pipeline), KnowledgeError> {
     memory(Arc::new(StaticModel::built_in()), RecordLimits::default())
 }
 
-/// An empty database in this process.
+/// Creates an empty database in memory.
 fn memory(
     embedder: Arc<dyn Embedder>,
     limits: RecordLimits,
@@ -115,7 +115,7 @@ fn memory(
     Ok((records, Pipeline::new(Arc::new(chunks), embedder)?))
 }
 
-/// The records of a file that is there, only to be read, beside chunks that nobody finds.
+/// Opens the records of an existing file for reading, with an empty index of passages.
 pub(crate) async fn records_alone(
     path: &Path,
     config: &KnowledgeConfig,
@@ -135,7 +135,7 @@ fn limits(config: &KnowledgeConfig) -> RecordLimits {
     limits
 }
 
-/// A database in a file.
+/// Opens a database in a file.
 async fn file(
     path: &Path,
     embedder: Arc<dyn Embedder>,
@@ -149,7 +149,7 @@ async fn file(
     }
     let read_only = wanted == Use::Read;
     let mut options = LibsqlOptions::default();
-    // A file that is named by mistake stays what it is.
+    // A file that was named by mistake must not change.
     (options.only_ours, options.read_only) = (true, read_only);
     options.reset = wanted == Use::Reset;
     let model = embedder.model().clone();
@@ -162,7 +162,7 @@ async fn file(
     Ok((Records::with_limits(Arc::new(records), limits), pipeline))
 }
 
-/// Makes a folder that only its owner looks into; one that is there stays as it is.
+/// Creates a folder that only its owner can read. An existing folder keeps its permissions.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

@@ -7,13 +7,13 @@ use crate::{
     place::Place,
 };
 
-/// What a [`KnowledgeService`](crate::KnowledgeService) is opened with: its settings, and what only the program knows.
+/// Options of a [`KnowledgeService`](crate::KnowledgeService): its settings, and values that only the program knows.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct KnowledgeOptions {
     /// The settings.
     pub config: KnowledgeConfig,
-    /// Where records and passages are stored, or why no place is known: the error of each call that needs one.
+    /// The place of records and passages; without one, the error for every call that needs it.
     pub place: Result<Place, String>,
     variables: SharedVariables,
 }
@@ -22,33 +22,33 @@ pub struct KnowledgeOptions {
 type SharedVariables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl KnowledgeOptions {
-    /// A library at a place, without any environment variable.
+    /// Creates options with a place and without environment variables.
     #[must_use]
     pub fn new(config: KnowledgeConfig, place: Place) -> Self {
         Self { config, place: Ok(place), variables: Arc::new(|_| None) }
     }
 
-    /// A library of default settings that is gone when the process ends.
+    /// Creates options with default settings and a database in memory.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::new(KnowledgeConfig::default(), Place::Memory)
     }
 
-    /// The same at another place.
+    /// Sets another place.
     #[must_use]
     pub fn with_place(mut self, place: Place) -> Self {
         self.place = Ok(place);
         self
     }
 
-    /// The same without a place, for `reason`. Nothing can be stored.
+    /// Removes the place, for `reason`. Nothing can be stored then.
     #[must_use]
     pub fn without_place(mut self, reason: impl Into<String>) -> Self {
         self.place = Err(reason.into());
         self
     }
 
-    /// The same with values of the environment variables that settings name. The crate itself never reads the environment.
+    /// Sets the values of environment variables that settings name. The crate itself never reads the environment.
     #[must_use]
     pub fn with_variables(
         mut self,
@@ -64,7 +64,7 @@ impl KnowledgeOptions {
 }
 
 impl fmt::Debug for KnowledgeOptions {
-    /// Without the variables, which hold keys.
+    /// Omits the variables, because they may be keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KnowledgeOptions")
             .field("config", &self.config)

@@ -1,11 +1,11 @@
-//! Where records and passages are stored.
+//! The place of records and passages.
 
 use std::path::PathBuf;
 
-/// Where records and passages are stored.
+/// The place of records and passages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In this process. They are gone when it ends.
+    /// In memory, until the process ends.
     Memory,
     /// In a file, which is created when the first record is stored.
     File(PathBuf),
@@ -14,7 +14,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Reads a place as settings write it: a path, or a `postgres://` URL.
+    /// Parses a place in settings: a path, or a `postgres://` URL.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// The scheme of text that is written as a URI (RFC 3986, section 3.1). One letter is a drive.
+/// Returns the scheme of a URI (RFC 3986, section 3.1). A single letter is a drive.
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let is_scheme = scheme.len() > 1

@@ -16,7 +16,7 @@ use crate::{
     search::Question,
 };
 
-/// How the URIs of knowledge are made; seed 003, part 4.
+/// URI templates of knowledge; seed 003, part 4.
 const TEMPLATES: [(&str, &str, &str, &str); 3] = [
     (OBJECT, "AM7 Object", "Any record by type and ID, as JSON.", "application/json"),
     (
@@ -35,7 +35,7 @@ const MEDIA: &str = "am7://{org}/media/{type}/{id}";
 /// Member of a resource's `_meta` that holds name, type and revision of its record.
 pub const RECORD_META: &str = "marquetry/record";
 
-/// The templates, as lists show them.
+/// Returns the templates for lists.
 pub fn templates() -> impl Iterator<Item = ResourceTemplate> {
     TEMPLATES.into_iter().map(|(uri, name, description, mime_type)| ResourceTemplate {
         uri_template: uri.to_owned(),
@@ -46,7 +46,7 @@ pub fn templates() -> impl Iterator<Item = ResourceTemplate> {
     })
 }
 
-/// Whether a completion is about one of these templates.
+/// Returns whether a completion is about one of these templates.
 #[must_use]
 pub fn is_completed_here(params: &CompleteParams) -> bool {
     let CompleteReference::Resource { uri } = &params.reference else { return false };
@@ -54,8 +54,9 @@ pub fn is_completed_here(params: &CompleteParams) -> bool {
 }
 
 impl Access {
-    /// A page of records in some form, each with its size, and after which URI the next one begins. It ends before it
-    /// has more than so many bytes, but for a single record, and is read in parts, since each record may be large.
+    /// Lists a page of converted records, each with its size, and the URI after which the next page begins. The page
+    /// ends before it exceeds `max_bytes`, but has at least one record. Records are read in parts, because each may
+    /// be large.
     pub(crate) async fn listed<T>(
         &self,
         mut filter: RecordFilter,
@@ -63,7 +64,7 @@ impl Access {
         form: impl Fn(Record) -> Option<(T, usize)>,
     ) -> Result<(Vec<T>, Option<String>), Failure> {
         const PART: usize = 50;
-        // Where nothing is counted, a part is a page: each asks anew for whom the caller stands.
+        // Without a limit on bytes, one part is a whole page: each part checks the caller's permissions again.
         let part = match max_bytes {
             usize::MAX => self.knowledge.records.limits().max_page,
             _ => PART,
@@ -198,7 +199,7 @@ impl Access {
         })
     }
 
-    /// A passage, if the caller may read what it is from.
+    /// Returns a passage, if the caller may read its source.
     async fn read_chunk(&self, uri: &str, id: &str) -> Result<ResourceContents, Failure> {
         let id: ChunkId = id.parse().map_err(|_| not_found(uri))?;
         let chunk = self.knowledge.pipeline.store().chunk(id).await?;
@@ -222,7 +223,7 @@ impl Access {
         })
     }
 
-    /// What a record holds, if it holds anything.
+    /// Returns the content of a record, if it has any.
     async fn read_bytes(
         &self,
         record: &Record,
@@ -254,7 +255,7 @@ impl Access {
         }))
     }
 
-    /// What is to be watched: a record that the caller may read, by its one and only spelling.
+    /// Returns the record to watch, which the caller must be able to read.
     pub(crate) async fn watched(&self, uri: &str) -> Result<Record, Failure> {
         let parsed = Am7Uri::parse(uri).map_err(|error| Failure::invalid(error.to_string()))?;
         if parsed.is_vector_search() || parsed.object_type() == Some(CHUNK) {
@@ -296,7 +297,7 @@ impl Access {
         Ok(CompleteResult { completion })
     }
 
-    /// Ids of records of a type that begin like this.
+    /// Returns ids of records of a type that begin with a text.
     async fn ids(
         &self,
         kind: Option<&str>,
@@ -309,7 +310,7 @@ impl Access {
         }
         filter.limit = Some(self.knowledge.records.limits().max_page);
         let mut ids = Vec::new();
-        // What begins alike stands together in a list of one type, but not in one of many.
+        // A list of one type is sorted by id; a list of several types is not.
         const PAGES: usize = 20;
         for _ in 0..PAGES {
             let page = self.knowledge.records.list(&self.caller, &filter).await?;
@@ -325,10 +326,10 @@ impl Access {
     }
 }
 
-/// How many parts a list of all records has.
+/// Number of parts of the list of all records.
 const PARTS: usize = 3;
 
-/// The types of a part: what is looked for comes first, and what only brings order into it last.
+/// Returns the types of a part: documents and notes first, groups, tags and users last.
 fn types_of(part: usize) -> Vec<String> {
     let part_of = |kind: &str| match kind {
         "data.data" | "data.note" => 0,
@@ -339,7 +340,7 @@ fn types_of(part: usize) -> Vec<String> {
     types.filter(|kind| part_of(kind) == part).map(str::to_owned).collect()
 }
 
-/// A record as lists show it.
+/// Converts a record for lists.
 fn resource(record: &Record) -> Option<Resource> {
     let view = ResourceView::of(record)?;
     let text = |name| record.attributes.get(name).and_then(Value::as_str);
@@ -354,7 +355,7 @@ fn resource(record: &Record) -> Option<Resource> {
     })
 }
 
-/// The record itself as JSON.
+/// Returns the record itself as JSON.
 fn record_contents(record: &Record) -> ResourceContents {
     ResourceContents {
         uri: record.uri().unwrap_or_default(),
@@ -370,7 +371,7 @@ fn record_meta(record: &Record) -> Option<serde_json::Map<String, Value>> {
     json!({RECORD_META: meta}).as_object().cloned()
 }
 
-/// What a passage is called; seed 003, part 13.
+/// Returns the name of a passage; seed 003, part 13.
 pub(crate) fn chunk_name(index: u32, count: u32) -> String {
     format!("chunk-{index}-of-{count}")
 }

@@ -42,56 +42,56 @@ impl Question {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Passage {
-    /// Where the passage can be read.
+    /// URI of the passage.
     pub uri: String,
-    /// What it says.
+    /// Text of the passage.
     pub text: String,
     /// Score and source.
     #[serde(flatten)]
     pub place: PassageDetails,
 }
 
-/// How well a passage fits, and where it is from.
+/// The score of a passage, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PassageDetails {
-    /// What passages are ordered by; it compares those of one search.
+    /// The order of passages; comparable within one search.
     pub score: f64,
-    /// How well it answers by itself, from 0 to 1.
+    /// How well the passage fits by itself, from 0 to 1.
     pub relevance: f64,
-    /// Its place by meaning, from 1; absent where it is not among the best.
+    /// Rank by meaning, from 1; absent if it is not among the best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semantic_rank: Option<u32>,
-    /// Its place by words, from 1; absent where it is not among the best.
+    /// Rank by words, from 1; absent if it is not among the best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyword_rank: Option<u32>,
-    /// Its place among the passages of its source, from 0.
+    /// Index in its source, from 0.
     pub chunk: u32,
-    /// How many passages its source has.
+    /// Number of passages of its source.
     pub chunk_count: u32,
-    /// The URI of its source; cite this.
+    /// URI of its source; cite this.
     pub source_uri: String,
-    /// The type of its source.
+    /// Type of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_type: Option<String>,
-    /// What its source is called.
+    /// Title of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_title: Option<String>,
-    /// The file that its source was indexed from.
+    /// File of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_file: Option<String>,
-    /// The page that it begins on, from 1.
+    /// Page on which it begins, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// The number of the chapter that it is in, from 1.
+    /// Number of its chapter, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chapter: Option<usize>,
-    /// The title of the chapter that it is in.
+    /// Title of its chapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chapter_title: Option<String>,
-    /// Where it begins in the text of its source, in bytes.
+    /// Start in the text of its source, in bytes.
     pub start: usize,
-    /// Where it ends there.
+    /// End in the text of its source, in bytes.
     pub end: usize,
 }
 
@@ -154,7 +154,7 @@ impl Access {
         for tag in &question.tags {
             match knowledge.records.tag(caller, tag).await {
                 Ok(tag) => request.filter.tags.extend(tag.uri()),
-                // Nothing has it.
+                // No record has an unknown tag.
                 Err(RecordError::UnknownTag(_)) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
@@ -169,19 +169,19 @@ impl Access {
         Ok(Some(request))
     }
 
-    /// The document that a question is limited to: of a record that the caller may read.
+    /// Returns the document for the scope of a question, of a record that the caller may read.
     async fn scope(&self, uri: &str) -> Result<String, Failure> {
         let record = self.knowledge.records.get(&self.caller, uri).await?;
         Ok(record.uri().unwrap_or_default())
     }
 
-    /// Those hits whose records are there, may be read, and say it still; what is not so is set right.
+    /// Returns the hits whose records exist, are readable and still have the text. Updates the index for the others.
     async fn true_ones(
         &self,
         mut hits: Vec<Hit>,
         readers: &BTreeSet<String>,
     ) -> Result<Vec<Hit>, Failure> {
-        /// Each reads from the database.
+        /// Hits that are checked at the same time; each reads from the database.
         const AT_ONCE: usize = 4;
         let uris: BTreeMap<String, bool> =
             hits.iter().map(|hit| (hit.chunk.document.clone(), hit.object_id.is_some())).collect();
@@ -198,7 +198,7 @@ impl Access {
         Ok(hits)
     }
 
-    /// Whether the passages of a document may be given to the caller now.
+    /// Returns whether the caller may see the passages of a document now.
     pub(crate) async fn may_see(&self, document: &Document) -> Result<bool, Failure> {
         match document.object_id {
             Some(_) => self.is_true(&document.uri).await,
@@ -209,13 +209,14 @@ impl Access {
         }
     }
 
-    /// Whether a document without a record has one of these readers; it was found by hashes of them.
+    /// Returns whether one of these readers may read a document without a record. The search compared only hashes of
+    /// readers.
     async fn names_one(&self, uri: &str, readers: &BTreeSet<String>) -> Result<bool, Failure> {
         let document = self.knowledge.pipeline.store().document(uri).await?;
         Ok(document.is_some_and(|it| !it.readers.is_disjoint(readers)))
     }
 
-    /// Whether the document of a record says what the record says, and the caller may read that.
+    /// Returns whether the document of a record has the record's text, and the caller may read it.
     async fn is_true(&self, uri: &str) -> Result<bool, Failure> {
         let Self { knowledge, caller } = self;
         let Some(record) = knowledge.records.store().get(uri).await? else {
@@ -242,7 +243,7 @@ impl Access {
     fn passage(&self, hit: Hit, source_file: Option<String>) -> Passage {
         let mut chunk = hit.chunk;
         let uri = self.knowledge.chunk_uri(chunk.id);
-        // One that was kept before passages had a limit.
+        // A document that was indexed before passages had a limit.
         let most = self.knowledge.job.max_passage_bytes().get();
         if chunk.content.len() > most {
             let bytes = chunk.content.len();
@@ -274,19 +275,19 @@ impl Access {
         }
     }
 
-    /// By how many chunks a record is found.
+    /// Returns the number of chunks of a record.
     pub(crate) async fn chunk_count(&self, uri: &str) -> Result<u64, Failure> {
         let filter = marquetry_rag::Filter::scope(uri);
         Ok(self.knowledge.pipeline.store().count(&filter).await?)
     }
 
-    /// All records of the organisation.
+    /// Returns a filter for all records of the organisation.
     pub(crate) fn filter(&self) -> RecordFilter {
         RecordFilter::new(&self.knowledge.organization)
     }
 }
 
-/// What cannot be set right is left out: one document is no reason to refuse a search that finds others.
+/// Logs a document that cannot be updated: one document must not make the whole search fail.
 fn left_out<T>(uri: &str, done: Result<T, Failure>) {
     if let Err(failure) = done {
         tracing::warn!(uri, %failure, "no search finds what a record says now");
@@ -294,7 +295,7 @@ fn left_out<T>(uri: &str, done: Result<T, Failure>) {
 }
 
 impl Knowledge {
-    /// Where a passage can be read.
+    /// Returns the URI of a passage.
     pub(crate) fn chunk_uri(&self, id: ChunkId) -> String {
         let builder = Am7Uri::builder().organization(&self.organization).object_type(CHUNK);
         builder.id(id.to_string()).build().map(|uri| uri.to_string()).unwrap_or_default()
@@ -315,7 +316,7 @@ mod tests {
         config::KnowledgeConfig, failure::ErrorCode, text::text_of, vectorize::Chunking, work::Job,
     };
 
-    /// The built-in model, which has no vector for texts that name poison.
+    /// The built-in model, which fails for texts that contain "poison".
     struct Picky(&'static StaticModel);
 
     const POISON: &str = "poison";
@@ -337,7 +338,7 @@ mod tests {
         }
     }
 
-    /// A model that never comes to an end.
+    /// A model that never returns.
     struct Slow(&'static StaticModel);
 
     #[async_trait::async_trait]
@@ -392,7 +393,7 @@ mod tests {
         let access = access().await;
         let uri = access.note("The mill grinds wheat.").await;
         assert_eq!(access.found("wheat").await, ["The mill grinds wheat."]);
-        // As if it had died right then.
+        // As if the process had died at this point.
         let patch = RecordPatch::new().attribute("text", "The mill grinds rye.");
         access.knowledge.records.update(&access.caller, &uri, patch).await.unwrap();
         assert_eq!(access.found("wheat").await, ["The mill grinds rye."]);
@@ -413,7 +414,7 @@ mod tests {
     async fn a_change_of_labels_does_not_make_old_passages_pass_for_new() {
         let access = access().await;
         let uri = access.note("The mill grinds wheat.").await;
-        // As if a process had died right after this.
+        // As if a process had died after this call.
         let patch = RecordPatch::new().attribute("text", "The mill grinds rye.");
         access.knowledge.records.update(&access.caller, &uri, patch).await.unwrap();
         access.update(&uri, RecordPatch::new().name("mill")).await.unwrap();
@@ -466,7 +467,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_cut_again_is_cut_within_the_bounds() {
         let mut access = access().await;
-        // Cut without any bound of tokens.
+        // Cut without a limit of tokens.
         let uri = access.note("The mill grinds wheat.").await;
         let sentence = "mill ".repeat(2_000);
         let patch = RecordPatch::new().attribute("text", sentence.clone());
@@ -509,7 +510,7 @@ mod tests {
         document.content_hash = Some("of a file".to_owned());
         document.title = Some("Mills".to_owned());
         store.replace(document, store.embedded(&uri).await.unwrap()).await.unwrap();
-        // As `index` does it, before it keeps the chunks.
+        // As `index` does before it stores the chunks.
         let patch = RecordPatch::new().attribute("text", "The mill grinds wheat.");
         access.change(&uri, patch).await.unwrap();
         assert_eq!(access.found("wheat").await, ["The mill grinds wheat."]);

@@ -16,13 +16,13 @@ pub const SEARCH_RESOURCES: &str = "resources/search";
 ///
 /// # Errors
 ///
-/// The parameters are not valid, or the search fails.
+/// The parameters are invalid, or the search fails.
 pub async fn search_resources(
     service: &KnowledgeService,
     params: Option<&RawValue>,
     cx: &RequestContext,
 ) -> Result<Reply, RpcError> {
-    /// A type or a list of types, as the two places of the seed have it.
+    /// A type or a list of types; the seed has both.
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct Params {

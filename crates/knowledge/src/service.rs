@@ -20,8 +20,8 @@ use crate::{
 
 /// Serves the requests of MCP clients from one database.
 ///
-/// The database is opened when the first record is stored, or at the first read if it exists. A service in which nothing is
-/// stored creates no file.
+/// The database is opened when the first record is stored, or at the first read if it exists. A service that stores
+/// nothing creates no file.
 pub struct KnowledgeService {
     options: KnowledgeOptions,
     opened: OnceCell<Knowledge>,
@@ -30,35 +30,36 @@ pub struct KnowledgeService {
 }
 
 impl KnowledgeService {
-    /// A service over the database of these options. `listener` hears which records and lists change; `Arc::new(())` ignores it.
+    /// Creates a service with these options. `listener` is notified of changed records and lists; `Arc::new(())`
+    /// ignores it.
     #[must_use]
     pub fn new(options: KnowledgeOptions, listener: Arc<dyn ChangeListener>) -> Self {
         Self { options, opened: OnceCell::new(), listener, watched: Arc::default() }
     }
 
-    /// The length of the longest passage, in bytes.
+    /// Returns the maximum length of a passage, in bytes.
     pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
         self.options.config.max_passage_bytes
     }
 
-    /// The job of a request that needs no record.
+    /// Returns the job of a request that needs no record.
     pub(crate) fn job(&self, cx: &RequestContext) -> Job {
         let organization = &self.options.config.organization;
         let id = cx
             .principal()
             .map_or(Knowledge::LOCAL_USER.to_owned(), |principal| user_id(principal, organization));
-        // The same name as in requests that need records, so that both count together.
+        // The same name as in requests that need records, so that both share one count.
         let caller = Caller::new(organization, &id).map_or(id, |caller| caller.user);
         Job::new(&self.options.config, &caller)
     }
 
-    /// Whether the settings switch knowledge on.
+    /// Returns whether knowledge is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.options.config.enabled
     }
 
-    /// The first part of the URIs of all records here.
+    /// Returns the first part of the URIs of all records.
     pub(crate) fn organization(&self) -> &str {
         &self.options.config.organization
     }
@@ -99,7 +100,7 @@ impl KnowledgeService {
         if self.is_there() { self.open_for(principal).await.map(Some) } else { Ok(None) }
     }
 
-    /// As [`Self::if_there`], for listing records alone: does not wait for an embedding model that cannot be reached.
+    /// As [`Self::if_there`], only for listing records: does not wait for an embedding model that cannot be reached.
     ///
     /// # Errors
     ///
@@ -127,7 +128,8 @@ impl KnowledgeService {
                 })
     }
 
-    /// Watches a record until [`Self::unwatch`]: the listener hears of its changes, also those of other processes.
+    /// Watches a record until [`Self::unwatch`]: the listener is notified of its changes, including those of other
+    /// processes.
     ///
     /// # Errors
     ///
@@ -164,7 +166,7 @@ impl KnowledgeService {
     }
 }
 
-/// Tells the listener of changes until the records are closed.
+/// Notifies the listener of changes until the records are closed.
 async fn announce(
     mut events: tokio::sync::broadcast::Receiver<marquetry_rag::RecordEvent>,
     listener: Arc<dyn ChangeListener>,
@@ -191,7 +193,7 @@ async fn announce(
                     listener.resources_changed();
                 }
             }
-            // It is not known any more which records have changed.
+            // The changed records are unknown.
             Err(RecvError::Lagged(_)) => {
                 listener.resources_changed();
                 listener.prompts_changed();
@@ -201,7 +203,7 @@ async fn announce(
     }
 }
 
-/// The URI of the bytes of a record.
+/// Returns the URI of a record's content.
 fn media_uri(uri: &Am7Uri) -> Option<String> {
     let builder =
         Am7Uri::builder().organization(uri.organization()).object_type(uri.object_type()?);

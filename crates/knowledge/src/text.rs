@@ -8,11 +8,11 @@ use crate::{
     work::{Job, worked},
 };
 
-/// What a record says: what is extracted from its bytes, or else what its attributes hold.
+/// Returns the text of a record: extracted from its content, or else taken from its attributes.
 ///
 /// # Errors
 ///
-/// Its bytes are no document, or it says nothing.
+/// The content is not a document, or there is no text.
 pub(crate) async fn text_of(
     job: &Job,
     record: &Record,
@@ -29,7 +29,7 @@ pub(crate) async fn text_of(
         }
         return Ok(Note { name: Some(record.name.clone()), text, uri }.extract());
     };
-    // Of a file that was indexed the text is kept, which is none of the format that its name says.
+    // For an indexed file the extracted text is stored, whatever format its name suggests.
     let is_text_of_file = record.attributes.contains_key(FILE_MEDIA_TYPE);
     let file_name = record.attributes.get("fileName").and_then(Value::as_str);
     let file_name = file_name.unwrap_or(&record.name);
@@ -46,7 +46,7 @@ pub(crate) async fn text_of(
     worked(job, "reading the document", work).await
 }
 
-/// The attributes that hold text, one after the other.
+/// Joins the attributes that contain text.
 fn attributes(record: &Record) -> String {
     let texts = ["text", "content", "description", "narrative"]
         .iter()

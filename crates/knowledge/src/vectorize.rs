@@ -1,4 +1,4 @@
-//! Making records findable by what they say, and keeping what is found true.
+//! Makes records searchable by their text, and keeps the index up to date.
 
 use std::num::NonZeroUsize;
 
@@ -18,13 +18,13 @@ use crate::{
     work::embedded,
 };
 
-/// Under which name it says how it was cut.
+/// The document's metadata key for its chunking options.
 const CHUNKING: &str = "chunking";
 
 /// What takes its time when a record becomes findable.
 const EMBEDDING: &str = "cutting and embedding the text";
 
-/// How a text is to be cut, as somebody says it.
+/// Chunking options in arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chunking {
     pub(crate) strategy: Option<Strategy>,
@@ -34,20 +34,20 @@ pub(crate) struct Chunking {
 }
 
 impl Chunking {
-    /// The same for the cutter; no passage has more bytes than this.
+    /// Returns the options of the cutter. No passage has more than `max_bytes` bytes.
     pub(crate) fn options(&self, max_bytes: NonZeroUsize) -> Result<ChunkOptions, Failure> {
         let size = self.size.unwrap_or(ChunkOptions::default().size.get() as i64);
         let mut options = ChunkOptions::new(self.strategy.unwrap_or_default(), size)?;
         options.overlap = self.overlap.unwrap_or(0);
         options.max_bytes = max_bytes;
-        // As `marquetry index` cuts, so that a document has as many chunks whoever cuts it.
+        // The same as for `marquetry index`, so that both give a document the same chunks.
         options.max_tokens = Some(self.max_tokens.unwrap_or(ChunkOptions::USUAL_TOKENS));
         Ok(options)
     }
 }
 
 impl Knowledge {
-    /// Makes a record findable by its text, in the place of what it was found by, and says how many chunks it has.
+    /// Indexes the text of a record in place of its earlier chunks, and returns the number of chunks.
     pub(crate) async fn vectorize(
         &self,
         record: &Record,
@@ -67,30 +67,30 @@ impl Knowledge {
         Ok(self.pipeline.store().replace(document, chunks).await?)
     }
 
-    /// The document that a record is found by, if it is.
+    /// Returns the document of a record, if it is indexed.
     pub(crate) async fn document_of(&self, record: &Record) -> Result<Option<Document>, Failure> {
         Ok(self.pipeline.store().document(&record.uri().unwrap_or_default()).await?)
     }
 
-    /// Removes what a record is found by.
+    /// Removes a record from the index.
     pub(crate) async fn forget(&self, uri: &str) -> Result<u64, Failure> {
         Ok(self.pipeline.store().delete(&Filter::scope(uri)).await?)
     }
 
-    /// Whether a document is made of another state of its record.
+    /// Returns whether a document belongs to another state of its record.
     pub(crate) fn is_stale(document: &Document, record: &Record) -> bool {
         !is_current(document, record)
     }
 
-    /// Whether a document was left behind already before the last change of its record, so that its chunks may hold
-    /// what the record no longer says.
+    /// Returns whether a document was out of date before the last change of its record. Its chunks may then contain
+    /// text that the record had earlier.
     fn is_older(document: &Document, record: &Record) -> bool {
         let made_of = document.metadata.get(Document::RECORD_REVISION).and_then(Value::as_u64);
         document.vector_model != Document::CHAT_HISTORY
             && made_of.is_some_and(|made_of| made_of.checked_add(1) != Some(record.revision))
     }
 
-    /// Makes what a record is found by follow a change of it.
+    /// Updates the index after a change of a record.
     async fn follow(&self, record: &Record, says_other: bool) -> Result<(), Failure> {
         match self.document_of(record).await? {
             None => Ok(()),
@@ -99,8 +99,8 @@ impl Knowledge {
         }
     }
 
-    /// Makes the document of a record anew, which another state of the record has left behind: a process that died
-    /// between the two, or another that changed the record at the same time.
+    /// Updates an outdated document of a record. It is outdated if a process died between the two writes, or if
+    /// another process changed the record at the same time.
     pub(crate) async fn renew(&self, record: &Record) -> Result<(), Failure> {
         let Some(old) = self.document_of(record).await? else { return Ok(()) };
         let options = old
@@ -111,7 +111,7 @@ impl Knowledge {
         let content = self.records.store().content(&record.uri().unwrap_or_default()).await?;
         match text_of(&self.job, record, content).await {
             Ok(extracted) => self.recut(record, extracted, options).await,
-            // It says nothing any more.
+            // The record has no text any more.
             Err(Failure { code: ErrorCode::InvalidParams, .. }) => {
                 self.forget(&old.uri).await?;
                 Ok(())
@@ -120,15 +120,15 @@ impl Knowledge {
         }
     }
 
-    /// The same way to cut, within today's bounds: a text may have been cut under other settings.
+    /// Returns the options within the present limits: a text may have been cut with other settings.
     fn bounded(&self, mut options: ChunkOptions) -> ChunkOptions {
         options.max_bytes = options.max_bytes.min(self.job.max_passage_bytes());
         options.max_tokens.get_or_insert(ChunkOptions::USUAL_TOKENS);
         options
     }
 
-    /// Cuts what a record says by now, in the place of the chunks that it has. Where they say the same, they stay with
-    /// all that only their maker knows: their pages and chapters, and the hash of the file that they are from.
+    /// Cuts the present text of a record, and replaces its chunks. If the chunks are the same, they keep what only
+    /// the indexer knows: pages, chapters and the hash of the file.
     async fn recut(
         &self,
         record: &Record,
@@ -148,7 +148,7 @@ impl Knowledge {
                 Err(PipelineError::Chunk(
                     problem @ (ChunkError::Time(_) | ChunkError::Stopped),
                 )) => Err(problem.into()),
-                // What fitted the text that it had may not fit this one.
+                // Options that fitted the old text may not fit the new one.
                 Err(PipelineError::Chunk(problem)) => {
                     tracing::debug!(uri, %problem, "a text is cut by default");
                     let options = self.bounded(ChunkOptions::default());
@@ -158,7 +158,7 @@ impl Knowledge {
             }
         };
         let (mut chunks, options) = embedded(&self.job, EMBEDDING, prepare).await?;
-        // Another may have done it in the meantime, and better: `index` knows the file itself.
+        // Another process may have done this with more knowledge: `index` has the file.
         let Some(old) = self.document_of(record).await? else { return Ok(()) };
         if !Self::is_stale(&old, record) {
             return Ok(());
@@ -184,14 +184,14 @@ impl Knowledge {
         Ok(())
     }
 
-    /// Makes the document of a record say what the record says by now, with the chunks that it has.
+    /// Updates the document's metadata from its record, and keeps its chunks.
     async fn relabel(&self, record: &Record, old: Document) -> Result<(), Failure> {
         let names = |document: &Document| {
             (document.title.clone(), document.name.clone(), document.metadata.clone())
         };
         let before = names(&old);
         let document = self.document_for(record, Some(old));
-        // Nothing is embedded anew unless one of these changes.
+        // New vectors are needed only if one of these changes.
         if names(&document) == before {
             self.pipeline.relabel(document).await?;
         } else {
@@ -201,18 +201,18 @@ impl Knowledge {
         Ok(())
     }
 
-    /// The document of a record, which keeps what only its maker knows.
+    /// Returns the document for a record, with what only the indexer knows.
     fn document_for(&self, record: &Record, old: Option<Document>) -> Document {
         let mut document = record_document(record);
         if let Some(old) = old {
             document.vector_model = old.vector_model;
             document.media_type = old.media_type;
             document.content_hash = old.content_hash;
-            // A title that the text itself says; another is the name that the record had.
+            // A title from the text; a title that equals the name was taken from the record.
             if old.title.is_some() && old.title != old.name {
                 document.title = old.title;
             }
-            // Where a record lies is what the record says.
+            // The record decides about its group.
             for (name, value) in old.metadata.into_iter().filter(|(name, _)| name != "group") {
                 document.metadata.entry(name).or_insert(value);
             }
@@ -221,7 +221,7 @@ impl Knowledge {
     }
 }
 
-/// The attribute that says how many bytes a `data.data` holds.
+/// Attribute of a `data.data` record with the size of its content in bytes.
 const SIZE: &str = "size";
 
 impl Access {
@@ -229,7 +229,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// The record is not valid, or cannot be stored.
+    /// If the record is invalid, or cannot be stored.
     pub async fn create(&self, mut new: NewRecord) -> Result<Record, Failure> {
         if let (Some(content), DATA) = (&new.content, &*new.kind) {
             new.attributes.entry(SIZE).or_insert(content.len().into());
@@ -237,21 +237,20 @@ impl Access {
         Ok(self.knowledge.records.create(&self.caller, new).await?)
     }
 
-    /// The change that gives a record this text: as what a note says, or as the content of anything else.
+    /// Sets the text of a record: an attribute of a note, the content of other types.
     pub(crate) fn with_text(patch: &mut RecordPatch, record: &Record, text: String) {
         if record.kind == NOTE {
             patch.attributes.insert("text".to_owned(), text.into());
             return;
         }
-        // What were other bytes until now is text from now on.
+        // Content that was binary is text from now on.
         if patch.media_type.is_none() && (record.is_media() || record.media_type.is_none()) {
             patch.media_type = Some(Some("text/plain".to_owned()));
         }
         patch.content = ContentChange::Set(text.into_bytes());
     }
 
-    /// Changes a record, and leaves what it is found by as it was: a search leaves it out until it is made findable
-    /// anew, or does that itself.
+    /// Changes a record without updating the index. Searches leave the record out until the index is updated.
     pub(crate) async fn change(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
         Ok(self.knowledge.records.update(&self.caller, uri, sized(uri, patch)).await?)
     }
@@ -260,14 +259,15 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// The record cannot be changed; or it is changed and its passages could not be renewed, which the message then says.
+    /// If the record cannot be changed; or if it was changed but its passages could not be renewed, which the message
+    /// then says.
     pub async fn update(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
         let has_other_messages = patch.attributes.contains_key("messages");
         let says_other = patch.content != ContentChange::Keep
             || !patch.attributes.is_empty()
             || patch.media_type.is_some();
         let record = self.change(uri, patch).await?;
-        // What a chat says are its messages.
+        // The text of a chat is its messages.
         let says_other = says_other && (record.kind != CHAT || has_other_messages);
         match self.knowledge.follow(&record, says_other).await {
             Ok(()) => Ok(record),
@@ -283,7 +283,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// The record cannot be removed; or it is removed and its passages are not, which the message then says.
+    /// If the record cannot be removed; or if it was removed but its passages were not, which the message then says.
     pub async fn delete(&self, uri: &str, revision: Option<u64>) -> Result<(Record, u64), Failure> {
         let record = self.knowledge.records.delete(&self.caller, uri, revision).await?;
         let uri = record.uri().unwrap_or_default();
@@ -295,7 +295,7 @@ impl Access {
         }
     }
 
-    /// That the caller may change a record.
+    /// Checks that the caller may change a record.
     pub(crate) async fn check_writable(&self, record: &Record) -> Result<(), Failure> {
         if self.knowledge.records.may_write(&self.caller, record).await? {
             return Ok(());
@@ -305,7 +305,7 @@ impl Access {
     }
 }
 
-/// A change that says how large a new content is, where that is said at all.
+/// Adds the size of a new content to a change, if the type has one.
 fn sized(uri: &str, mut patch: RecordPatch) -> RecordPatch {
     let is_data = Am7Uri::parse(uri).is_ok_and(|uri| uri.object_type() == Some(DATA));
     if is_data && !patch.attributes.contains_key(SIZE) {

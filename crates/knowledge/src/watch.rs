@@ -1,4 +1,4 @@
-//! Records that somebody watches, and what other processes do to them.
+//! Watched records, and changes of them by other processes.
 
 use std::{
     collections::BTreeMap,
@@ -9,32 +9,32 @@ use std::{
 use marquetry_protocol::server::ChangeListener;
 use marquetry_rag::{Record, RecordStore};
 
-/// How often a database is asked whether others have changed it, while somebody watches.
+/// Interval at which the database is asked for changes of other processes, while records are watched.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What is watched, by the URI under which it is.
+/// Watched records, by the watched URI.
 #[derive(Default)]
 pub(crate) struct Watched(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     records: BTreeMap<String, Watch>,
-    /// Whether somebody looks after them.
+    /// Whether a task polls for changes.
     is_looked_after: bool,
 }
 
 #[derive(Clone)]
 struct Watch {
-    /// The URI of the record, which may be watched under that of its bytes.
+    /// URI of the record; it may be watched by the URI of its content.
     record: String,
-    /// By how many.
+    /// Number of watchers.
     count: usize,
-    /// What was told of it last; None after its end.
+    /// The last announced revision; `None` after its removal.
     revision: Option<u64>,
 }
 
 impl Watched {
-    /// One more watches a record, under this URI.
+    /// Adds a watcher of a record.
     pub(crate) fn add(
         self: &Arc<Self>,
         uri: &str,
@@ -54,7 +54,7 @@ impl Watched {
         }
     }
 
-    /// One less does.
+    /// Removes a watcher.
     pub(crate) fn remove(&self, uri: &str) {
         let mut state = self.state();
         if let Some(watch) = state.records.get_mut(uri) {
@@ -65,7 +65,7 @@ impl Watched {
         }
     }
 
-    /// Notes which revision is told of, and says whether it is news.
+    /// Stores an announced revision, and returns whether it is new.
     pub(crate) fn note(&self, uri: &str, revision: Option<u64>) -> bool {
         let mut state = self.state();
         let watch = state.records.get_mut(uri);
@@ -76,7 +76,7 @@ impl Watched {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be looked at; None if nobody watches any more.
+    /// Returns the records to check; `None` if there are no watchers.
     fn records(&self) -> Option<Vec<(String, String)>> {
         let mut state = self.state();
         state.is_looked_after = !state.records.is_empty();
@@ -85,8 +85,8 @@ impl Watched {
     }
 }
 
-/// Looks for what others have changed as long as somebody watches. What this process changes is told at once,
-/// elsewhere.
+/// Polls for changes of other processes while there are watchers. Changes of this process are announced at once by
+/// another task.
 async fn look_after(
     watched: Arc<Watched>,
     store: Arc<dyn RecordStore>,
@@ -97,10 +97,10 @@ async fn look_after(
         tokio::time::sleep(EVERY).await;
         let Some(records) = watched.records() else { return };
         let version = match store.data_version().await {
-            // This store does not say, and nobody looks after anything in it.
+            // This store cannot tell, because no other process can change it.
             Ok(None) => return,
             Ok(version) => version,
-            // It may answer the next time.
+            // The next poll may succeed.
             Err(_) => continue,
         };
         if version == seen {

@@ -1,7 +1,7 @@
-//! Work that takes a processor for long: reading documents, cutting and embedding texts.
+//! Long computations: reading documents, cutting and embedding texts.
 //!
-//! There are a few places for it, shared by all callers. A place that becomes free goes to the caller who has the fewest,
-//! and one caller never has them all. Work ends at its deadline, and when its caller goes.
+//! All callers share a limited number of places. A free place goes to the waiting caller who has the fewest, and one
+//! caller never gets all of them. Work ends at its deadline, and when its caller disconnects.
 
 use std::{
     collections::HashMap,
@@ -19,15 +19,15 @@ use crate::{
     failure::{ErrorCode, Failure},
 };
 
-/// In whose name work is done, and how long it may take.
+/// The caller of some work, and its time limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     caller: Arc<str>,
-    /// For reading a document, and for cutting it: `knowledge.max_work_ms`.
+    /// Time limit for reading a document, and for cutting it: `knowledge.max_work_ms`.
     time: Duration,
-    /// For embedding it as well: `knowledge.max_embed_ms`.
+    /// Time limit for embedding it: `knowledge.max_embed_ms`.
     embed_time: Duration,
-    /// How much of a passage is shown: `knowledge.max_passage_bytes`.
+    /// Maximum length of a passage: `knowledge.max_passage_bytes`.
     max_passage_bytes: NonZeroUsize,
 }
 
@@ -41,35 +41,34 @@ impl Job {
         }
     }
 
-    /// The same in the name of somebody else.
+    /// Returns the same job for another caller.
     pub(crate) fn of(&self, caller: &str) -> Self {
         Self { caller: caller.into(), ..self.clone() }
     }
 
-    /// How much of a passage is shown, in bytes.
+    /// Returns the maximum length of a passage, in bytes.
     pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
         self.max_passage_bytes
     }
 
-    /// How long reading one document may take.
+    /// Returns the time limit for reading one document.
     pub(crate) fn time(&self) -> Duration {
         self.time
     }
 }
 
-/// The places of this process: some for each processor, since not all of the work computes.
+/// The places of this process: several for each processor, because some of the work waits.
 static PLACES: LazyLock<Places> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     Places::new((2 * processors).max(4))
 });
 
-/// Does work on a thread where it holds nobody up. A caller that goes while it waits takes no place; one that goes
-/// later stops the work, which gives its place back once it sees that.
+/// Runs work on a thread for blocking work. If its caller disconnects while it waits, it is not started; later, the
+/// work is stopped and frees its place when it notices.
 ///
 /// # Errors
 ///
-/// The work's own, [`ErrorCode::Busy`] if there is no place for too long, and [`ErrorCode::Internal`] if it
-/// panics.
+/// The error of the work; [`ErrorCode::Busy`] if no place is free in time; [`ErrorCode::Internal`] if it panics.
 pub(crate) async fn worked<T: Send + 'static>(
     job: &Job,
     what: &str,
@@ -78,12 +77,12 @@ pub(crate) async fn worked<T: Send + 'static>(
     PLACES.work(job, what, work).await
 }
 
-/// Waits for work that embeds as well, with a place held for it. It is dropped when its time is over.
+/// Holds a place for work that also embeds, and waits for the work. It is dropped at its deadline.
 ///
 /// # Errors
 ///
-/// The work's own, [`ErrorCode::Busy`] if there is no place for too long, and [`ErrorCode::LimitExceeded`] if it
-/// takes too long.
+/// The error of the work; [`ErrorCode::Busy`] if no place is free in time; [`ErrorCode::LimitExceeded`] if it takes
+/// too long.
 pub(crate) async fn embedded<T>(
     job: &Job,
     what: &str,
@@ -99,17 +98,17 @@ pub(crate) async fn embedded<T>(
     })
 }
 
-/// Places for work, and who waits for one.
+/// Places for work, and the callers that wait for them.
 #[derive(Clone)]
 struct Places(Arc<Mutex<State>>);
 
 struct State {
-    /// How many there are.
+    /// Number of places.
     count: usize,
     taken: usize,
-    /// How many each caller has; those with none are not here.
+    /// Number of places of each caller who has any.
     held: HashMap<Arc<str>, usize>,
-    /// In the order in which they came.
+    /// In the order of arrival.
     waiting: Vec<Waiter>,
 }
 
@@ -118,7 +117,7 @@ struct Waiter {
     send: oneshot::Sender<Place>,
 }
 
-/// A place that is taken, until it is dropped.
+/// A place in use; dropping it frees the place.
 struct Place {
     places: Places,
     caller: Arc<str>,
@@ -150,12 +149,12 @@ impl Places {
         }
     }
 
-    /// Gives what is free to those who wait.
+    /// Gives free places to waiting callers.
     fn give(&self) {
         loop {
             let next = self.state().next();
             let Some(Waiter { caller, send }) = next else { return };
-            // What is not taken any more is dropped here, and so becomes free again.
+            // If the receiver has gone, the place is dropped here and becomes free again.
             drop(send.send(Place { places: self.clone(), caller }));
         }
     }
@@ -181,13 +180,13 @@ impl Places {
 }
 
 impl State {
-    /// Takes a place for the one among those who wait who has the fewest, and of several for the one who came first.
+    /// Removes and returns the waiting caller who has the fewest places; of several, the first.
     fn next(&mut self) -> Option<Waiter> {
         self.waiting.retain(|waiter| !waiter.send.is_closed());
         if self.taken == self.count {
             return None;
         }
-        // One is left to others, so that nobody has to wait for all the work of one caller.
+        // One place is left for others, so that they need not wait for all the work of one caller.
         let most = self.count.saturating_sub(1).max(1);
         let held = |waiter: &Waiter| self.held.get(&waiter.caller).copied().unwrap_or(0);
         let waiting = self.waiting.iter().enumerate().filter(|(_, waiter)| held(waiter) < most);
@@ -247,7 +246,7 @@ mod tests {
                 let places = places.clone();
                 tokio::spawn(async move { places.work(&job("me"), "it", work).await })
             };
-            // Half of them are given up while they work or wait.
+            // Half of them are cancelled while they work or wait.
             if round % 2 == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 one.abort();
@@ -256,7 +255,7 @@ mod tests {
         for _ in 0..4 {
             places.work(&job("me"), "it", work).await.unwrap();
         }
-        // On a busy machine no two need ever overlap; one place is left to others.
+        // On a busy machine no two may overlap; one place is left for others.
         assert!((1..=2).contains(&MOST.load(SeqCst)), "{MOST:?}");
     }
 
@@ -282,10 +281,10 @@ mod tests {
             tokio::spawn(async move {
                 let place = places.take(&job(caller), "it").await.unwrap();
                 tell.send(caller).unwrap();
-                // It stays taken.
+                // The place stays in use.
                 std::mem::forget(place);
             });
-            // In this order.
+            // Callers wait in this order.
             tokio::task::yield_now().await;
         }
         let mut order = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests that are sent again once they are authorized.
+//! Requests that are repeated after authorization.
 
 use super::{
     authorizer::{Authorizer, Interaction},
@@ -6,11 +6,11 @@ use super::{
     options::ClientOptions,
 };
 
-/// How often one request may be authorized: a login, and a wider one.
+/// Maximum number of authorizations for one request: a login, and a wider scope.
 const MOST_AUTHORIZATIONS: usize = 2;
 
-/// Gets what a refused request needs, where somebody can. Then there is no outcome yet, and the request is to be sent
-/// again.
+/// Gets the authorization that a refused request needs, if there is an authorizer. Then there is no outcome yet, and
+/// the request must be repeated.
 pub(super) async fn authorized<T>(
     outcome: Result<T, ClientError>,
     options: &ClientOptions,

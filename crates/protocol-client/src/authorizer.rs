@@ -8,27 +8,26 @@ use marquetry_protocol_wire::auth::Challenge;
 
 /// Authorizes requests to one server: signs each request, and gets new credentials when one is refused.
 ///
-/// `OAuth` of the crate `marquetry-oauth` is one. A fixed token needs none: it is a header of
+/// `OAuth` of the crate `marquetry-oauth` implements it. A fixed token does not need it: use a header of
 /// [`HttpTarget`](super::HttpTarget).
 #[async_trait]
 pub trait Authorizer: Send + Sync + 'static {
-    /// Adds credentials to a request. Asks no user; without credentials the request stays as it is.
+    /// Adds credentials to a request, without asking a user. Without credentials the request stays unchanged.
     ///
     /// # Errors
-    /// When the request must not be sent.
+    /// If the request must not be sent.
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError>;
 
-    /// Sees the head of each answer. True when the same request, signed anew, may be answered otherwise; that is done
-    /// once.
+    /// Is called with the head of each answer. Returns true if the request should be signed and sent once more.
     fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
         let _ = (uri, status, headers);
         false
     }
 
-    /// Gets the credentials that a refused request needs. The request is sent again afterwards.
+    /// Gets the credentials that a refused request needs. The request is repeated afterwards.
     ///
     /// # Errors
-    /// When there are no such credentials.
+    /// If there are no such credentials.
     async fn authorize(
         &self,
         refusal: &Refusal,
@@ -36,12 +35,12 @@ pub trait Authorizer: Send + Sync + 'static {
     ) -> Result<(), AuthorizationError>;
 }
 
-/// Whether a user may be asked.
+/// Whether a user may be asked to log in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interaction {
-    /// A user waits, and may be asked.
+    /// A user is waiting, and may be asked.
     Allowed,
-    /// No user waits.
+    /// No user is waiting.
     Forbidden,
 }
 
@@ -53,14 +52,14 @@ pub struct Refusal {
     pub status: u16,
     /// The challenges of the server (`WWW-Authenticate`).
     pub challenges: Vec<Challenge>,
-    /// The start of the body, for a person.
+    /// The start of the body, for people.
     pub body: String,
-    /// The `Authorization` header that was refused.
+    /// The refused `Authorization` header.
     presented: Option<HeaderValue>,
 }
 
 impl Refusal {
-    /// The refusal that an answer is, if it is one.
+    /// Returns the refusal, if the answer is one.
     pub(super) fn of(
         status: StatusCode,
         headers: &HeaderMap,
@@ -85,7 +84,7 @@ impl Refusal {
         })
     }
 
-    /// The first parameter of that name in any challenge.
+    /// Returns the first parameter with that name in any challenge.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.challenges.iter().find_map(|challenge| challenge.get(name))
@@ -97,14 +96,14 @@ impl Refusal {
         self.parameter("error") == Some("insufficient_scope")
     }
 
-    /// The `Authorization` header that was refused, if there was one.
+    /// Returns the refused `Authorization` header, if the request had one.
     #[must_use]
     pub fn presented(&self) -> Option<&HeaderValue> {
         self.presented.as_ref()
     }
 }
 
-/// Without what was presented, which is a secret.
+/// Omits the refused header, which is a secret.
 impl fmt::Debug for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
@@ -136,11 +135,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why authorization failed. No variant holds a secret.
+/// Why authorization failed. No variant contains a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorizationError {
-    /// A user has to log in, and none can be asked.
+    /// A user has to log in, but no user may be asked.
     #[error("a login at {issuer} is needed")]
     LoginRequired {
         /// The authorization server.
@@ -159,7 +158,7 @@ pub enum AuthorizationError {
     /// A document could not be fetched, or an endpoint failed.
     #[error("{url}: {problem}")]
     Fetch {
-        /// Where.
+        /// The URL.
         url: String,
         /// The cause.
         problem: String,
@@ -167,7 +166,7 @@ pub enum AuthorizationError {
     /// The server's metadata is about another resource (RFC 9728, section 3.3).
     #[error("metadata is about '{named}', not about the server {server}")]
     ResourceMismatch {
-        /// The server that we talk to.
+        /// The requested server.
         server: String,
         /// The resource that its metadata names.
         named: String,
@@ -175,12 +174,12 @@ pub enum AuthorizationError {
     /// Metadata or an answer of another authorization server (RFC 8414, section 3.3; RFC 9207).
     #[error("issuer should be '{expected}', not '{found}'")]
     IssuerMismatch {
-        /// The authorization server that we turned to.
+        /// The requested authorization server.
         expected: String,
-        /// The issuer that was found.
+        /// The issuer in the answer.
         found: String,
     },
-    /// The authorization server does not offer what is needed.
+    /// The authorization server lacks a required feature.
     #[error("authorization server {issuer} {lacks}")]
     Unsupported {
         /// The authorization server.
@@ -188,24 +187,24 @@ pub enum AuthorizationError {
         /// The missing feature.
         lacks: &'static str,
     },
-    /// The authorization server said no (RFC 6749, sections 4.1.2.1 and 5.2).
+    /// The authorization server refused (RFC 6749, sections 4.1.2.1 and 5.2).
     #[error("authorization server refused: {error}{}", said(.description))]
     Denied {
         /// The code of the error.
         error: String,
-        /// For a person.
+        /// The description, for people.
         description: String,
     },
-    /// An answer of the authorization server makes no sense, or is not to be trusted.
+    /// An answer of the authorization server is invalid or not trustworthy.
     #[error("answer of the authorization server: {0}")]
     Answer(String),
-    /// The server wants a permission again that it was just given.
+    /// The server asks for a permission that it has just received.
     #[error("server still wants scope '{0}' after it was granted")]
     ScopeLoop(String),
-    /// Credentials of ours cannot be used.
+    /// The client's credentials cannot be used.
     #[error("credentials: {0}")]
     Credentials(String),
-    /// The user did not come back in time.
+    /// The user did not return in time.
     #[error("login was not completed within {} s", .0.as_secs())]
     LoginTimeout(std::time::Duration),
     /// Credentials could not be stored or read, or a listener failed.

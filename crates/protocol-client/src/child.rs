@@ -23,33 +23,32 @@ pub struct StdioCommand {
     pub args: Vec<String>,
     /// Environment variables, set on top of what is inherited.
     pub env: BTreeMap<String, String>,
-    /// Whether the child sees our own environment: yes by default.
+    /// Whether the child inherits the environment; true by default.
     pub inherit_env: bool,
-    /// Where it runs; here by default.
+    /// Working directory; by default that of this process.
     pub cwd: Option<PathBuf>,
     /// The destination of its standard error.
     pub stderr: Stderr,
-    /// How long it may take to end after its input was closed, and again after it was asked to terminate, before it is
-    /// killed: 2 s.
+    /// Time that the child has to exit after its input was closed, and again after SIGTERM, before it is killed: 2 s.
     pub stop_grace: Duration,
-    /// Counts the children that have not ended yet, a start that was given up half-way included: a program that must leave
-    /// none behind waits for it.
+    /// Tracks running children, including those whose start was cancelled: a program that must leave no child behind
+    /// waits for it.
     pub children: Option<TaskTracker>,
 }
 
 /// The destination of a child's standard error.
 #[derive(Clone, Default)]
 pub enum Stderr {
-    /// It goes where ours goes.
+    /// The standard error of this process.
     #[default]
     Inherit,
-    /// It is thrown away.
+    /// Discarded.
     Discard,
-    /// Each line of at most 8 KiB is given to a function; of a longer one, that it was there.
+    /// Each line of at most 8 KiB is passed to a function; for a longer line, a note about it.
     Lines(Arc<dyn Fn(&str) + Send + Sync>),
 }
 
-/// Without what may be a secret: arguments and the values of variables.
+/// Omits possible secrets: arguments and the values of variables.
 impl fmt::Debug for StdioCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioCommand")
@@ -65,7 +64,7 @@ impl fmt::Debug for StdioCommand {
 }
 
 impl StdioCommand {
-    /// The program with its arguments and nothing special.
+    /// Creates a command with a program and its arguments.
     #[must_use]
     pub fn new(
         program: impl Into<String>,
@@ -94,7 +93,7 @@ impl std::fmt::Debug for Stderr {
     }
 }
 
-/// Starts the program and a task that sees to its end.
+/// Starts the program, and a task that waits for its end.
 pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<PipeLink, ClientError> {
     let mut command = Command::new(&given.program);
     command.args(&given.args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -110,7 +109,8 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Pipe
         Stderr::Discard => Stdio::null(),
         Stderr::Lines(_) => Stdio::piped(),
     });
-    // A group of its own: a signal to it reaches what the program has started, and the terminal's Ctrl-C does not.
+    // In its own process group: a signal to the group reaches everything that the program has started, and Ctrl-C in
+    // the terminal does not.
     #[cfg(unix)]
     command.process_group(0);
 
@@ -134,7 +134,7 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Pipe
     Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone))
 }
 
-/// Waits for the end of the child, or brings it about; then ends what it has started, so that nothing is left behind.
+/// Waits for the end of the child, or stops it; then stops everything that it has started.
 async fn attend(
     mut child: Child,
     grace: Duration,
@@ -154,11 +154,11 @@ async fn attend(
             shared.end(CloseReason::Ended(how));
         }
         () = async { tokio::select! { () = stop.cancelled() => {} () = shared.ended().cancelled() => {} } } => {
-            // The writer closes the child's input at the same time: the polite way to ask.
+            // The writer closes the child's input at the same time, which asks it to exit.
             if tokio::time::timeout(grace, child.wait()).await.is_err() {
                 signal(group, Signal::Terminate);
                 if tokio::time::timeout(grace, child.wait()).await.is_err() {
-                    // Also those that have left the group, while their ancestry still tells whose they are.
+                    // Includes processes that have left the group, as long as their ancestors are known.
                     let descendants = descendants(group);
                     signal(group, Signal::Kill);
                     _ = child.kill().await;
@@ -184,12 +184,12 @@ fn signal(group: Option<u32>, signal: Signal) {
         Signal::Kill => UnixSignal::KILL,
     };
     if let Some(group) = group.and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-        // An error means that the group has no process left.
+        // Fails if the group has no process left.
         _ = kill_process_group(group, signal);
     }
 }
 
-/// The children of a process, and theirs.
+/// Returns all descendants of a process.
 #[cfg(target_os = "linux")]
 fn descendants(process: Option<u32>) -> Vec<u32> {
     let mut found = Vec::from_iter(process);
@@ -214,7 +214,7 @@ fn descendants(_process: Option<u32>) -> Vec<u32> {
 fn kill_each(processes: &[u32]) {
     use rustix::process::{Pid, Signal, kill_process};
     for id in processes.iter().filter_map(|&id| Pid::from_raw(id.try_into().ok()?)) {
-        // An error means that the group has no process left.
+        // Fails if the process has exited.
         _ = kill_process(id, Signal::KILL);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a request.
+//! Errors of requests.
 
 use std::{io, time::Duration};
 
@@ -18,26 +18,26 @@ pub enum ClientError {
     /// The connection is closed.
     #[error("connection is closed: {0}")]
     Closed(CloseReason),
-    /// No answer in time; the request was cancelled.
+    /// The answer did not arrive in time; the request was cancelled.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
     /// The caller cancelled the request.
     #[error("request was cancelled")]
     Cancelled,
-    /// The server asked something that we could not answer (2026-07-28, `input_required`).
+    /// The server asked a question that the client could not answer (2026-07-28, `input_required`).
     #[error("server asks for input that it does not get: {0}")]
     Unanswered(RpcError),
-    /// A tool's result is not what its `outputSchema` promises.
+    /// A tool's result violates its `outputSchema`.
     #[error("result of tool '{tool}' breaks its outputSchema: {faults}")]
     OutputSchema {
         /// The tool.
         tool: String,
-        /// What is wrong, and where.
+        /// The violations with their places.
         faults: String,
-        /// The result as the server wrote it, for those who can do with it.
+        /// The result as the server wrote it, for callers that can use it.
         result: Box<serde_json::value::RawValue>,
     },
-    /// The tool says that it failed; see [`Client::call_tool_as`](super::Client::call_tool_as).
+    /// The tool reports a failure; see [`Client::call_tool_as`](super::Client::call_tool_as).
     #[error("tool '{tool}' failed: {message}")]
     ToolFailed {
         /// The tool.
@@ -45,13 +45,13 @@ pub enum ClientError {
         /// Its message.
         message: String,
     },
-    /// The task that a call went on as was cancelled, by the server or at another's wish.
+    /// The call continued as a task, which was cancelled by the server or by another client.
     #[error("the server's task was cancelled")]
     TaskCancelled,
     /// The server asked for input in too many rounds.
     #[error("server has asked for input {0} times without an answer of its own")]
     TooManyRounds(usize),
-    /// An HTTP answer that is no MCP answer.
+    /// An HTTP answer that is not an answer of MCP.
     #[error("server answered with HTTP status {status}{}", said(.body))]
     Http {
         /// The status.
@@ -67,13 +67,22 @@ pub enum ClientError {
     #[cfg(feature = "http")]
     #[error("no authorization: {0}")]
     Authorization(#[from] AuthorizationError),
-    /// The server broke the protocol.
-    #[error("server broke the protocol: {0}")]
-    Protocol(String),
-    /// The revision that was asked for is not spoken there.
+    /// The parameters of a request cannot be sent: they are not a JSON object, or do not fit into a header.
+    #[error("invalid parameters: {problem}")]
+    Params {
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// The server violated the protocol.
+    #[error("server violated the protocol: {0}")]
+    Protocol(#[from] ProtocolError),
+    /// The server is not started, with the reason. For programs that start servers, such as gateways.
+    #[error("not started: {0}")]
+    NotStarted(String),
+    /// The server does not speak the requested revision.
     #[error("server does not speak {0}")]
     Revision(String),
-    /// A program could not be started, or an address not be reached.
+    /// A program could not be started, or an address could not be reached.
     #[error("{what}: {source}")]
     Io {
         /// The operation that failed.
@@ -83,7 +92,138 @@ pub enum ClientError {
     },
 }
 
+/// How a server violated the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// A message is not one of JSON-RPC.
+    #[error("invalid message: {0}")]
+    Message(String),
+    /// The body of an HTTP response is not an answer to its request.
+    #[error("the body is not an answer to the request")]
+    NoAnswer,
+    /// The result of a method is invalid.
+    #[error("invalid result of '{method}': {problem}")]
+    Result {
+        /// The method.
+        method: String,
+        /// What is wrong with its result.
+        problem: String,
+    },
+    /// The answer of a tool is not the value that the caller wants.
+    #[error("answer of tool '{tool}' cannot be read: {problem}")]
+    ToolAnswer {
+        /// The tool.
+        tool: String,
+        /// What is wrong with its answer.
+        problem: String,
+    },
+    /// A result has a `resultType` that this client does not know.
+    #[error("result of '{method}' has an unknown type")]
+    ResultType {
+        /// The method.
+        method: String,
+    },
+    /// A method was answered with a task that cannot be.
+    #[error("'{method}' was answered with a task")]
+    UnexpectedTask {
+        /// The method.
+        method: String,
+    },
+    /// A task has ended without a result or an error.
+    #[error("task has ended without a result or an error")]
+    TaskWithoutOutcome,
+    /// A message exceeds [`ClientOptions::max_message_bytes`](super::ClientOptions::max_message_bytes).
+    #[error("server sent a message of more than {limit} bytes")]
+    MessageTooLong {
+        /// The limit.
+        limit: usize,
+    },
+    /// A list has more items than [`ClientOptions::max_list_items`](super::ClientOptions::max_list_items).
+    #[error("'{method}' lists more than {limit} items")]
+    TooManyItems {
+        /// The method.
+        method: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// The pages of a list have more bytes together than a message may have.
+    #[error("'{method}' lists more than {limit} bytes")]
+    ListTooLong {
+        /// The method.
+        method: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// An event stream ended before the answer to its request.
+    #[error("stream ended before the answer")]
+    StreamEnded,
+    /// An event stream ended before the answer, and several attempts to resume it brought no new event.
+    #[error(
+        "stream ended before the answer, and {attempts} attempts to resume it brought no new event"
+    )]
+    StreamNotResumed {
+        /// Number of attempts.
+        attempts: usize,
+    },
+    /// An event stream ended before the answer, and the server refused to resume it.
+    #[error("stream ended before the answer, and the server refused to resume it: {refusal}")]
+    ResumeRefused {
+        /// The answer to the attempt.
+        refusal: String,
+    },
+    /// An event id is not a valid header value.
+    #[error("the id of an event is not a valid header value")]
+    EventId,
+    /// A redirect to an address that is not followed.
+    #[error("{url} redirects to an address that {problem}")]
+    Redirect {
+        /// The redirecting URL.
+        url: String,
+        /// Why it is not followed.
+        problem: &'static str,
+    },
+    /// Too many redirects.
+    #[error("{url} redirects more than {limit} times")]
+    TooManyRedirects {
+        /// The URL.
+        url: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// The stream of HTTP+SSE ended before it named the address for messages.
+    #[error("stream ended before it named an address for messages")]
+    NoMessagesAddress,
+    /// The address for messages of HTTP+SSE is not used.
+    #[error("address for messages '{address}' {problem}")]
+    MessagesAddress {
+        /// The address.
+        address: String,
+        /// Why it is not used.
+        problem: &'static str,
+    },
+    /// The stream of announcements did not open.
+    #[error("stream of announcements did not open")]
+    NoAnnouncements,
+}
+
+impl ProtocolError {
+    pub(super) fn result(method: &str, problem: impl ToString) -> Self {
+        Self::Result { method: method.to_owned(), problem: problem.to_string() }
+    }
+}
+
 impl ClientError {
+    /// The error of the server for an invalid result of `method`.
+    pub(super) fn result(method: &str, problem: impl ToString) -> Self {
+        ProtocolError::result(method, problem).into()
+    }
+
+    /// The error for parameters that cannot be sent.
+    pub(super) fn params(problem: impl ToString) -> Self {
+        Self::Params { problem: problem.to_string() }
+    }
+
     #[cfg(any(feature = "stdio", feature = "http"))]
     pub(super) fn io(
         what: impl Into<String>,

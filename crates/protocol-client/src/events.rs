@@ -1,4 +1,4 @@
-//! What a client learns of a connection beside the answers to its requests.
+//! Events of a connection besides the answers to requests.
 
 use std::{fmt, sync::Arc};
 
@@ -14,15 +14,15 @@ pub struct ServerNotification {
     pub params: Option<Arc<RawValue>>,
 }
 
-/// How far a call is.
+/// Progress of a call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Progress {
     /// Grows from message to message.
     pub progress: f64,
-    /// What it grows towards, if known.
+    /// Final value, if known.
     #[serde(default)]
     pub total: Option<f64>,
-    /// In words.
+    /// Message for people.
     #[serde(default)]
     pub message: Option<String>,
 }
@@ -31,13 +31,13 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// We closed it.
+    /// The client closed it.
     Asked,
-    /// The server ended it; for a child process with how it ended.
+    /// The server ended it; for a child process, the text has its exit status.
     Ended(String),
-    /// The server has forgotten our HTTP session, and there is no other, with the reason.
+    /// The server has dropped the HTTP session, and no other could be opened; with the reason.
     SessionEnded(String),
-    /// The server sent something that made going on impossible.
+    /// The server sent something after which the connection cannot continue.
     Broken(String),
 }
 

@@ -1,23 +1,24 @@
-//! What the fuzz targets of `fuzz/` do with their input, one function each. Built for them and for the test that
-//! replays their corpus; not part of the crate otherwise.
+//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the test that replays
+//! their corpora.
 
 use crate::sse::SseParser;
 
-/// What is done with an input.
+/// A function that handles one input.
 pub type Target = fn(&[u8]);
 
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("sse", sse)];
 
-/// A stream of events reads the same, however it is cut into pieces. The first byte says how long they are.
+/// An event stream is parsed to the same events, whatever pieces it arrives in. The first byte is the size of the
+/// pieces.
 pub fn sse(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else { return };
     let whole = events(stream, stream.len().max(1));
     assert_eq!(events(stream, usize::from(*size).max(1)), whole);
 }
 
-/// The events of a stream that comes in pieces of so many bytes, with what is known when it ends; none from an event on
-/// that is too long.
+/// Returns the events of a stream in pieces of `piece` bytes, and the state at its end; nothing after an event that
+/// is too long.
 fn events(stream: &[u8], piece: usize) -> Vec<(String, Vec<u8>)> {
     let mut parser = SseParser::new(512);
     let mut events = Vec::new();
@@ -35,7 +36,7 @@ fn events(stream: &[u8], piece: usize) -> Vec<(String, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    /// What a target once choked on, it must not choke on again, whatever the compiler.
+    /// Inputs that once failed are replayed by the stable compiler, too.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

@@ -1,4 +1,4 @@
-//! What a client answers when its server asks.
+//! The trait that answers a server's questions.
 
 use async_trait::async_trait;
 use marquetry_protocol_wire::{
@@ -12,15 +12,15 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::events::ServerNotification;
 
-/// Answers a server's questions. What is not overridden is answered with "method not found"; what is should also be
-/// declared in [`ClientOptions::capabilities`](super::ClientOptions::capabilities).
+/// Answers a server's questions. Default implementations answer "method not found". Declare those that you implement
+/// in [`ClientOptions::capabilities`](super::ClientOptions::capabilities).
 ///
-/// In the session era the questions come as requests; in the stateless era they come as a result, and the request is
-/// sent again with the answers. A handler sees no difference.
+/// In the session era questions are requests; in the stateless era they are results, and the client repeats its
+/// request with the answers. A handler sees no difference.
 #[async_trait]
 pub trait ClientHandler: Send + Sync + 'static {
-    /// Any of the questions below, as JSON. By default it is read and given to its method; override it to pass
-    /// questions on as they are.
+    /// Answers any of the questions below, as JSON. By default it is parsed and passed to its method; override it to
+    /// forward questions unchanged.
     async fn request(
         &self,
         method: &str,
@@ -29,8 +29,8 @@ pub trait ClientHandler: Send + Sync + 'static {
         dispatch(self, method, params).await
     }
 
-    /// A notification of the server's, in order with its answers; those of progress go to their call. It is called where
-    /// messages are read, so it must not wait.
+    /// Receives the server's notifications, in order with its answers; progress notifications go to their call. It
+    /// runs on the task that reads messages, so it must not block.
     fn notified(&self, notification: &ServerNotification) {
         let _ = notification;
     }
@@ -47,19 +47,19 @@ pub trait ClientHandler: Send + Sync + 'static {
         Err(RpcError::method_not_found("sampling/createMessage"))
     }
 
-    /// `roots/list`: the places that the user lets the server work in.
+    /// `roots/list`: the places in which the user lets the server work.
     async fn roots(&self) -> Result<ListRootsResult, RpcError> {
         Err(RpcError::method_not_found("roots/list"))
     }
 }
 
-/// A client that offers nothing.
+/// A client without capabilities.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoHandler;
 
 impl ClientHandler for NoHandler {}
 
-/// Reads a question and gives it to its method.
+/// Parses a question and passes it to its method.
 async fn dispatch(
     handler: &(impl ClientHandler + ?Sized),
     method: &str,

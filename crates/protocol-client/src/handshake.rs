@@ -1,4 +1,4 @@
-//! How client and server find a revision that both speak.
+//! Negotiates a revision that both client and server speak.
 
 use std::pin::pin;
 
@@ -19,7 +19,7 @@ use super::{
     shared::RequestState,
 };
 
-/// Introduces this client: with `server/discover`, and where the server does not understand that, with `initialize`.
+/// Introduces this client: with `server/discover`, or with `initialize` if the server does not know that method.
 pub(super) async fn introduce(
     link: &Link,
     options: &ClientOptions,
@@ -42,11 +42,11 @@ pub(super) async fn introduce(
         .unwrap_or_else(|_| Err(ClientError::Timeout(limit)))
 }
 
-/// Finds out which era the server belongs to.
+/// Determines the era of the server.
 ///
 /// A server that is still starting (`uvx` and `npx` download it first) is as silent as one that ignores
-/// `server/discover`. So after [`ClientOptions::probe_timeout`] `initialize` is sent as well, and an answer to either is
-/// taken: a stateless server, which refuses `initialize`, has answered `server/discover` before.
+/// `server/discover`. Therefore `initialize` is sent as well after [`ClientOptions::probe_timeout`], and the answer
+/// to either is used. A stateless server refuses `initialize`, but it has answered `server/discover` before.
 async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, ClientError> {
     let initialize = || initialize(link, options, Revision::LATEST_SESSION);
     let mut discovery = pin!(discover(link, options, Revision::LATEST));
@@ -64,7 +64,7 @@ async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, C
             None => initialization.await,
         },
         initialized = &mut initialization => match initialized {
-            // The server is there by now, so its answer to the earlier request is on its way.
+            // The server is running now, so its answer to the earlier request will come.
             Err(refusal @ (ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) => {
                 match tokio::time::timeout(options.probe_timeout, discovery).await {
                     Ok(Ok(Some(server))) => Ok(server),
@@ -76,15 +76,15 @@ async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, C
     }
 }
 
-/// None when the server is not of the stateless era: it knows no such method, or refuses the request in some other way
-/// (2026-07-28, "Backward Compatibility"). Waits for as long as the server says nothing.
+/// Returns [`None`] if the server is not of the stateless era: it does not know the method, or refuses the request in
+/// another way (2026-07-28, "Backward Compatibility"). Waits as long as the server does not answer.
 async fn discover(
     link: &Link,
     options: &ClientOptions,
     revision: Revision,
 ) -> Result<Option<ServerPeer>, ClientError> {
     match discover_once(link, options, revision).await {
-        // One that names what it supports is asked again in those words, once ("Protocol Version Negotiation").
+        // A server that names its revisions is asked again with one of them, once ("Protocol Version Negotiation").
         Err(ClientError::Rpc(error)) if error.code == error_code::UNSUPPORTED_VERSION => {
             let Some(other) = stateless_of(&error) else {
                 tracing::debug!(%error, "server is stateless, of a revision that we do not speak");
@@ -102,7 +102,7 @@ async fn discover(
     }
 }
 
-/// The newest stateless revision that both the refusal names and we speak.
+/// Returns the newest stateless revision that both the refusal names and the client speaks.
 fn stateless_of(refusal: &RpcError) -> Option<Revision> {
     #[derive(Deserialize)]
     struct Data {
@@ -155,9 +155,7 @@ async fn initialize(
     options: &ClientOptions,
     revision: Revision,
 ) -> Result<ServerPeer, ClientError> {
-    let protocol = |error: serde_json::Error| {
-        ClientError::Protocol(format!("answer to 'initialize': {error}"))
-    };
+    let protocol = |error: serde_json::Error| ClientError::result("initialize", error);
     let params = to_raw_value(&InitializeParams {
         protocol_version: revision.to_string(),
         capabilities: options.capabilities.clone(),

@@ -56,7 +56,7 @@ pub use self::{
     network::{Connector, Network, NetworkError, without_secrets},
 };
 pub use self::{
-    error::ClientError,
+    error::{ClientError, ProtocolError},
     events::{CloseReason, Progress, ServerNotification},
     handler::ClientHandler,
     lists::Fetched,
@@ -71,11 +71,11 @@ use self::{
     tasks::CancelOnDrop,
 };
 
-/// A connection to one MCP server. Cheap to clone; when the last clone is dropped the connection closes, and a child
-/// process or an HTTP session ends, in the background. [`Self::close`] waits for that.
+/// A connection to one MCP server. Cheap to clone. Dropping the last clone closes the connection, and ends a child
+/// process or an HTTP session in the background. [`Self::close`] waits for that.
 ///
-/// An HTTP session that the server has forgotten is opened anew, once a request: with its log level and subscriptions,
-/// and with notifications that all lists may have changed.
+/// If the server has dropped the HTTP session, the next request opens a new one with the same log level and
+/// subscriptions, and notifications say that all lists may have changed.
 ///
 /// Dropping the future of a call cancels it at the server.
 #[derive(Clone)]
@@ -96,7 +96,7 @@ impl Client {
     /// Starts a server as a child process and connects to its standard input and output.
     ///
     /// # Errors
-    /// When the program cannot be started, ends, or does not introduce itself in time.
+    /// If the program cannot be started, exits, or does not answer the handshake in time.
     #[cfg(feature = "stdio")]
     pub async fn spawn(command: StdioCommand, options: ClientOptions) -> Result<Self, ClientError> {
         let link = Link::Pipe(child::start(command, &options)?);
@@ -106,7 +106,7 @@ impl Client {
     /// Connects over any pair of pipes.
     ///
     /// # Errors
-    /// When the server ends or does not introduce itself in time.
+    /// If the server ends the connection or does not answer the handshake in time.
     pub async fn connect<R, W>(
         reader: R,
         writer: W,
@@ -121,15 +121,17 @@ impl Client {
         Self::shake_hands(link, options).await
     }
 
-    /// Connects over Streamable HTTP; where the server does not know it, over HTTP+SSE, the transport of 2024-11-05.
+    /// Connects over Streamable HTTP, or over HTTP+SSE (the transport of 2024-11-05) if the server supports only
+    /// that.
     ///
     /// # Errors
-    /// When the URL is invalid, the server cannot be reached, or it does not speak MCP.
+    /// If the URL is invalid, the server cannot be reached, or it does not speak MCP.
     #[cfg(feature = "http")]
     pub async fn http(target: HttpTarget, options: ClientOptions) -> Result<Self, ClientError> {
         let link = Link::Http(http::HttpLink::new(&target, &options)?);
         match Self::shake_hands(link, options.clone()).await {
-            // No server of Streamable HTTP refuses a POST like this (2025-11-25, "Backwards Compatibility").
+            // A server with Streamable HTTP does not refuse a POST with these (2025-11-25, "Backwards
+            // Compatibility").
             Err(ClientError::Http { status, body }) if matches!(status, 400 | 404 | 405) => {
                 match http::connect_legacy(&target, &options).await {
                     Ok(Some(link)) => Self::shake_hands(Link::Pipe(link), options).await,
@@ -166,20 +168,20 @@ impl Client {
         &self.inner.server
     }
 
-    /// Calls a tool; the answer is the result object as the server wrote it, for programs that pass it on.
-    /// [`Self::call_tool`] and [`Self::call_tool_as`] read it. Where the server goes on with the call as a task, this follows it to its end ([`Self::start_tool`] gives the task instead).
+    /// Calls a tool and returns the result object as the server wrote it, for programs that forward it.
+    /// [`Self::call_tool`] and [`Self::call_tool_as`] parse it. If the server continues the call as a task, this
+    /// waits for the task's result ([`Self::start_tool`] returns the task instead).
     ///
     /// # Errors
-    /// As [`Self::request`]. A tool that failed is a result, not an error. [`ClientError::OutputSchema`], which has the
-    /// result all the same, when it is not what the tool's `outputSchema` promises: for tools that this client has
-    /// [listed](Self::list_tools), unless the [options](ClientOptions::check_results) say otherwise.
+    /// As [`Self::request`]. A failed tool is a result, not an error. [`ClientError::OutputSchema`], which contains
+    /// the result, if the result violates the tool's `outputSchema`: for tools that this client has
+    /// [listed](Self::list_tools), unless the [options](ClientOptions::check_results) disable the check.
     pub async fn call_tool_raw(
         &self,
         call: &CallToolParams,
         options: CallOptions,
     ) -> Result<Box<RawValue>, ClientError> {
-        let params = serde_json::value::to_raw_value(call)
-            .map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let params = serde_json::value::to_raw_value(call).map_err(ClientError::params)?;
         let result = self.request("tools/call", Some(&params), options).await?;
         #[cfg(feature = "schema")]
         if self.inner.options.check_results {
@@ -191,7 +193,7 @@ impl Client {
     /// Sends a request; `params` is a JSON object.
     ///
     /// # Errors
-    /// The server's own error, or what kept its answer from coming.
+    /// The server's error, or the reason why there is no answer.
     pub async fn request(
         &self,
         method: &str,
@@ -210,7 +212,7 @@ impl Client {
                 return Ok(result);
             }
             let task = TaskHandle::created(self, method, &result, &own)?;
-            // If this ends before the task, nothing asks for its result.
+            // If this future ends before the task, no one needs the task's result.
             let cancel = CancelOnDrop::new(task.clone());
             let timeout = timeout.unwrap_or(self.inner.options.task_timeout);
             let result = tokio::time::timeout(timeout, task.follow(own.progress.clone()))
@@ -221,7 +223,7 @@ impl Client {
             }
             result
         };
-        // To leave this select drops the exchange, which cancels the request at the server.
+        // Leaving this select drops the exchange, which cancels the request at the server.
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ClientError::Cancelled),
@@ -229,7 +231,7 @@ impl Client {
         }
     }
 
-    /// Boxed, because listing is requests again.
+    /// Boxed, because listing makes requests in turn.
     fn list_again(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             if let Err(error) = self.list_tools().await {
@@ -238,8 +240,8 @@ impl Client {
         })
     }
 
-    /// Whether the server answers anything at all within `limit`: to `ping` in a session, to `server/discover` without
-    /// one. An error is an answer.
+    /// Returns whether the server answers within `limit`: to `ping` in a session, to `server/discover` without one.
+    /// An error is an answer, too.
     pub async fn is_alive(&self, limit: Duration) -> bool {
         let method = match self.inner.server.revision.era() {
             Era::Session => "ping",
@@ -252,7 +254,7 @@ impl Client {
         )
     }
 
-    /// Sends a request as often as the server asks for input first.
+    /// Sends a request, repeated as often as the server asks for input.
     async fn rounds(
         &self,
         method: &str,
@@ -273,14 +275,12 @@ impl Client {
                 ResultKind::InputRequired => {}
                 ResultKind::Complete | ResultKind::Task => return Ok(result),
                 ResultKind::Unknown => {
-                    let why =
-                        format!("result of '{method}' has a type that this client does not know");
-                    return Err(ClientError::Protocol(why));
+                    return Err(ProtocolError::ResultType { method: method.to_owned() }.into());
                 }
             }
             let asked: InputRequired = serde_json::from_str(result.get())
-                .map_err(|error| ClientError::Protocol(error.to_string()))?;
-            // One that asks nothing merely wants to be sent again.
+                .map_err(|error| ClientError::result(method, error))?;
+            // A result without a question only asks to repeat the request.
             if own.pass_questions && asked.asks() {
                 return Ok(result);
             }
@@ -290,7 +290,7 @@ impl Client {
         Err(ClientError::TooManyRounds(defaults.max_rounds))
     }
 
-    /// Sends a request once, or again after an authorization that it needed.
+    /// Sends a request once, or again after it was authorized.
     async fn once(
         &self,
         method: &str,
@@ -304,11 +304,11 @@ impl Client {
         let mut listed = false;
         loop {
             let answer = link.request(server, defaults, method, params, own);
-            // To log in may take longer than a request.
+            // A login may take longer than a request.
             let outcome = tokio::time::timeout(timeout, answer)
                 .await
                 .unwrap_or(Err(ClientError::Timeout(timeout)));
-            // The server misses a header that only its list of tools tells of (2026-07-28, "Client Behavior").
+            // The server requires a header that only its list of tools describes (2026-07-28, "Client Behavior").
             if method == "tools/call"
                 && !listed
                 && matches!(&outcome, Err(ClientError::Rpc(error)) if error.code == error_code::HEADER_MISMATCH)
@@ -323,7 +323,7 @@ impl Client {
         }
     }
 
-    /// Whether the server goes on with a call as a task.
+    /// Returns whether the server continues a call as a task.
     fn is_task(&self, result: &RawValue) -> bool {
         self.inner.server.revision.era() == Era::Stateless
             && ResultKind::of(result) == ResultKind::Task
@@ -332,36 +332,36 @@ impl Client {
     /// Sends a notification.
     ///
     /// # Errors
-    /// When the connection is closed.
+    /// If the connection is closed.
     pub async fn notify(&self, method: &str, params: Option<&RawValue>) -> Result<(), ClientError> {
         self.inner.link.notify(&self.inner.server, method, params).await
     }
 
-    /// The server's notifications from now on, but for progress, which goes to its call. A receiver that lags behind
-    /// by more than 256 misses the oldest.
+    /// Returns a receiver of the server's notifications, except progress, which goes to its call. A receiver that
+    /// lags by more than 256 misses the oldest.
     #[must_use]
     pub fn notifications(&self) -> broadcast::Receiver<ServerNotification> {
         self.inner.link.shared().notifications.subscribe()
     }
 
-    /// Completes when the connection is closed, with the reason.
+    /// Waits until the connection is closed, and returns the reason.
     pub async fn closed(&self) -> CloseReason {
         self.inner.link.shared().closed().await
     }
 
-    /// Whether the connection is closed.
+    /// Returns whether the connection is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.inner.link.shared().is_closed()
     }
 
-    /// Closes the connection: ends an HTTP session; asks a child process to end, then makes it.
+    /// Closes the connection: ends an HTTP session; asks a child process to exit, then kills it.
     pub async fn close(&self) {
         self.inner.link.close().await;
     }
 }
 
-/// Nothing but HTTP knows authorization.
+/// Only HTTP has authorization.
 #[cfg(not(feature = "http"))]
 async fn authorized<T>(
     outcome: Result<T, ClientError>,

@@ -1,4 +1,4 @@
-//! The transports behind one interface.
+//! A common interface of the transports.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Link {
         }
     }
 
-    /// Sends a request in the manner of the server's revision and waits for its result.
+    /// Sends a request in the form of the server's revision, and waits for its result.
     pub(super) async fn request(
         &self,
         server: &ServerPeer,
@@ -50,7 +50,7 @@ impl Link {
             capabilities: own.capabilities.as_ref(),
             log_level: own.log_level,
             progress_token: own.progress.is_some().then_some(&id),
-            // A task's questions could not be passed on.
+            // Questions of a task could not be forwarded.
             tasks: options.tasks && !own.pass_questions,
         };
         let prepared = params::prepare(params, &asks)?;
@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// Learns from a whole list of tools what their calls need, and takes out of it what cannot be called.
+    /// Learns the headers for calls from a complete list of tools, and removes tools that cannot be called.
     pub(super) fn learn(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
         match self {
             #[cfg(feature = "http")]
@@ -78,7 +78,7 @@ impl Link {
             {
                 link.learn(tools)
             }
-            // Only requests over HTTP have headers.
+            // Only HTTP requests have headers.
             _ => _ = (server, tools),
         }
     }
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Starts to take the server's announcements, where that needs a request of its own.
+    /// Starts to receive announcements, if that needs a request.
     pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
         match self {
             Self::Pipe(link) => link.listen(server, options),
@@ -107,8 +107,8 @@ impl Link {
         }
     }
 
-    /// Opens a stream of a stateless server's announcements of its own, until the guard is dropped. Its id is that of the
-    /// first try; over HTTP it is opened anew when it breaks.
+    /// Opens another stream of announcements of a stateless server, until the guard is dropped. Its id is that of the
+    /// first attempt; over HTTP it is reopened when it breaks.
     pub(super) async fn open_stream(
         &self,
         server: &ServerPeer,

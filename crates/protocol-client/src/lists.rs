@@ -10,7 +10,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{CallOptions, Client, ClientError, log_rate::LogRate};
+use super::{CallOptions, Client, ClientError, ProtocolError, log_rate::LogRate};
 
 const TEMPLATES: &str = "resourceTemplates";
 
@@ -139,17 +139,15 @@ impl Client {
         let mut cursor: Option<String> = None;
         loop {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
-            let params =
-                params.transpose().map_err(|error| ClientError::Protocol(error.to_string()))?;
+            let params = params.transpose().map_err(ClientError::params)?;
             let result = self.request(method, params.as_deref(), CallOptions::default()).await?;
             bytes += result.get().len();
             if bytes > most_bytes {
-                return Err(ClientError::Protocol(format!(
-                    "'{method}' lists more than {most_bytes} bytes"
-                )));
+                let (method, limit) = (method.to_owned(), most_bytes);
+                return Err(ProtocolError::ListTooLong { method, limit }.into());
             }
             let Page { items: page, next, hint } = read_page::<T>(&result, member)
-                .map_err(|error| ClientError::Protocol(format!("answer to '{method}': {error}")))?;
+                .map_err(|error| ClientError::result(method, error))?;
             if self.inner.server.revision.era() == Era::Stateless {
                 cache = Some(cache.map_or(hint, |cache| narrowest(cache, hint)));
             }
@@ -157,9 +155,8 @@ impl Client {
             let empty = page.is_empty();
             items.extend(page);
             if items.len() > most_items {
-                return Err(ClientError::Protocol(format!(
-                    "'{method}' lists more than {most_items} items"
-                )));
+                let (method, limit) = (method.to_owned(), most_items);
+                return Err(ProtocolError::TooManyItems { method, limit }.into());
             }
             match next {
                 Some(next) if !empty => cursor = Some(next),

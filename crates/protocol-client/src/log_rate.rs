@@ -1,13 +1,13 @@
-//! Bounds how often a repeated event is logged.
+//! Limits how often a repeated event is logged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts events of one kind and selects those to log: the first ten, then each whose number is a power of two.
+/// Counts events of one kind and selects those to log: the first ten, then those whose number is a power of two.
 #[derive(Debug, Default)]
 pub(super) struct LogRate(AtomicU64);
 
 impl LogRate {
-    /// Counts one more event. Returns its number if it is to be logged.
+    /// Counts an event. Returns its number if it should be logged.
     pub(super) fn count(&self) -> Option<u64> {
         const FIRST: u64 = 10;
         let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;

@@ -1,4 +1,4 @@
-//! The methods of a server with typed parameters and results; [`Client::request`] has the JSON.
+//! Methods with typed parameters and results; [`Client::request`] uses JSON.
 
 use marquetry_protocol_wire::types::{
     CallToolParams, CallToolResult, CompleteParams, CompleteResult, Content, GetPromptParams,
@@ -7,13 +7,17 @@ use marquetry_protocol_wire::types::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{Client, error::ClientError, options::CallOptions};
+use super::{
+    Client,
+    error::{ClientError, ProtocolError},
+    options::CallOptions,
+};
 
 impl Client {
-    /// Calls a tool. A tool that failed is a result ([`CallToolResult::is_error`]).
+    /// Calls a tool. A failed tool is a result ([`CallToolResult::is_error`]).
     ///
     /// # Errors
-    /// As [`Self::call_tool_raw`]; [`ClientError::Protocol`] when the answer is not a result of a tool.
+    /// As [`Self::call_tool_raw`]; [`ClientError::Protocol`] if the answer is not a tool's result.
     pub async fn call_tool(
         &self,
         call: &CallToolParams,
@@ -22,8 +26,8 @@ impl Client {
         read("tools/call", self.call_tool_raw(call, options).await?.get())
     }
 
-    /// Calls a tool and reads its answer as `T`: from `structuredContent`, otherwise from its only text, as JSON or as it
-    /// is. [`Self::call_tool`] returns the whole answer, and takes options.
+    /// Calls a tool and parses its answer as `T`: from `structuredContent`, otherwise from its only text, as JSON or
+    /// as a string. [`Self::call_tool`] returns the whole answer, and takes options.
     ///
     /// ```no_run
     /// # async fn run(client: marquetry_protocol_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -36,13 +40,13 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::call_tool`]; [`ClientError::ToolFailed`]; [`ClientError::Protocol`] when the answer is no `T`.
+    /// As [`Self::call_tool`]; [`ClientError::ToolFailed`]; [`ClientError::Protocol`] if the answer is not a `T`.
     pub async fn call_tool_as<T: DeserializeOwned>(
         &self,
         name: &str,
         arguments: &(impl Serialize + Sync + ?Sized),
     ) -> Result<T, ClientError> {
-        let arguments = Some(to_raw_value(arguments).map_err(unwritable)?);
+        let arguments = Some(to_raw_value(arguments).map_err(ClientError::params)?);
         let params = CallToolParams { name: name.to_owned(), arguments, meta: None };
         let answer = self.call_tool(&params, CallOptions::default()).await?;
         let text = match &answer.content[..] {
@@ -53,9 +57,10 @@ impl Client {
             let message = text.map_or_else(|| json!(answer.content).to_string(), Clone::clone);
             return Err(ClientError::ToolFailed { tool: name.to_owned(), message });
         }
-        let unreadable = |error: serde_json::Error| {
-            ClientError::Protocol(format!("answer of tool '{name}' cannot be read: {error}"))
+        let tool_answer = |problem: String| {
+            ClientError::from(ProtocolError::ToolAnswer { tool: name.to_owned(), problem })
         };
+        let unreadable = |error: serde_json::Error| tool_answer(error.to_string());
         match (answer.structured_content, text) {
             (Some(data), _) => T::deserialize(&data)
                 .or_else(|error| wrapped(&data).map_or(Err(error), T::deserialize))
@@ -63,9 +68,7 @@ impl Client {
             (None, Some(text)) => serde_json::from_str(text).or_else(|error| {
                 T::deserialize(Value::String(text.clone())).map_err(|_| unreadable(error))
             }),
-            (None, None) => Err(ClientError::Protocol(format!(
-                "answer of tool '{name}' is neither data nor one text"
-            ))),
+            (None, None) => Err(tool_answer("it has neither data nor a single text".to_owned())),
         }
     }
 
@@ -96,7 +99,7 @@ impl Client {
         self.typed("completion/complete", params).await
     }
 
-    /// Asks a session's server for log messages from `level` on. Without a session each call says so by itself
+    /// Asks a session's server for log messages from `level` on. Without a session each call sets its own level
     /// ([`CallOptions::log_level`]).
     ///
     /// # Errors
@@ -111,24 +114,18 @@ impl Client {
         method: &str,
         params: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
-        let params = to_raw_value(params).map_err(unwritable)?;
+        let params = to_raw_value(params).map_err(ClientError::params)?;
         let result = self.request(method, Some(&params), CallOptions::default()).await?;
         read(method, result.get())
     }
 }
 
-/// The value in data that is an object only because the revision wants one (`{"result": value}`).
+/// Returns the value in data that is an object only because the revision requires one (`{"result": value}`).
 fn wrapped(data: &Value) -> Option<&Value> {
     let members = data.as_object().filter(|members| members.len() == 1)?;
     members.get("result")
 }
 
 fn read<T: DeserializeOwned>(method: &str, result: &str) -> Result<T, ClientError> {
-    serde_json::from_str(result).map_err(|error| {
-        ClientError::Protocol(format!("result of '{method}' cannot be read: {error}"))
-    })
-}
-
-fn unwritable(error: serde_json::Error) -> ClientError {
-    ClientError::Protocol(format!("parameters cannot be written as JSON: {error}"))
+    serde_json::from_str(result).map_err(|error| ClientError::result(method, error))
 }

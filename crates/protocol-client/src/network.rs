@@ -24,7 +24,7 @@ use tower_service::Service;
 #[derive(Clone, Default)]
 pub struct Network {
     proxy: Option<Arc<Proxy>>,
-    /// Names that are reached directly; with a leading dot, all below it.
+    /// Hosts that are reached directly; a leading dot means a whole domain.
     direct: Vec<String>,
     #[cfg(feature = "tls")]
     authorities: Vec<rustls::pki_types::CertificateDer<'static>>,
@@ -42,13 +42,13 @@ pub enum NetworkError {
     /// The proxy's URL is not one like `http://proxy.example:3128`.
     #[error("proxy '{0}' is no URL like \"http://proxy.example:3128\"")]
     Proxy(String),
-    /// There is no certificate in the text.
+    /// The text contains no certificate.
     #[error("no certificate in PEM (\"BEGIN CERTIFICATE\")")]
     NoCertificate,
-    /// A certificate cannot be used as an authority.
+    /// A certificate is invalid as an authority.
     #[error("certificate {number} is no authority's: {why}")]
     Certificate {
-        /// Which of them, from 1.
+        /// Its number, from 1.
         number: usize,
         /// The reason.
         why: String,
@@ -59,7 +59,7 @@ impl Network {
     /// Sets an HTTP proxy, which opens a tunnel (`CONNECT`) to each server. User and password in the URL are for the proxy.
     ///
     /// # Errors
-    /// When the URL is not one of `http:` with a host.
+    /// If it is not an `http:` URL with a host.
     pub fn with_proxy(mut self, url: &str) -> Result<Self, NetworkError> {
         let refused = || NetworkError::Proxy(without_secrets(url));
         let uri: Uri = url.parse().map_err(|_| refused())?;
@@ -84,18 +84,18 @@ impl Network {
         Ok(self)
     }
 
-    /// Adds hosts that are reached without the proxy: whole names or addresses, or with a leading dot a domain.
+    /// Adds hosts that are reached without the proxy: exact names or addresses, or a domain with a leading dot.
     #[must_use]
     pub fn without_proxy_for(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.direct.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()));
         self
     }
 
-    /// Trusts the certificate authorities of a PEM text beside Mozilla's, for servers with certificates of a private
+    /// Trusts the certificate authorities in a PEM text besides Mozilla's, for servers with certificates of a private
     /// authority.
     ///
     /// # Errors
-    /// When there is none in it, or one of them cannot be used.
+    /// If it contains no certificate, or an invalid one.
     #[cfg(feature = "tls")]
     pub fn with_authorities(mut self, pem: &str) -> Result<Self, NetworkError> {
         use rustls::pki_types::{CertificateDer, pem::PemObject};
@@ -123,7 +123,7 @@ impl Network {
     }
 }
 
-/// Without what may be a secret.
+/// Omits possible secrets.
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network")
@@ -133,7 +133,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Percent-encoded text as it is meant.
+/// Decodes percent-encoded text.
 fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().iter();
     let mut out = Vec::with_capacity(text.len());
@@ -151,7 +151,7 @@ fn decoded(text: &str) -> Vec<u8> {
     out
 }
 
-/// Opens connections as a [`Network`] says.
+/// Opens connections for a [`Network`].
 #[derive(Clone)]
 struct Route {
     http: HttpConnector,
@@ -182,7 +182,7 @@ impl Service<Uri> for Route {
     }
 }
 
-/// The same address with its port, which a tunnel needs.
+/// Returns the address with its port, which a tunnel needs.
 fn with_port(target: Uri) -> Result<Uri, http::Error> {
     if target.port().is_some() || target.scheme_str() != Some("http") {
         return Ok(target);
@@ -200,7 +200,7 @@ type Inner = Route;
 #[cfg(not(feature = "tls"))]
 type Stream = TokioIo<TcpStream>;
 
-/// Opens connections as a [`Network`] says, for a client of hyper-util.
+/// Opens connections for a [`Network`], as a connector of hyper-util.
 #[derive(Clone)]
 pub struct Connector(Inner);
 
@@ -219,7 +219,7 @@ impl Service<Uri> for Connector {
 }
 
 impl Network {
-    /// Opens connections to HTTP servers.
+    /// Returns the connector for HTTP servers.
     #[must_use]
     pub fn connector(&self) -> Connector {
         let mut http = HttpConnector::new();
@@ -236,7 +236,7 @@ impl Network {
                 authorities => {
                     let mut roots = rustls::RootCertStore::empty();
                     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-                    // Each was tried when it was given.
+                    // Each was checked when it was added.
                     roots.add_parsable_certificates(authorities.iter().cloned());
                     let provider = Arc::new(rustls::crypto::ring::default_provider());
                     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -247,8 +247,9 @@ impl Network {
                     builder.with_tls_config(config)
                 }
             };
-            // No HTTP/2: all requests to a server would share one connection and its number of streams (100 at many servers),
-            // so that behind as many waiting calls neither a cancellation nor an answer to a question would leave.
+            // Without HTTP/2: all requests to a server would share one connection with its limit of streams (100 at
+            // many servers). If as many calls were waiting, neither a cancellation nor an answer to a question could
+            // be sent.
             Connector(builder.https_or_http().enable_http1().wrap_connector(route))
         }
         #[cfg(not(feature = "tls"))]
@@ -256,7 +257,7 @@ impl Network {
     }
 }
 
-/// Cuts user, password and query out of a URL, which may be secrets: for messages and logs.
+/// Removes user, password and query from a URL, because they may be secrets: for messages and logs.
 #[must_use]
 pub fn without_secrets(url: &str) -> String {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];

@@ -1,4 +1,4 @@
-//! How a client behaves.
+//! Options of clients.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,41 +21,41 @@ use super::{
 pub struct ClientOptions {
     /// Its name and version.
     pub implementation: Implementation,
-    /// What it offers.
+    /// Its capabilities.
     pub capabilities: ClientCapabilities,
-    /// Answers what the server asks; nothing, by default.
+    /// Answers the server's questions; none by default.
     pub handler: Arc<dyn ClientHandler>,
     /// Authorizes requests to an HTTP server; none by default.
     #[cfg(feature = "http")]
     pub authorizer: Option<Arc<dyn Authorizer>>,
-    /// By which proxy an HTTP server is reached, and which certificate authorities are trusted.
+    /// Proxy and certificate authorities for HTTP servers.
     #[cfg(feature = "http")]
     pub network: Network,
-    /// Which revision to speak.
+    /// The revision to speak.
     pub revision: RevisionChoice,
-    /// How long to wait for an answer to `server/discover` before `initialize` is sent as well: 5 s. A later answer to
-    /// `server/discover` still counts.
+    /// Time to wait for an answer to `server/discover` before `initialize` is sent as well: 5 s. A later answer to
+    /// `server/discover` is still used.
     pub probe_timeout: Duration,
-    /// How long a server may take from its start until both sides know the revision: 60 s (some are downloaded first).
+    /// Maximum time of the handshake: 60 s (some servers are downloaded first).
     pub connect_timeout: Duration,
-    /// How long a request may take unless its [`CallOptions`] say otherwise: 5 minutes.
+    /// Maximum time of a request without its own limit in [`CallOptions`]: 5 minutes.
     pub request_timeout: Duration,
-    /// The longest message to accept, in bytes: 64 MiB. A longer one closes a pipe and fails an HTTP request.
+    /// Longest message to accept, in bytes: 64 MiB. A longer one fails the request that it answers; on a pipe, it closes the
+    /// connection if that request is unknown.
     pub max_message_bytes: usize,
-    /// How often in a row a broken HTTP stream of a session is taken up again without anything new on it, before its
-    /// request fails: 5 times, with growing pauses.
+    /// Attempts to resume a broken HTTP stream of a session without a new event, before its request fails: 5, with
+    /// growing pauses.
     pub max_reconnects: usize,
-    /// How often a stateless server may ask for input before it has to answer: 10 times.
+    /// Number of times that a stateless server may ask for input before it must answer: 10.
     pub max_rounds: usize,
-    /// Whether [`Client::call_tool`](super::Client::call_tool) checks results against the `outputSchema` of their tools:
-    /// yes. It takes the feature `schema`; a client that only passes results on has no use for it.
+    /// Whether [`Client::call_tool`](super::Client::call_tool) checks results against the `outputSchema` of their
+    /// tools: true. It needs the feature `schema`. Clients that only forward results do not need the check.
     pub check_results: bool,
-    /// Whether to tell stateless servers that they may go on with calls as tasks, which this client then follows: yes.
+    /// Whether stateless servers may continue calls as tasks, which this client then follows: true.
     pub tasks: bool,
-    /// How long a task may take to its end, unless the call's [`CallOptions`] say otherwise: 1 hour. Then it is
-    /// cancelled.
+    /// Maximum time of a task without its own limit in the call's [`CallOptions`]: 1 hour. Then it is cancelled.
     pub task_timeout: Duration,
-    /// The most items to take from a list of many pages: 10,000.
+    /// Most items of a list, from all its pages: 10,000.
     pub max_list_items: usize,
 }
 
@@ -84,16 +84,16 @@ impl Default for ClientOptions {
     }
 }
 
-/// Which revision a client speaks.
+/// The revision that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RevisionChoice {
-    /// The newest that both sides know: asks with `server/discover`, falls back to `initialize`.
+    /// The newest that both sides support: asks with `server/discover`, or else with `initialize`.
     #[default]
     Auto,
-    /// The newest of the session era that both sides know, without `server/discover`: for servers that end when they are
-    /// asked anything before `initialize`.
+    /// The newest of the session era that both sides support, without `server/discover`: for servers that exit at any
+    /// request before `initialize`.
     Session,
-    /// This one; a server that does not speak it is an error.
+    /// This revision; connecting to a server without it fails.
     Only(Revision),
 }
 
@@ -104,31 +104,31 @@ pub struct ServerPeer {
     pub revision: Revision,
     /// Its name and version; empty if a stateless server leaves them out.
     pub info: Implementation,
-    /// What it offers.
+    /// Its capabilities.
     pub capabilities: ServerCapabilities,
-    /// How to use it, for the model.
+    /// Instructions for the model.
     pub instructions: Option<String>,
 }
 
-/// How one request is made.
+/// Options of one request.
 #[derive(Default)]
 pub struct CallOptions {
-    /// How long the answer may take, if not as long as [`ClientOptions::request_timeout`], or
-    /// [`ClientOptions::task_timeout`] for a call that goes on as a task.
+    /// Time limit; by default [`ClientOptions::request_timeout`], or [`ClientOptions::task_timeout`] for a call that
+    /// continues as a task.
     pub timeout: Option<Duration>,
     /// Cancels the request.
     pub cancel: Option<CancellationToken>,
-    /// Where progress goes; asks the server for it. What does not fit into the channel is left out.
+    /// Receives progress, and asks the server for it. Progress that does not fit into the channel is dropped.
     pub progress: Option<mpsc::Sender<Progress>>,
-    /// Answers what the server asks because of this call, instead of [`ClientOptions::handler`]: questions of a
-    /// stateless server, and over Streamable HTTP those that come on the call's own stream. On pipes, and on the stream
-    /// of announcements, a session-era server's questions do not say which call they belong to; they go to the handler
-    /// of the connection.
+    /// Answers the server's questions because of this call, instead of [`ClientOptions::handler`]: questions of a
+    /// stateless server, and over Streamable HTTP those on the call's own stream. On pipes, and on the stream of
+    /// announcements, a session-era server's questions do not name their call; they go to the connection's handler.
     pub handler: Option<Arc<dyn ClientHandler>>,
     /// The capabilities that this call declares to a stateless server, instead of [`ClientOptions::capabilities`].
     pub capabilities: Option<ClientCapabilities>,
-    /// The least important log messages that a stateless server shall send during this call; none without it.
+    /// The lowest level of log messages that a stateless server should send during this call; none by default.
     pub log_level: Option<LogLevel>,
-    /// Hands a stateless server's questions to the caller, as the result `input_required`, instead of answering them.
+    /// Returns a stateless server's questions to the caller, as the result `input_required`, instead of answering
+    /// them.
     pub pass_questions: bool,
 }

@@ -1,4 +1,4 @@
-//! What a revision adds to the parameters of a request.
+//! Parameters that a revision adds to a request.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use serde_json::{
 
 use super::{error::ClientError, options::ClientOptions};
 
-/// What has to be said in a request's `_meta`.
+/// Values for a request's `_meta`.
 pub(super) struct Asks<'a> {
     pub(super) revision: Revision,
     pub(super) options: &'a ClientOptions,
-    /// What we offer in this request, if not what the options say.
+    /// Capabilities for this request, if they differ from the options.
     pub(super) capabilities: Option<&'a ClientCapabilities>,
-    /// Which log messages a stateless server shall send.
+    /// The level of log messages that a stateless server should send.
     pub(super) log_level: Option<LogLevel>,
     pub(super) progress_token: Option<&'a RequestId>,
     /// Whether the request may be answered with a task.
     pub(super) tasks: bool,
 }
 
-/// The parameters with what has to be said; none when they can stay as they are.
+/// Returns the parameters with these values; [`None`] if they need no change.
 pub(super) fn prepare(
     params: Option<&RawValue>,
     asks: &Asks<'_>,
@@ -37,15 +37,12 @@ pub(super) fn prepare(
     if asks.revision.era() == Era::Session && asks.progress_token.is_none() {
         return Ok(None);
     }
-    let not_an_object = |error: serde_json::Error| {
-        ClientError::Protocol(format!("parameters are no object: {error}"))
-    };
     let mut members: BTreeMap<String, Box<RawValue>> = match params {
-        Some(params) => serde_json::from_str(params.get()).map_err(not_an_object)?,
+        Some(params) => serde_json::from_str(params.get()).map_err(ClientError::params)?,
         None => BTreeMap::new(),
     };
     let mut meta: JsonObject = match members.get("_meta") {
-        Some(meta) => serde_json::from_str(meta.get()).map_err(not_an_object)?,
+        Some(meta) => serde_json::from_str(meta.get()).map_err(ClientError::params)?,
         None => JsonObject::new(),
     };
     if asks.revision.era() == Era::Stateless {
@@ -63,20 +60,20 @@ pub(super) fn prepare(
     if let Some(token) = asks.progress_token {
         meta.insert("progressToken".to_owned(), json!(token));
     }
-    members.insert("_meta".to_owned(), to_raw_value(&meta).map_err(not_an_object)?);
-    to_raw_value(&members).map(Some).map_err(not_an_object)
+    members.insert("_meta".to_owned(), to_raw_value(&meta).map_err(ClientError::params)?);
+    to_raw_value(&members).map(Some).map_err(ClientError::params)
 }
 
-/// What a stateless server's result is (2026-07-28, `resultType`).
+/// The kind of a stateless server's result (2026-07-28, `resultType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResultKind {
     /// The answer.
     Complete,
     /// A question.
     InputRequired,
-    /// The promise of an answer.
+    /// A task that will have the answer.
     Task,
-    /// Something that we do not know, and must not take for an answer (2026-07-28, "ResultType").
+    /// An unknown kind, which must not be taken for an answer (2026-07-28, "ResultType").
     Unknown,
 }
 
@@ -88,7 +85,7 @@ impl ResultKind {
             #[serde(borrow)]
             result_type: Option<std::borrow::Cow<'a, str>>,
         }
-        // The cheap look first: results may be large.
+        // A search is cheaper than parsing, and results may be large.
         let text = result.get();
         let names_no_other = || !text.contains("input_required") && !text.contains("taskId");
         if text.starts_with(r#"{"resultType":"complete""#)
@@ -97,7 +94,7 @@ impl ResultKind {
         {
             return Self::Complete;
         }
-        // Servers of older revisions have none.
+        // Servers of older revisions send none.
         let kind = serde_json::from_str::<Kind<'_>>(text).ok().and_then(|kind| kind.result_type);
         match kind.as_deref() {
             None | Some("complete") => Self::Complete,
@@ -108,7 +105,8 @@ impl ResultKind {
     }
 }
 
-/// What to ask `subscriptions/listen` for: every announcement that the server promises. None when it promises none.
+/// Returns the parameters of `subscriptions/listen`, for every announcement that the server declares; [`None`] if it
+/// declares none.
 pub(super) fn listen_params(capabilities: &ServerCapabilities) -> Option<Box<RawValue>> {
     let tools = capabilities.tools.is_some_and(|tools| tools.list_changed);
     let prompts = capabilities.prompts.is_some_and(|prompts| prompts.list_changed);

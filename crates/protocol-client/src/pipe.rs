@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument as _;
 
 use super::{
-    error::ClientError,
+    error::{ClientError, ProtocolError},
     events::{CloseReason, Progress},
     log_rate::LogRate,
     options::{ClientOptions, ServerPeer},
@@ -297,16 +297,16 @@ impl Reading {
                     let Some(waiting) = id_of_long(&buffer).and_then(|id| self.pending.take(&id))
                     else {
                         // The id of the answer is unknown, so its caller would wait for ever.
-                        return CloseReason::Broken(why);
+                        return CloseReason::Broken(why.to_string());
                     };
-                    _ = waiting.answer.send(Err(ClientError::Protocol(why)));
+                    _ = waiting.answer.send(Err(why.into()));
                 }
                 Ok(Line::End) => {
                     return CloseReason::Ended("server has closed its output".to_owned());
                 }
                 // The message may have no end, and no other message can come before that.
                 Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                    return CloseReason::Broken(self.too_long());
+                    return CloseReason::Broken(self.too_long().to_string());
                 }
                 Err(error) => {
                     return CloseReason::Ended(format!("cannot read from server: {error}"));
@@ -318,8 +318,8 @@ impl Reading {
         }
     }
 
-    fn too_long(&self) -> String {
-        format!("server sent a message of more than {} bytes", self.most)
+    fn too_long(&self) -> ProtocolError {
+        ProtocolError::MessageTooLong { limit: self.most }
     }
 
     /// Fails the call whose answer is too long as soon as the limit is exceeded, because the line may never end. The
@@ -331,9 +331,7 @@ impl Reading {
         }
         let id = id_of_long(format!("{start}\0").as_bytes()).or_else(|| self.pending.only());
         let waiting = id.and_then(|id| self.pending.take(&id));
-        waiting
-            .map(|waiting| waiting.answer.send(Err(ClientError::Protocol(self.too_long()))))
-            .is_some()
+        waiting.map(|waiting| waiting.answer.send(Err(self.too_long().into()))).is_some()
     }
 
     fn message(&self, message: Result<Message<'_>, EnvelopeError>) {
@@ -364,7 +362,7 @@ impl Reading {
             }
             Err(error) => match error.answers.as_ref().and_then(|id| self.pending.take(id)) {
                 Some(waiting) => {
-                    _ = waiting.answer.send(Err(ClientError::Protocol(error.to_string())))
+                    _ = waiting.answer.send(Err(ProtocolError::Message(error.to_string()).into()))
                 }
                 // Servers print to standard output by mistake. The connection goes on.
                 None => {

@@ -1,4 +1,4 @@
-//! Answers to a server's questions, whichever way they come.
+//! Answers to a server's questions, in both eras.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ pub(super) struct InputRequired {
 }
 
 impl InputRequired {
-    /// Whether there is a question among it.
+    /// Returns whether it contains a question.
     pub(super) fn asks(&self) -> bool {
         !self.input_requests.is_empty()
     }
 }
 
-/// The bytes of the answer to a session-era server's request.
+/// Returns the bytes of the answer to a session-era server's request.
 pub(super) async fn answer(handler: &dyn ClientHandler, request: Answerable) -> Vec<u8> {
     match result(handler, &request.method, request.params.as_deref()).await {
         Ok(result) => envelope::write_result(&request.id, &result),
@@ -34,7 +34,7 @@ pub(super) async fn answer(handler: &dyn ClientHandler, request: Answerable) -> 
     }
 }
 
-/// A request that outlives the bytes that it came in.
+/// A request that owns its data.
 pub(super) struct Answerable {
     pub(super) id: marquetry_protocol_wire::RequestId,
     method: String,
@@ -51,33 +51,32 @@ impl From<&Request<'_>> for Answerable {
     }
 }
 
-/// The parameters of the next round: those of the first with the answers to the server's questions.
+/// Returns the parameters of the next round: those of the first one with the answers to the server's questions.
 pub(super) async fn next_round(
     handler: &dyn ClientHandler,
     params: Option<&RawValue>,
     asked: InputRequired,
 ) -> Result<Box<RawValue>, ClientError> {
-    let protocol = |error: serde_json::Error| ClientError::Protocol(error.to_string());
     let answers = asked.input_requests.iter().map(async |(key, question)| {
         let answer = result(handler, &question.method, question.params.as_deref()).await?;
         Ok::<_, RpcError>((key.as_str(), answer))
     });
-    // Without an answer the request cannot go on; why is the caller's to know.
+    // Without an answer the request cannot continue; the caller gets the reason.
     let answers: BTreeMap<&str, Box<RawValue>> =
         try_join_all(answers).await.map_err(ClientError::Unanswered)?.into_iter().collect();
     let mut members: BTreeMap<String, Box<RawValue>> = match params {
-        Some(params) => serde_json::from_str(params.get()).map_err(protocol)?,
+        Some(params) => serde_json::from_str(params.get()).map_err(ClientError::params)?,
         None => BTreeMap::new(),
     };
-    members.insert("inputResponses".to_owned(), to_raw_value(&answers).map_err(protocol)?);
+    members
+        .insert("inputResponses".to_owned(), to_raw_value(&answers).map_err(ClientError::params)?);
     match asked.request_state {
-        // It is the server's own: it goes back as it came, or not at all.
-        Some(state) => {
-            members.insert("requestState".to_owned(), to_raw_value(&state).map_err(protocol)?)
-        }
+        // The state belongs to the server: it is sent back unchanged.
+        Some(state) => members
+            .insert("requestState".to_owned(), to_raw_value(&state).map_err(ClientError::params)?),
         None => members.remove("requestState"),
     };
-    to_raw_value(&members).map_err(protocol)
+    to_raw_value(&members).map_err(ClientError::params)
 }
 
 pub(super) async fn result(

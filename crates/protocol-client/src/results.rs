@@ -1,4 +1,4 @@
-//! Results of tools, checked against the schemas that their server has listed.
+//! Checks of tool results against the schemas in the server's list.
 
 use std::{
     collections::HashMap,
@@ -10,18 +10,18 @@ use serde_json::{Value, value::RawValue};
 
 use super::ClientError;
 
-/// The `outputSchema` of each tool that was listed.
+/// The `outputSchema` of each listed tool.
 #[derive(Default)]
 pub(super) struct Schemas(Mutex<HashMap<String, Arc<Listed>>>);
 
-/// A schema, compiled when its tool is called first.
+/// A schema, compiled at the first call of its tool.
 struct Listed {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
 }
 
 impl Schemas {
-    /// Takes the place of what was learnt before.
+    /// Replaces the schemas.
     pub(super) fn learn(&self, tools: &[Tool]) {
         let listed = tools.iter().filter_map(|tool| {
             let listed = Listed { schema: tool.output_schema.clone()?, compiled: OnceLock::new() };
@@ -31,7 +31,7 @@ impl Schemas {
     }
 
     /// # Errors
-    /// When the result is not what its tool's schema promises.
+    /// If the result violates its tool's schema.
     pub(super) fn check(
         &self,
         tool: &str,

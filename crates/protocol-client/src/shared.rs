@@ -1,4 +1,4 @@
-//! What every transport shares: questions of the server that are being answered, notifications, an end.
+//! State that every transport shares: the server's questions, notifications, and the end of the connection.
 
 use std::{
     collections::HashMap,
@@ -25,22 +25,22 @@ use super::{
     questions::{self, Answerable},
 };
 
-/// What the parts of a connection share.
+/// State that the parts of a connection share.
 pub(super) struct Shared {
     pub(super) notifications: broadcast::Sender<ServerNotification>,
     next_id: AtomicU64,
     end: CancellationToken,
     reason: OnceLock<CloseReason>,
     handler: Arc<dyn ClientHandler>,
-    /// The server's questions that are being answered, so that it can take them back.
+    /// The server's questions that are being answered, so that the server can cancel them.
     open_questions: Mutex<HashMap<RequestId, CancellationToken>>,
-    /// Room for questions of the server's that are being answered.
+    /// Limits the server's questions that are being answered.
     answering: Arc<Semaphore>,
-    /// Room for refusals on their way.
+    /// Limits refusals that are being sent.
     refusing: Arc<Semaphore>,
 }
 
-/// One request on its way.
+/// A request to send.
 pub(super) struct Outgoing<'a> {
     pub(super) id: RequestId,
     pub(super) method: &'a str,
@@ -48,7 +48,7 @@ pub(super) struct Outgoing<'a> {
     pub(super) own: &'a RequestState,
 }
 
-/// What belongs to one call alone; see [`CallOptions`](super::CallOptions).
+/// State of one call; see [`CallOptions`](super::CallOptions).
 #[derive(Default)]
 pub(super) struct RequestState {
     pub(super) progress: Option<mpsc::Sender<Progress>>,
@@ -56,7 +56,7 @@ pub(super) struct RequestState {
     pub(super) capabilities: Option<ClientCapabilities>,
     pub(super) log_level: Option<LogLevel>,
     pub(super) pass_questions: bool,
-    /// Cancelled when the call is over, and with it the questions that came on its stream.
+    /// Cancelled when the call has ended; ends the questions that came on its stream, too.
     pub(super) over: CancellationToken,
 }
 
@@ -86,7 +86,7 @@ impl Shared {
         self.next_id.fetch_add(1, Ordering::Relaxed).into()
     }
 
-    /// Marks the connection as closed; the first reason counts.
+    /// Marks the connection as closed; only the first reason counts.
     pub(super) fn end(&self, reason: CloseReason) {
         _ = self.reason.set(reason);
         self.end.cancel();
@@ -109,7 +109,7 @@ impl Shared {
         self.reason()
     }
 
-    /// Hands a notification on; progress goes to `progress`, which knows whose it is. `own` is the call on whose stream
+    /// Forwards a notification; progress goes to `progress`, which finds its call. `own` is the call on whose stream
     /// it came.
     pub(super) fn notified(
         &self,
@@ -134,7 +134,7 @@ impl Shared {
         if notification.method == "notifications/cancelled" {
             self.taken_back(notification);
         }
-        // Those that wait for a slow reader are bounded in number, so each must be in size.
+        // The number of waiting notifications is limited, so their size must be, too.
         const MOST_BYTES: usize = 64 << 10;
         if notification.params.is_some_and(|params| params.get().len() > MOST_BYTES) {
             tracing::warn!(
@@ -148,11 +148,11 @@ impl Shared {
             params: notification.params.map(|params| params.to_owned().into()),
         };
         self.handler_of(own).notified(&told);
-        // No receiver is not an error.
+        // Having no receiver is not an error.
         _ = self.notifications.send(told);
     }
 
-    /// Hands on a notification of our own making, for what the server does not tell itself.
+    /// Sends a notification of the client's own, for changes that the server does not announce.
     #[cfg(feature = "http")]
     pub(super) fn announce(&self, method: &str) {
         let told = ServerNotification { method: method.into(), params: None };
@@ -164,7 +164,7 @@ impl Shared {
         own.and_then(|own| own.handler.as_ref()).unwrap_or(&self.handler)
     }
 
-    /// The server no longer wants an answer to a question of its own.
+    /// Handles the server's cancellation of one of its questions.
     fn taken_back(&self, notification: &Notification<'_>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -183,8 +183,8 @@ impl Shared {
         self.open_questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a request of the server's by `send`, on a task of its own: a person may be asked. `own` is the call on
-    /// whose stream it came.
+    /// Answers a request of the server through `send`, on its own task, because a person may be asked. `own` is the
+    /// call on whose stream it came.
     pub(super) fn answer<F>(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -206,14 +206,15 @@ impl Shared {
             let answer = answering.await;
             shared.open_questions().remove(&id);
             if let Some(answer) = answer {
-                // Until it is on its way: a server that reads no more must not make us pile up answers.
+                // The question counts until its answer is sent: a server that does not read must not make answers
+                // pile up.
                 send(answer).await;
             }
             drop(room);
         }));
     }
 
-    /// Too many questions are open already.
+    /// Refuses a question because too many are open.
     fn refuse<F>(&self, request: Answerable, send: impl FnOnce(Vec<u8>) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send,
@@ -232,12 +233,12 @@ impl Shared {
     }
 }
 
-/// Questions of a server that may be open at a time.
+/// Maximum number of open questions of a server.
 const MOST_ANSWERING: usize = 32;
 
-/// Gives every message in some bytes to `take`: one, or those of a batch (2025-03-26).
+/// Passes every message in some bytes to `take`: one, or those of a batch (2025-03-26).
 pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
-    /// The most that a server may send together.
+    /// Maximum number of messages in a batch.
     const MOST_IN_BATCH: usize = 1_000;
     match Incoming::parse(bytes, DEFAULT_MAX_NESTING) {
         Ok(Incoming::Batch(batch)) => match batch.messages(MOST_IN_BATCH) {

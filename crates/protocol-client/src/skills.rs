@@ -1,9 +1,9 @@
 //! Skills that a server offers: instructions for a model, and the files that belong to them (SEP-2640, the extension
 //! `io.modelcontextprotocol/skills`).
 //!
-//! A file is fetched when it is needed and never before, and nothing is handed out that is not what the skill's entry
-//! says: its SHA-256 digest, its size, and for `SKILL.md` its frontmatter. That shows that the server agrees with
-//! itself, not that it is to be trusted: a person has to agree to a skill before a model is shown it.
+//! A file is fetched only when it is needed, and it is returned only if it matches the skill's entry: its SHA-256
+//! digest, its size, and for `SKILL.md` its frontmatter. This shows that the server is consistent, not that it is
+//! trustworthy: a person must agree to a skill before a model sees it.
 
 use marquetry_protocol_wire::types::{JsonObject, ReadResourceResult, ResourceContents};
 use serde::Deserialize;
@@ -15,21 +15,21 @@ use super::{CallOptions, Client, ClientError};
 /// The name of the extension.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
-/// The most files that a skill may have.
+/// Maximum number of files of a skill.
 const MOST_FILES: usize = 512;
-/// The most bytes that a skill's files may have together: 16 MiB.
+/// Maximum size of all files of a skill, in bytes: 16 MiB.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A skill as the server lists it: enough to show it, and to check each of its files.
+/// A skill in the server's list, with the data to show it and to check each of its files.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct SkillEntry {
     /// The URI of its `SKILL.md`, unique on the server; names are not.
     pub uri: String,
-    /// What the frontmatter of `SKILL.md` says; `name` and `description` among it.
+    /// The frontmatter of `SKILL.md`, including `name` and `description`.
     pub frontmatter: JsonObject,
-    /// All its files. A server may leave them out for a skill that it generates; such a skill cannot be checked, and is
-    /// not loaded.
+    /// All its files. A server may leave them out for a generated skill; such a skill cannot be checked, and is not
+    /// loaded.
     #[serde(default)]
     pub resources: Option<Vec<SkillFile>>,
 }
@@ -38,29 +38,29 @@ pub struct SkillEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct SkillFile {
-    /// Where to read it.
+    /// Its URI.
     pub uri: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Its size in bytes; older servers do not tell it.
+    /// Its size in bytes; older servers leave it out.
     #[serde(default)]
     pub size: Option<u64>,
 }
 
 impl SkillEntry {
-    /// The name of the skill; another one may have the same.
+    /// Returns the name of the skill; names are not unique.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.frontmatter.get("name")?.as_str()
     }
 
-    /// What the skill is for.
+    /// Returns the description of the skill.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.frontmatter.get("description")?.as_str()
     }
 
-    /// Where the skill's files are.
+    /// Returns the root URI of the skill's files.
     fn root(&self) -> &str {
         self.uri.strip_suffix("SKILL.md").unwrap_or(&self.uri)
     }
@@ -74,7 +74,7 @@ impl SkillEntry {
     }
 }
 
-/// A skill whose `SKILL.md` is what its entry says. Its other files are read, and checked, one by one.
+/// A skill whose `SKILL.md` matches its entry. Its other files are read and checked one by one.
 #[derive(Clone)]
 pub struct LoadedSkill {
     client: Client,
@@ -82,7 +82,7 @@ pub struct LoadedSkill {
     text: String,
 }
 
-/// Why a skill, or a file of it, is not to be had.
+/// Why a skill, or a file of it, cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillError {
@@ -92,17 +92,17 @@ pub enum SkillError {
     /// The request failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The skill comes without digests.
+    /// The skill has no digests.
     #[error("the skill has no list of files with digests, so it cannot be verified")]
     NoDigests,
-    /// The skill is larger than skills may be.
+    /// The skill exceeds the limits.
     #[error(
         "skill has {files} files with {bytes} bytes; at most {MOST_FILES} with {MOST_BYTES} are allowed"
     )]
     TooLarge {
-        /// How many files it has.
+        /// Number of its files.
         files: usize,
-        /// What they have together.
+        /// Size of its files together, in bytes.
         bytes: u64,
     },
     /// The file does not belong to the skill.
@@ -111,7 +111,7 @@ pub enum SkillError {
         /// The file.
         uri: String,
     },
-    /// The server did not give one file.
+    /// The server did not return exactly one file.
     #[error("{uri} cannot be read: {why}")]
     Unreadable {
         /// The file.
@@ -119,46 +119,46 @@ pub enum SkillError {
         /// The reason.
         why: String,
     },
-    /// The file is not as long as the entry says.
+    /// The size of the file differs from the entry.
     #[error("{uri} has {found} bytes, but should have {expected}")]
     Size {
         /// The file.
         uri: String,
-        /// What the entry says.
+        /// Size in the entry.
         expected: u64,
-        /// What came.
+        /// Size of the received file.
         found: u64,
     },
-    /// The file is not what the entry says.
+    /// The digest of the file differs from the entry.
     #[error("{uri} is not the file that the skill was listed with: its digest differs")]
     Digest {
         /// The file.
         uri: String,
     },
-    /// `SKILL.md` says something else than the entry did.
+    /// The frontmatter of `SKILL.md` differs from the entry.
     #[error("frontmatter of {uri} is not what the skill was listed with: {what}")]
     Frontmatter {
         /// The file.
         uri: String,
-        /// What differs.
+        /// The difference.
         what: String,
     },
 }
 
 impl Client {
-    /// Every skill that the server lists; it may have others. None of their files is read.
+    /// Lists skills; the server may have others. Reads none of their files.
     ///
     /// # Errors
-    /// When the server has no skills, and as [`Client::list_tools`].
+    /// If the server has no skills; those of [`Client::list_tools`].
     pub async fn list_skills(&self) -> Result<Vec<SkillEntry>, SkillError> {
         self.has_skills()?;
         Ok(self.fetch("skills/list", "skills").await?.items)
     }
 
-    /// The skill with the `SKILL.md` at `uri`, whether the server lists it or not. None of its files is read.
+    /// Returns the skill with the `SKILL.md` at `uri`, whether the server lists it or not. Reads none of its files.
     ///
     /// # Errors
-    /// When the server has no skills, or not that one (invalid parameters).
+    /// If the server has no skills, or does not have this one (invalid parameters).
     pub async fn skill(&self, uri: &str) -> Result<SkillEntry, SkillError> {
         #[derive(Deserialize)]
         struct Answer {
@@ -172,8 +172,8 @@ impl Client {
     /// Reads a skill's `SKILL.md` and checks it against the entry.
     ///
     /// # Errors
-    /// When it is not what the entry says. The skill may have changed since: get it anew with [`Self::skill`], and ask
-    /// the person anew who agreed to it.
+    /// If it differs from the entry. The skill may have changed: get it again with [`Self::skill`], and ask the
+    /// person again who agreed to it.
     pub async fn load_skill(&self, entry: SkillEntry) -> Result<LoadedSkill, SkillError> {
         let files = entry.resources.as_ref().ok_or(SkillError::NoDigests)?;
         let bytes = files.iter().filter_map(|file| file.size).fold(0, u64::saturating_add);
@@ -202,15 +202,12 @@ impl Client {
         uri: &str,
         method: &str,
     ) -> Result<T, ClientError> {
-        let protocol = |error: serde_json::Error| {
-            ClientError::Protocol(format!("answer to '{method}': {error}"))
-        };
-        let params = to_raw_value(&json!({ "uri": uri })).map_err(protocol)?;
+        let params = to_raw_value(&json!({ "uri": uri })).map_err(ClientError::params)?;
         let answer = self.request(method, Some(&params), CallOptions::default()).await?;
-        serde_json::from_str(answer.get()).map_err(protocol)
+        serde_json::from_str(answer.get()).map_err(|error| ClientError::result(method, error))
     }
 
-    /// The bytes of one file, which are what the entry says.
+    /// Returns the bytes of one file, after checking them against the entry.
     async fn skill_file(&self, entry: &SkillEntry, uri: &str) -> Result<Vec<u8>, SkillError> {
         let file = entry.file(uri)?;
         let answer: ReadResourceResult = self.ask(uri, "resources/read").await?;
@@ -226,22 +223,22 @@ impl Client {
 }
 
 impl LoadedSkill {
-    /// What the model is to read: the whole `SKILL.md`.
+    /// Returns the text for the model: the whole `SKILL.md`.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The entry that the skill was loaded with.
+    /// Returns the entry of the skill.
     #[must_use]
     pub fn entry(&self) -> &SkillEntry {
         &self.entry
     }
 
-    /// Reads another file of the skill, by its URI or by its path as `SKILL.md` names it.
+    /// Reads another file of the skill, by its URI or by its path in `SKILL.md`.
     ///
     /// # Errors
-    /// When it does not belong to the skill, or is not what the entry says.
+    /// If it does not belong to the skill, or differs from the entry.
     pub async fn read(&self, file: &str) -> Result<Vec<u8>, SkillError> {
         let path = file.strip_prefix("./").unwrap_or(file);
         let uri = match file.contains("://") {
@@ -261,7 +258,7 @@ fn bytes_of(contents: &ResourceContents) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// Whether the bytes are the file's.
+/// Checks the bytes of a file against its entry.
 fn verify(file: &SkillFile, bytes: &[u8]) -> Result<(), SkillError> {
     let found = bytes.len() as u64;
     if let Some(expected) = file.size.filter(|expected| *expected != found) {
@@ -274,10 +271,10 @@ fn verify(file: &SkillFile, bytes: &[u8]) -> Result<(), SkillError> {
     }
 }
 
-/// Whether the frontmatter of a `SKILL.md` says what the entry says, field by field.
+/// Compares the frontmatter of a `SKILL.md` with the entry, field by field.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 fn compare(text: &str, expected: &JsonObject) -> Result<(), String> {
     let found: JsonObject = serde_yaml::from_str(frontmatter(text).ok_or("there is none")?)
         .map_err(|error| format!("it is not a YAML object: {error}"))?;
@@ -293,7 +290,7 @@ fn compare(text: &str, expected: &JsonObject) -> Result<(), String> {
     }
 }
 
-/// What is between the two lines of dashes at the start.
+/// Returns the text between the two lines of dashes at the start.
 fn frontmatter(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rest =
@@ -308,7 +305,7 @@ fn frontmatter(text: &str) -> Option<&str> {
     None
 }
 
-/// Equal, but for how numbers are written: YAML and JSON do it differently.
+/// Compares two values; numbers may be written differently in YAML and JSON.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -1,45 +1,45 @@
-//! Server-sent events, read piece by piece.
+//! A parser of server-sent events that arrive in pieces.
 
 use std::time::Duration;
 
-/// Puts events together from the pieces of a stream.
+/// Parses events from the pieces of a stream.
 pub(super) struct SseParser {
     buffer: Vec<u8>,
-    /// How much of the buffer was searched for the end of a line.
+    /// Number of bytes already searched for the end of a line.
     searched: usize,
     started: bool,
     most: usize,
     next: Next,
-    /// The id of the last event that had one: where to go on after a break.
+    /// The last event id, for resuming after a break.
     pub(super) last_id: Option<String>,
-    /// How long the server wants us to wait before we come back.
+    /// The server's reconnection time.
     pub(super) retry: Option<Duration>,
 }
 
 /// One event.
 #[derive(Debug)]
 pub(super) struct Event<'a> {
-    /// `message` when the stream gives none.
+    /// `message` if the stream names none.
     pub(super) name: &'a str,
     pub(super) data: &'a [u8],
 }
 
-/// The fields of the event that is being read.
+/// The fields of an incomplete event.
 #[derive(Default)]
 struct Next {
     name: String,
-    /// Counts when the event is complete: one that is cut in the middle has to come again.
+    /// Used when the event is complete: an incomplete one must be sent again.
     id: Option<String>,
     data: Vec<u8>,
     has_data: bool,
 }
 
-/// An event is longer than the limit.
+/// An event exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 impl SseParser {
-    /// Events of at most `most` bytes of data.
+    /// Creates a parser for events with at most `most` bytes of data.
     pub(super) fn new(most: usize) -> Self {
         Self {
             buffer: Vec::new(),
@@ -52,13 +52,13 @@ impl SseParser {
         }
     }
 
-    /// Forgets what was half read; the stream has broken and starts again after the last id.
+    /// Drops an incomplete event: the stream has broken and starts again after the last id.
     pub(super) fn begin_anew(&mut self) {
         let fresh = Self::new(self.most);
         *self = Self { last_id: self.last_id.take(), retry: self.retry, ..fresh };
     }
 
-    /// Takes a piece; gives each event that it completes to `event`.
+    /// Parses a piece; passes each completed event to `event`.
     pub(super) fn push(
         &mut self,
         piece: &[u8],
@@ -77,11 +77,11 @@ impl SseParser {
             let end = searched + end;
             let width = match (rest[end], rest.get(end + 1)) {
                 (b'\r', Some(b'\n')) => 2,
-                // The other half of a line end may be in the next piece.
+                // The second half of the line end may be in the next piece.
                 (b'\r', None) => break,
                 _ => 1,
             };
-            // However the line came: in one piece or in many.
+            // For lines in one piece and in several.
             if end > self.most_line() {
                 return Err(TooLong);
             }
@@ -102,7 +102,7 @@ impl SseParser {
         if self.searched > self.most_line() { Err(TooLong) } else { Ok(()) }
     }
 
-    /// A field's name is not part of the data.
+    /// The name of a field is not part of the data.
     fn most_line(&self) -> usize {
         self.most + 16
     }
@@ -129,7 +129,7 @@ impl SseParser {
         } else if let Some(value) = field(line, b"event") {
             next.name = String::from_utf8_lossy(value).into_owned();
         } else if let Some(value) = field(line, b"id") {
-            // One with a NUL is to be ignored (HTML, "Interpreting an event stream").
+            // An id with a NUL is ignored (HTML, "Interpreting an event stream").
             if !value.contains(&0) {
                 next.id = Some(String::from_utf8_lossy(value).into_owned());
             }
@@ -141,7 +141,7 @@ impl SseParser {
     }
 }
 
-/// The value of a line `name: value`.
+/// Returns the value of a line `name: value`.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let rest = line.strip_prefix(name)?;
     match rest {
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A stream that ends in a carriage return has said all: what the tests mean by it is the end of a line.
+    /// A carriage return at the end of the test's text ends a line.
     fn events(text: &[u8], cut: usize) -> Vec<String> {
         let mut parser = SseParser::new(1_000);
         let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Hearing of changes of single resources, in either era.
+//! Subscriptions to single resources, in both eras.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,9 +8,9 @@ use serde_json::{json, value::to_raw_value};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::DropGuard;
 
-use super::{CallOptions, Client, ClientError, ServerNotification};
+use super::{CallOptions, Client, ClientError, ProtocolError, ServerNotification};
 
-/// The resources of a stateless server that we want to hear of, and the stream that tells of them.
+/// Subscribed resources of a stateless server, and the stream with their updates.
 #[derive(Default)]
 pub(super) struct Watched {
     uris: BTreeSet<String>,
@@ -19,14 +19,14 @@ pub(super) struct Watched {
 }
 
 impl Client {
-    /// Asks to hear when the resource `uri` changes: by `notifications/resources/updated` among
+    /// Subscribes to the resource `uri`: its updates arrive as `notifications/resources/updated` among
     /// [`Self::notifications`].
     ///
-    /// In a session that is `resources/subscribe`. A stateless server gets a `subscriptions/listen` for all resources
-    /// together, a new one with each change, before the old one ends.
+    /// In a session this is `resources/subscribe`. A stateless server gets one `subscriptions/listen` for all
+    /// resources; each change opens a new one before the old one ends.
     ///
     /// # Errors
-    /// As [`Self::request`]; "resource not found" when a stateless server does not agree to it.
+    /// As [`Self::request`]; "resource not found" if a stateless server does not accept it.
     pub async fn subscribe(&self, uri: &str) -> Result<(), ClientError> {
         if self.inner.server.revision.era() == Era::Session {
             return self.about("resources/subscribe", uri).await;
@@ -42,7 +42,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes [`Self::subscribe`] back; one that was never asked for is no error.
+    /// Ends a subscription; without one it does nothing.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -63,12 +63,11 @@ impl Client {
     }
 
     async fn about(&self, method: &str, uri: &str) -> Result<(), ClientError> {
-        let params = to_raw_value(&json!({ "uri": uri }))
-            .map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let params = to_raw_value(&json!({ "uri": uri })).map_err(ClientError::params)?;
         self.request(method, Some(&params), CallOptions::default()).await.map(drop)
     }
 
-    /// Opens a stream and waits until the server has agreed to it, to `wanted` among others.
+    /// Opens a stream and waits until the server has accepted it, including `wanted`.
     async fn listen_to(
         &self,
         uris: &BTreeSet<String>,
@@ -76,14 +75,14 @@ impl Client {
     ) -> Result<DropGuard, ClientError> {
         const PATIENCE: Duration = Duration::from_secs(10);
         let params = to_raw_value(&json!({ "notifications": { "resourceSubscriptions": uris } }))
-            .map_err(|error| ClientError::Protocol(error.to_string()))?;
+            .map_err(ClientError::params)?;
         let told = self.notifications();
         let inner = &self.inner;
         let (id, stream) = inner.link.open_stream(&inner.server, &inner.options, &params).await?;
         let agreed = tokio::time::timeout(PATIENCE, agreed(told, &id)).await;
-        let agreed = agreed.map_err(|_| ClientError::Timeout(PATIENCE))?.ok_or_else(|| {
-            ClientError::Protocol("stream of announcements did not open".to_owned())
-        })?;
+        let agreed = agreed
+            .map_err(|_| ClientError::Timeout(PATIENCE))?
+            .ok_or(ProtocolError::NoAnnouncements)?;
         match wanted {
             Some(uri) if !agreed.iter().any(|agreed| agreed == uri) => {
                 Err(ClientError::Rpc(RpcError::resource_not_found(uri)))
@@ -93,7 +92,7 @@ impl Client {
     }
 }
 
-/// The resources that the server agrees to tell of on the stream `id`.
+/// Returns the resources that the server has accepted on the stream `id`.
 async fn agreed(
     mut told: broadcast::Receiver<ServerNotification>,
     id: &RequestId,

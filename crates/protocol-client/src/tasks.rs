@@ -19,7 +19,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CallOptions, Client, ClientError, ClientHandler, Progress, questions, shared::RequestState,
+    CallOptions, Client, ClientError, ClientHandler, Progress, ProtocolError, questions,
+    shared::RequestState,
 };
 
 /// The first answer to a tool call.
@@ -63,8 +64,7 @@ impl Client {
         call: &CallToolParams,
         options: CallOptions,
     ) -> Result<StartedCall, ClientError> {
-        let params =
-            to_raw_value(call).map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let params = to_raw_value(call).map_err(ClientError::params)?;
         let cancel = options.cancel.unwrap_or_default();
         let CallOptions {
             timeout, progress, handler, capabilities, log_level, pass_questions, ..
@@ -108,7 +108,7 @@ impl TaskHandle {
         own: &RequestState,
     ) -> Result<Self, ClientError> {
         if method != "tools/call" {
-            return Err(ClientError::Protocol(format!("'{method}' was answered with a task")));
+            return Err(ProtocolError::UnexpectedTask { method: method.to_owned() }.into());
         }
         let first: Task = serde_json::from_str(answer.get()).map_err(protocol)?;
         Ok(Self {
@@ -205,8 +205,7 @@ impl TaskHandle {
                 (TaskStatus::Completed, Some(result), _) => return Ok(result),
                 (TaskStatus::Failed, _, Some(error)) => return Err(ClientError::Rpc(error)),
                 (TaskStatus::Completed | TaskStatus::Failed, ..) => {
-                    let why = "task has ended without a result or an error";
-                    return Err(ClientError::Protocol(why.to_owned()));
+                    return Err(ProtocolError::TaskWithoutOutcome.into());
                 }
                 (TaskStatus::Cancelled, ..) => return Err(ClientError::TaskCancelled),
                 (TaskStatus::Working, ..) => {}
@@ -311,5 +310,5 @@ fn passing(error: &ClientError) -> bool {
 }
 
 fn protocol(error: serde_json::Error) -> ClientError {
-    ClientError::Protocol(format!("task: {error}"))
+    ClientError::result("tasks/get", error)
 }

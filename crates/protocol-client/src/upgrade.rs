@@ -1,4 +1,4 @@
-//! Results of revisions before 2024-11-05 in the form of the later ones.
+//! Converts results of 2024-10-07 to the form of later revisions.
 
 use marquetry_protocol_wire::types::{CallToolResult, JsonObject};
 use serde::Deserialize;
@@ -9,10 +9,10 @@ use serde_json::{
 
 use super::error::ClientError;
 
-/// A tool's answer, which 2024-10-07 gives as `toolResult`: text stays text, items of content stay what they are, and
-/// anything else is its JSON.
+/// Converts a tool's answer, which is `toolResult` in 2024-10-07: text becomes a text item, content items stay
+/// unchanged, and any other value becomes its JSON.
 pub(super) fn tool_answer(result: Box<RawValue>) -> Result<Box<RawValue>, ClientError> {
-    let protocol = |error: serde_json::Error| ClientError::Protocol(error.to_string());
+    let protocol = |error: serde_json::Error| ClientError::result("tools/call", error);
     let mut members: JsonObject = serde_json::from_str(result.get()).map_err(protocol)?;
     let Some(given) = members.remove("toolResult") else { return Ok(result) };
     let answer = match given {
@@ -27,7 +27,7 @@ pub(super) fn tool_answer(result: Box<RawValue>) -> Result<Box<RawValue>, Client
     to_raw_value(&members).map_err(protocol)
 }
 
-/// Whether this can be an item of content.
+/// Returns whether a value can be a content item.
 fn is_item(item: &Value) -> bool {
     #[derive(Deserialize)]
     struct Item {

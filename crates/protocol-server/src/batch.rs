@@ -1,4 +1,4 @@
-//! Batches, which a server of revision 2025-03-26 must take.
+//! Batches, which servers of revision 2025-03-26 must support.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use tokio::sync::mpsc;
 
 use super::{Server, conversation::Conversation, outgoing::Outgoing, peer::Peer};
 
-/// A batch whose requests were accepted or refused, each by itself.
+/// A batch, each of whose requests was accepted or refused.
 pub(super) struct Batch {
     calls: Vec<super::call::Accepted>,
     refused: Vec<Outgoing>,
 }
 
 impl Server {
-    /// Sorts out a batch; its notifications and answers are seen to at once.
+    /// Accepts a batch; its notifications and answers are handled at once.
     ///
     /// # Errors
-    /// The answer to the whole, when the session's revision has no batches.
+    /// The answer to the whole batch, if the session's revision has no batches.
     pub(super) fn accept_batch(
         &self,
         conversation: &Arc<Conversation>,
@@ -39,7 +39,7 @@ impl Server {
             match message {
                 Ok(Message::Request(request)) => {
                     let members = Members::of(request.params);
-                    // No request of a batch waits for the others to make room.
+                    // Requests of a batch do not wait for the others to free places.
                     let place = self.shared.shares.calls.try_enter(&peer.caller, 1);
                     let accepted = place
                         .map_err(|full| {
@@ -66,7 +66,7 @@ impl Server {
 }
 
 impl Batch {
-    /// Does the work, side by side. None when nothing in the batch wants an answer.
+    /// Runs the requests concurrently. Returns [`None`] if no message of the batch needs an answer.
     pub(super) async fn run(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
         let answers = join_all(self.calls.into_iter().map(|call| call.run(outbound.clone()))).await;
         let answers: Vec<Outgoing> =
@@ -90,7 +90,7 @@ impl Batch {
         Some(Outgoing { held, charged, ..Outgoing::result(bytes) })
     }
 
-    /// Whether anything in it wants an answer.
+    /// Returns whether a message of the batch needs an answer.
     #[cfg(feature = "http")]
     pub(super) fn wants_answer(&self) -> bool {
         !(self.calls.is_empty() && self.refused.is_empty())

@@ -1,4 +1,4 @@
-//! One request, from its envelope to the bytes of its answer.
+//! Handles one request, from its envelope to the bytes of its answer.
 
 use std::{
     future::{Future, poll_fn},
@@ -37,7 +37,7 @@ use super::{
     table::{Found, Outcome},
 };
 
-/// A request that was accepted: its revision is known, its id is in flight.
+/// An accepted request: its revision is known, and its id is in flight.
 pub(super) struct Accepted {
     server: Server,
     conversation: Arc<Conversation>,
@@ -46,7 +46,7 @@ pub(super) struct Accepted {
     cut: CancellationToken,
     callback: MethodCallback,
     parts: Parts,
-    /// What a method of an extension takes.
+    /// Parameters for a method of an extension.
     params: Params<'static>,
 }
 
@@ -54,7 +54,7 @@ impl Server {
     /// Takes a place among the requests in flight of all clients; waits for one for [`Limits::queue_time`].
     ///
     /// # Errors
-    /// When there was none in that time.
+    /// If no place became free in that time.
     ///
     /// [`Limits::queue_time`]: super::Limits::queue_time
     pub(super) async fn place(&self, caller: &Caller) -> Result<Place, RpcError> {
@@ -62,11 +62,11 @@ impl Server {
         place.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 
-    /// Finds out what a request of `peer` is to be answered with; the work itself is [`Accepted::run`]. The request keeps
-    /// `place` until its answer is on its way.
+    /// Accepts a request of `peer`; [`Accepted::run`] does the work. The request keeps `place` until its answer is
+    /// sent.
     ///
     /// # Errors
-    /// The answer, when the request cannot be served.
+    /// The answer, if the request is refused.
     pub(super) fn accept(
         &self,
         conversation: &Arc<Conversation>,
@@ -148,7 +148,7 @@ impl Server {
         })
     }
 
-    /// Acts on a notification. Those that need no action are many, and unknown ones are no error.
+    /// Handles a notification. Many need no action, and unknown ones are not an error.
     pub(super) fn notified(&self, conversation: &Conversation, notification: &Notification<'_>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -166,8 +166,8 @@ impl Server {
 }
 
 impl Accepted {
-    /// Waits for a place among the requests in flight of all clients, then does the work as [`Self::run`]; an error is
-    /// the answer when there was no place in time. Meanwhile the request is in flight for its client: it counts in
+    /// Waits for a place among the requests in flight of all clients, then does [`Self::run`]; the answer is an error
+    /// if no place becomes free in time. While it waits, the request is in flight for its client: it counts in
     /// [`Limits::max_in_flight`](super::Limits::max_in_flight), and can be cancelled.
     pub(super) async fn run_in_turn(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
         if !self.in_flight.place.is_held() {
@@ -194,9 +194,9 @@ impl Accepted {
         self.in_flight.cancel.clone()
     }
 
-    /// Does the work. `outbound` takes what the handler tells the client before the answer.
+    /// Runs the request. `outbound` receives the handler's messages before the answer.
     ///
-    /// None when the request was cancelled: then there is nothing more to say.
+    /// Returns [`None`] if the request was cancelled: it gets no answer.
     pub(super) fn run(
         self,
         outbound: mpsc::Sender<Outgoing>,
@@ -224,7 +224,7 @@ impl Accepted {
             let outcome = tokio::select! {
                 biased;
                 () = in_flight.cancel.cancelled() => return None,
-                // Before the questions: all that the handler asks at once is asked when it waits.
+                // The handler is polled first, so that all its concurrent questions are sent together.
                 outcome = work => outcome
                     .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
                 () = asked => match &rounds {
@@ -241,7 +241,7 @@ impl Accepted {
                     Era::Session => reply.write(&id),
                     Era::Stateless => {
                         let hint = cache_hint(method, reply.cache(), &*handler);
-                        // The answer to `server/discover` says more of the server by itself.
+                        // The result of `server/discover` has the complete server information already.
                         let server_info = (method != "server/discover").then_some(&*server_info);
                         reply.write_stamped(&id, &Stamp { hint, server_info })
                     }
@@ -260,30 +260,30 @@ impl Accepted {
     }
 }
 
-/// The error for an answer that does not fit among the bytes that wait to be sent.
+/// Returns the error for an answer that exceeds the limit of unsent bytes.
 pub(super) fn no_room(full: &Full) -> RpcError {
     RpcError::too_many_requests(format!(
         "there is no room for the answer: {full}; call again later"
     ))
 }
 
-/// The error for a call that a shutdown no longer waits for.
+/// Returns the error for a call that a shutdown no longer waits for.
 pub(super) fn cut_off() -> RpcError {
     RpcError::internal("the server is shutting down, and the call was not done in time")
 }
 
-/// Polls once: what is done at once needs no task of its own.
+/// Polls once: work that finishes at once needs no task.
 pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
 }
 
-/// Calls back and reads the outcome: ours from the extensions, an extension method's from its JSON.
+/// Calls the method and reads its outcome: from the extensions for our methods, from JSON for those of extensions.
 pub(super) async fn respond(
     callback: MethodCallback,
     params: Params<'static>,
     extensions: Extensions,
 ) -> Result<Reply, RpcError> {
-    // The id is ours to write: jsonrpsee knows neither negative numbers nor how to write a result without a copy.
+    // The answer's id is written here: jsonrpsee does not support negative numbers, and would copy the result.
     let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
     let mut response: MethodResponse = match callback {
         MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
@@ -316,7 +316,7 @@ fn request_meta(members: &Members<'_>) -> Result<RequestMeta, RpcError> {
         .map_err(|error| RpcError::invalid_params(format!("member '_meta' is not valid: {error}")))
 }
 
-/// The revision of a request: named by its `_meta` (stateless), or settled by the session.
+/// Returns the revision of a request: named in its `_meta` (stateless), or agreed in the session.
 fn revision_of(
     meta: &RequestMeta,
     conversation: &Conversation,
@@ -348,7 +348,7 @@ fn revision_of(
     }
 }
 
-/// The stateless revision of that date, if we speak it.
+/// Returns the stateless revision with that date, if the server supports it.
 pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
     match asked.parse::<Revision>() {
         Ok(revision)
@@ -368,7 +368,7 @@ pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
     }
 }
 
-/// How long a client of 2026-07-28 may keep a result; none for what it must not keep at all.
+/// Returns how long a client of 2026-07-28 may cache a result; [`None`] for results that must not be cached.
 fn cache_hint(
     method: &str,
     own_hint: Option<CacheHint>,
@@ -386,7 +386,7 @@ fn cache_hint(
     own_hint.or_else(|| is_cacheable.then(|| handler.cache_hint(method)))
 }
 
-/// Errors whose code differs between revisions.
+/// Sets the code of an error that differs between revisions.
 fn with_code_of(mut error: RpcError, revision: Revision) -> RpcError {
     if error.code == error_code::RESOURCE_NOT_FOUND && revision.era() == Era::Stateless {
         error.code = error_code::INVALID_PARAMS;

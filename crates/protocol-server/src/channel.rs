@@ -1,4 +1,4 @@
-//! A client whose messages, both ways, share one channel: a pipe, or a stream of HTTP+SSE.
+//! A client whose messages share one channel in both directions: a pipe, or a stream of HTTP+SSE.
 
 use std::{future::Future, sync::Arc, task::Poll};
 
@@ -8,25 +8,25 @@ use tokio_util::task::TaskTracker;
 
 use super::{Server, call::poll_once, conversation::Conversation, outgoing::Outgoing, peer::Peer};
 
-/// One client, and the way to it.
+/// The channel of one client.
 pub(super) struct Channel {
     pub(super) server: Server,
     pub(super) conversation: Arc<Conversation>,
     pub(super) outbound: mpsc::Sender<Outgoing>,
     pub(super) calls: TaskTracker,
-    /// The client, where all messages come from one.
+    /// The client, if all messages have the same sender.
     pub(super) peer: Peer,
 }
 
 impl Channel {
-    /// A channel, and what is to be sent through it.
+    /// Creates a channel, and returns the receiver of its outgoing messages.
     pub(super) fn new(server: Server) -> (Self, mpsc::Receiver<Outgoing>) {
         let limits = server.limits();
         let conversation = Conversation::new(None, limits.max_in_flight);
         Self::of(server, conversation, Peer::local())
     }
 
-    /// A channel for that conversation.
+    /// Creates a channel for a conversation.
     pub(super) fn of(
         server: Server,
         conversation: Conversation,
@@ -38,13 +38,13 @@ impl Channel {
         (Self { server, conversation, outbound, calls: TaskTracker::new(), peer }, queue)
     }
 
-    /// Takes what the client has sent. Waits while the client reads more slowly than we answer, but never for a place among
-    /// the requests in flight: a cancellation that comes after many requests must make room for them.
+    /// Handles bytes from the client. Waits while the client reads more slowly than the server answers, but never for
+    /// a place among the requests in flight: a cancellation after many requests must be able to free their places.
     pub(super) async fn take(&self, bytes: &[u8]) {
         self.take_from(&self.peer, bytes).await;
     }
 
-    /// Takes what `peer` has sent, whose token may allow more or less than it did at first.
+    /// Handles bytes from `peer`, whose token may have changed since the first message.
     pub(super) async fn take_from(&self, peer: &Peer, bytes: &[u8]) {
         match Incoming::parse(bytes, self.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
@@ -81,12 +81,12 @@ impl Channel {
         }
     }
 
-    /// Starts some work, and sends its answer when it is done: most is done at once, and needs no task.
+    /// Runs work and sends its answer. Most work finishes at once, and needs no task.
     async fn start(&self, work: impl Future<Output = Option<Outgoing>> + Send + 'static) {
         let mut work = Box::pin(work);
         match poll_once(work.as_mut()).await {
             Poll::Ready(Some(answer)) => {
-                // Where there is no room, it waits beside the reader, who must see the end of the input.
+                // Without room it waits in a task, so that the reader still notices the end of the input.
                 if let Err(TrySendError::Full(answer)) = self.outbound.try_send(answer) {
                     self.calls.spawn(self.answer(std::future::ready(Some(answer))));
                 }
@@ -96,7 +96,7 @@ impl Channel {
         }
     }
 
-    /// Does some work and sends its answer.
+    /// Runs work and sends its answer.
     fn answer(
         &self,
         work: impl Future<Output = Option<Outgoing>> + Send + 'static,
@@ -109,7 +109,7 @@ impl Channel {
         }
     }
 
-    /// Sends the server's announcements from now on, until the pipe is left.
+    /// Forwards the server's announcements until the channel closes.
     fn forward_announcements(&self) {
         let Some(facts) = self.conversation.session.get() else { return };
         let (listener, outbound) = (facts.listener.clone(), self.outbound.clone());

@@ -40,7 +40,7 @@ use super::{
 #[derive(Clone)]
 pub struct RequestContext {
     inner: Arc<Inner>,
-    /// What the handler gave its own requests.
+    /// The state of the handler's functions.
     #[cfg(feature = "typed")]
     states: Option<Arc<States>>,
 }
@@ -49,11 +49,11 @@ struct Inner {
     parts: Parts,
     outbound: mpsc::Sender<Outgoing>,
     cancel: CancellationToken,
-    /// The task that goes on after its request.
+    /// The task that continues after its request.
     job: Option<Arc<Job>>,
 }
 
-/// What a request says of itself.
+/// The parts that come from the request.
 pub(super) struct Parts {
     pub(super) id: RequestId,
     pub(super) method: &'static str,
@@ -62,24 +62,24 @@ pub(super) struct Parts {
     pub(super) client: Option<Implementation>,
     pub(super) capabilities: ClientCapabilities,
     pub(super) progress_token: Option<RequestId>,
-    /// The least important log messages that a stateless client wants.
+    /// The lowest level of log messages that a stateless client wants.
     pub(super) log_level: Option<LogLevel>,
     pub(super) conversation: Arc<Conversation>,
     pub(super) principal: Option<Arc<Principal>>,
-    /// The HTTP request that brought it.
+    /// The HTTP request with the message.
     #[cfg(feature = "http")]
     pub(super) http: Option<Arc<http::request::Parts>>,
     pub(super) notifier: Arc<Notifier>,
-    /// The caller that limits count it for.
+    /// The caller whom limits count.
     pub(super) caller: Caller,
     /// Its place among the requests in flight.
     pub(super) place: Weak<ReturnablePlace>,
-    /// Bounds what waits to be sent; none where nothing is sent before the answer.
+    /// Limits unsent bytes; [`None`] if nothing is sent before the answer.
     pub(super) sending: Option<FairLimiter>,
-    /// In the stateless era, for the methods that may ask the client something.
+    /// In the stateless era, for methods that may ask the client.
     pub(super) rounds: Option<Arc<Rounds>>,
     pub(super) question_timeout: Duration,
-    /// In the stateless era, for the methods that may be answered with a task.
+    /// In the stateless era, for methods that may be answered with a task.
     pub(super) tasks: Option<Arc<Tasks>>,
 }
 
@@ -102,8 +102,8 @@ impl RequestContext {
         Self::from(Inner { parts, outbound, cancel, job: None })
     }
 
-    /// The context of work that goes on as a task: it belongs to no request, so that nothing can be sent but by the
-    /// task itself.
+    /// Returns the context of work that continues as a task: it belongs to no request, so only the task can send
+    /// messages.
     pub(super) fn of_job(&self, job: Arc<Job>) -> Self {
         let parts = &self.inner.parts;
         let parts = Parts {
@@ -156,7 +156,7 @@ impl RequestContext {
         self.inner.parts.method
     }
 
-    /// The parameters, as they came.
+    /// Returns the parameters, as received.
     pub(super) fn params(&self) -> Option<&OwnedMembers> {
         self.inner.parts.params.as_ref()
     }
@@ -196,8 +196,8 @@ impl RequestContext {
         self.http()?.headers.get(name)?.to_str().ok()
     }
 
-    /// Returns an extension of the HTTP request that brought this request: what middleware or the authenticator's
-    /// server has put there.
+    /// Returns an extension of the HTTP request that brought this request: set by middleware or by the
+    /// authenticator's server.
     #[cfg(feature = "http")]
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
@@ -208,7 +208,7 @@ impl RequestContext {
     /// ([`Toolbox::with_state`](super::Toolbox::with_state)).
     ///
     /// # Panics
-    /// When the `Toolbox` has no state of this type. The request is then answered with an internal error.
+    /// If the `Toolbox` has no state of this type. The request is then answered with an internal error.
     #[cfg(feature = "typed")]
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(&self) -> &T {
@@ -224,7 +224,7 @@ impl RequestContext {
         Self { states: Some(states.clone()), ..self.clone() }
     }
 
-    /// Announces changes to every client of the server: lists that have changed, resources that have been updated.
+    /// Returns the notifier of all clients: for changed lists and updated resources.
     #[must_use]
     pub fn notifier(&self) -> &Notifier {
         &self.inner.parts.notifier
@@ -286,8 +286,8 @@ impl RequestContext {
 
     /// Sends a progress notification, if the client asked for them. In a task `message` becomes the status message.
     ///
-    /// `progress` must grow from call to call; `total` is what it grows towards, if known. Waits while the client reads
-    /// more slowly than we write.
+    /// `progress` must grow from call to call; `total` is its final value, if known. Waits while the client reads
+    /// more slowly than the server writes.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -324,7 +324,7 @@ impl RequestContext {
         }
     }
 
-    /// Sends a log message, when the client wants those of this importance.
+    /// Sends a log message, if the client wants messages of this level.
     pub async fn log(
         &self,
         level: LogLevel,
@@ -346,14 +346,14 @@ impl RequestContext {
         self.notify("notifications/message", &params).await;
     }
 
-    /// Asks the user, by the client.
+    /// Asks the user, through the client.
     ///
-    /// `key` names the question within this request. In the stateless era a question ends the request, which comes
-    /// again with the answer: the handler then runs from its start, and this call returns at once. What must not
-    /// happen twice belongs behind the last question; what is costly can be [carried](Self::carry) over.
+    /// `key` names the question within this request. In the stateless era a question ends the request. The client
+    /// repeats the request with the answer: the handler then runs from its start, and this call returns at once. Put
+    /// side effects after the last question; [carry](Self::carry) the results of expensive work over.
     ///
     /// # Errors
-    /// When the client does not offer it, answers with an error, or does not answer.
+    /// If the client lacks the capability, answers with an error, or does not answer.
     pub async fn elicit(&self, key: &str, params: &ElicitParams) -> Result<ElicitResult, RpcError> {
         self.ask_typed(key, "elicitation/create", params).await
     }
@@ -370,7 +370,7 @@ impl RequestContext {
         self.ask_typed(key, "sampling/createMessage", params).await
     }
 
-    /// Asks which places the user lets the server work in. The rest is as with [`Self::elicit`].
+    /// Asks for the roots: the places in which the user lets the server work. Otherwise as [`Self::elicit`].
     ///
     /// # Errors
     /// As [`Self::elicit`].
@@ -378,10 +378,10 @@ impl RequestContext {
         self.ask_typed(key, "roots/list", &json!({})).await
     }
 
-    /// What an earlier round of this request has [carried](Self::carry) over.
+    /// Returns the value that an earlier round of this request has [carried](Self::carry) over.
     ///
     /// # Errors
-    /// When it is not a `T`.
+    /// If it is not a `T`.
     pub fn carried<T: DeserializeOwned>(&self) -> Result<Option<T>, RpcError> {
         let Some(carried) = self.inner.parts.rounds.as_ref().and_then(|rounds| rounds.carried())
         else {
@@ -392,11 +392,11 @@ impl RequestContext {
             .map_err(|error| RpcError::invalid_params(format!("requestState: {error}")))
     }
 
-    /// Gives the next round of this request something to start from. In the session era there are no rounds, and this
-    /// does nothing. The client sees it, but cannot change it.
+    /// Passes a value to the next round of this request. The session era has no rounds, so there this does nothing.
+    /// The client can see the value, but not change it.
     ///
     /// # Errors
-    /// When it is no JSON.
+    /// If it cannot be serialised.
     pub fn carry(&self, value: &impl Serialize) -> Result<(), RpcError> {
         if let Some(rounds) = &self.inner.parts.rounds {
             rounds
@@ -405,16 +405,16 @@ impl RequestContext {
         Ok(())
     }
 
-    /// Drops the answers of the rounds so far from what travels with the request: the next round gets those alone that
-    /// come with it. For handlers that keep what they were told elsewhere.
+    /// Removes the answers of earlier rounds from the state that travels with the request: the next round gets only
+    /// its own answers. For handlers that store the answers themselves.
     pub fn forget_answers(&self) {
         if let Some(rounds) = &self.inner.parts.rounds {
             rounds.forget();
         }
     }
 
-    /// The answers that came with this round of the request, by the keys of their questions; unchecked, and none in the
-    /// session era.
+    /// Returns the answers that came with this round of the request, unchecked, by the keys of their questions.
+    /// [`None`] in the session era.
     #[must_use]
     pub fn answers(&self) -> Option<&BTreeMap<String, Box<RawValue>>> {
         self.inner.parts.rounds.as_ref().map(|rounds| rounds.fresh())
@@ -445,11 +445,11 @@ impl RequestContext {
         })
     }
 
-    /// Asks the client one of the questions above, as JSON that goes on as it is, both ways. The rest is as with
+    /// Asks the client one of the questions above, as JSON that passes unchanged in both directions. Otherwise as
     /// [`Self::elicit`].
     ///
     /// # Errors
-    /// As [`Self::elicit`]; "method not found" for any other method.
+    /// As [`Self::elicit`]; "method not found" for other methods.
     pub async fn ask(
         &self,
         key: &str,
@@ -480,7 +480,7 @@ impl RequestContext {
                     tries += 1;
                     match question.check(&answer) {
                         Ok(()) => return Ok(answer),
-                        // An answer that is not valid is asked for again (2026-07-28), but not for ever.
+                        // An invalid answer is asked for again (2026-07-28), a few times.
                         Err(error) if tries == MOST_TRIES => {
                             return Err(RpcError::internal(format!(
                                 "{MOST_TRIES} answers to '{method}' were not valid: {error}"
@@ -491,7 +491,7 @@ impl RequestContext {
                 }
             }
             (Era::Stateless, Some(rounds)) => {
-                // An answer that is not valid is asked for again (2026-07-28).
+                // An invalid answer is asked for again (2026-07-28).
                 if let Some(answer) = rounds.answer(key)
                     && question.check(answer).is_ok()
                 {
@@ -507,12 +507,12 @@ impl RequestContext {
         }
     }
 
-    /// Closes the stream of events that the answer would come on, so that no connection is held while the work goes on:
-    /// the client comes back after `come_back_after` for what was said meanwhile (2025-11-25, "Sending Messages to the
-    /// Server"; SEP-1699).
+    /// Closes the event stream of the answer, so that no connection stays open while the work continues: the client
+    /// returns after `come_back_after` for the messages since then (2025-11-25, "Sending Messages to the Server";
+    /// SEP-1699).
     ///
-    /// Does nothing elsewhere: on pipes, in other revisions, and for clients that take no events. A stream that the
-    /// client has come back on stays open.
+    /// Does nothing on pipes, in other revisions, and for clients that do not accept events. A stream on which the
+    /// client has returned stays open.
     pub async fn close_stream(&self, come_back_after: Duration) {
         let in_session = self.inner.parts.conversation.id.is_some();
         if in_session && self.inner.job.is_none() && self.revision().has(Feature::StreamPolling) {
@@ -520,29 +520,29 @@ impl RequestContext {
         }
     }
 
-    /// Waits without a place among the requests in flight, and takes a place again after the wait. It is for a request
-    /// that waits for something else to become ready, such as a server that is starting: meanwhile its caller's other
-    /// requests can use the place. The caller of this method bounds how many requests wait.
+    /// Waits without a place among the requests in flight, and takes a place again afterwards. For requests that wait
+    /// for something else, such as a server that starts: meanwhile other requests of the caller can use the place.
+    /// Users of this method must limit the number of waiting requests.
     ///
     /// # Errors
-    /// When no place was free within [`Limits::queue_time`](super::Limits::queue_time) after the wait.
+    /// If no place was free within [`Limits::queue_time`](super::Limits::queue_time) after the wait.
     pub async fn without_place<T>(&self, wait: impl Future<Output = T>) -> Result<T, RpcError> {
         let waited = ReturnablePlace::released_while(&self.inner.parts.place, wait).await;
         waited.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 
-    /// Completes when the client has cancelled the request or, in the stateless era, gone away.
+    /// Completes when the client has cancelled the request or, in the stateless era, disconnected.
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
         self.inner.cancel.cancelled()
     }
 
-    /// A token that is cancelled with the request, to hand on.
+    /// Returns a token that is cancelled together with the request.
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.inner.cancel.clone()
     }
 
-    /// A client that is gone is no error of the handler's: it learns of it by cancellation where the era has that.
+    /// A disconnect is not an error of the handler: in the stateless era it cancels the request.
     pub(super) async fn send(&self, message: Outgoing) {
         let parts = &self.inner.parts;
         let message = match &parts.sending {

@@ -1,4 +1,4 @@
-//! What the messages of one client share.
+//! State that all messages of one client share.
 
 use std::sync::{
     Arc, Mutex, OnceLock,
@@ -21,20 +21,21 @@ pub(super) struct Conversation {
     /// Set by `initialize`, once.
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
-    /// The owner. Only HTTP asks for it.
+    /// The owner. Only HTTP checks it.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) principal: Option<Arc<Principal>>,
     pub(super) number: ConversationId,
     pub(super) in_flight: Arc<InFlight>,
-    /// What we ask the client.
+    /// Questions to the client.
     pub(super) questions: Arc<Questions>,
-    /// The least important log messages that the client wants; all from `info` on until it says so.
+    /// The lowest level of log messages that the client wants; `info` by default.
     pub(super) log_level: Mutex<LogLevel>,
-    /// Cancelled when the conversation ends, so that what would go on for ever does not.
+    /// Cancelled when the conversation ends, to end everything that would run for ever.
     pub(super) ending: CancellationToken,
 }
 
-/// Tells the clients of a server apart: one pipe, one HTTP session, or one stateless HTTP request, which may be anybody's.
+/// Identifies a client of the server: one pipe, one HTTP session, or one stateless HTTP request, whose client is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConversationId(u64);
 
@@ -45,12 +46,12 @@ impl ConversationId {
     }
 }
 
-/// What `initialize` settles.
+/// What `initialize` has agreed.
 pub(super) struct SessionFacts {
     pub(super) revision: Revision,
     pub(super) client: Implementation,
     pub(super) capabilities: ClientCapabilities,
-    /// The announcements that wait for the client.
+    /// Announcements that wait for the client.
     pub(super) listener: Arc<Listener>,
     pub(super) subscriptions: Arc<Subscriptions>,
 }
@@ -79,7 +80,7 @@ impl Conversation {
         self
     }
 
-    /// Ends the conversation: what is in flight is cancelled, what waits for the client waits no more.
+    /// Ends the conversation: cancels requests in flight and drops waiting messages.
     pub(super) fn end(&self) {
         self.ending.cancel();
         self.in_flight.cancel_all();

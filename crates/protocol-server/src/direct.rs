@@ -1,4 +1,4 @@
-//! Requests that come by no transport of the protocol: by a facade of the program's own, for example.
+//! Requests from outside of the protocol's transports, for example from a REST facade.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -26,8 +26,8 @@ use super::{
     table::Found,
 };
 
-/// A request from outside of the protocol's transports, for example a REST facade. It is in flight until this is dropped, or until the answer that
-/// [`Self::answer`] counts has left.
+/// A request from outside of the protocol's transports, for example from a REST facade. It is in flight until this is
+/// dropped, or until the answer that [`Self::answer`] counts has been sent.
 pub struct DirectCall {
     server: Server,
     peer: Peer,
@@ -36,22 +36,22 @@ pub struct DirectCall {
 }
 
 impl Server {
-    /// Takes in a request of `peer` that came by no transport of the protocol. It counts among the requests in flight of
-    /// its caller, and waits for a place there as others do.
+    /// Accepts a request of `peer` from outside of the protocol's transports. It counts among the requests in flight
+    /// of its caller, and waits for a place as others do.
     ///
     /// # Errors
-    /// When there was no place in [`Limits::queue_time`](super::Limits::queue_time).
+    /// If no place became free within [`Limits::queue_time`](super::Limits::queue_time).
     pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
         let place = ReturnablePlace::new(Some(self.place(&peer.caller).await?));
         let capabilities = ClientCapabilities::default();
         Ok(DirectCall { server: self.clone(), peer, capabilities, place })
     }
 
-    /// Watches the resource `uri` for `peer`, as one that is subscribed to it. It counts among the clients of its caller
-    /// that listen for announcements.
+    /// Subscribes `peer` to the resource `uri`. This counts as one of its caller's clients that listen for
+    /// announcements.
     ///
     /// # Errors
-    /// When too many clients listen; otherwise as [`Handler::subscribe`](super::Handler::subscribe) has them.
+    /// If too many clients listen; the errors of [`Handler::subscribe`](super::Handler::subscribe).
     pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
         let place = self.shared.shares.listening.enter(&peer.caller, 1).await;
         let place = place.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
@@ -74,7 +74,7 @@ impl Server {
         Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _place: place })
     }
 
-    /// A conversation of one request.
+    /// Creates a conversation for one request.
     fn alone(&self, peer: &Peer) -> Arc<Conversation> {
         let conversation = Conversation::new(None, self.limits().max_in_flight);
         let principal = peer.principal.clone();
@@ -105,7 +105,7 @@ impl Server {
             notifier: self.shared.notifier.clone(),
             caller: peer.caller.clone(),
             place,
-            // Nothing is sent before the answer, which `DirectCall::answer` counts.
+            // Nothing is sent before the answer, and `DirectCall::answer` counts that.
             sending: None,
             conversation: conversation.clone(),
             rounds: None,
@@ -152,10 +152,10 @@ impl DirectCall {
     /// [capabilities](Self::with_capabilities): the server asks it nothing, and tells it nothing before the answer. Each
     /// request stands for itself; `initialize` begins no session.
     ///
-    /// Dropping the future cancels the request. How large requests are is the caller's to bound.
+    /// Dropping the future cancels the request. The caller must limit the size of requests.
     ///
     /// # Errors
-    /// As the method has them; "method not found" if there is none; an error when a shutdown no longer waits for it.
+    /// Those of the method; "method not found"; an error if a shutdown no longer waits for the request.
     pub async fn request(
         &self,
         method: &str,
@@ -186,11 +186,11 @@ impl DirectCall {
         outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
     }
 
-    /// The bytes of the answer, counted among those that wait to be sent. The request stays in flight, and the bytes stay
-    /// counted, until the last part of them is dropped.
+    /// Returns the bytes of the answer, counted as unsent. The request stays in flight, and the bytes stay counted,
+    /// until the last part of them is dropped.
     ///
     /// # Errors
-    /// When there is no room for so many bytes.
+    /// If the limit of unsent bytes is exceeded.
     pub async fn answer(self, bytes: Vec<u8>) -> Result<Bytes, RpcError> {
         let Self { server, peer, place, .. } = self;
         let sending = &server.shared.shares.sending;
@@ -213,19 +213,19 @@ impl std::fmt::Debug for DirectCall {
     }
 }
 
-/// The changes of one resource; see [`Server::watch`]. Dropping it ends the subscription.
+/// Changes of one resource; see [`Server::watch`]. Dropping it ends the subscription.
 pub struct Watch {
     listener: Arc<Listener>,
-    /// When the watcher's token expires.
+    /// Expiry of the watcher's token.
     end: Option<Instant>,
     shutdown: CancellationToken,
-    /// Its place among the clients that listen.
+    /// Its place among the listening clients.
     _place: Place,
 }
 
 impl Watch {
-    /// Waits until the resource has changed. Returns false when the server stops or the watcher's token expires. Changes
-    /// between two calls count as one. Cancel safe.
+    /// Waits for a change of the resource. Returns false if the server stops or the watcher's token expires. Several
+    /// changes between two calls count as one. Cancel safe.
     pub async fn changed(&self) -> bool {
         let end = async {
             match self.end {

@@ -1,8 +1,8 @@
-//! Ids of events, by which a client comes back for those that it has missed.
+//! Ids of events, with which a client returns for missed events.
 
 use std::{fmt, str::FromStr};
 
-/// The id of an event: its stream, and its number there. Number 0 is the stream's opening, before any event.
+/// Id of an event: its stream, and its number in the stream. Number 0 is the opening of the stream, before any event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventId {
     pub(super) stream: u64,

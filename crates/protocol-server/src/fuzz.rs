@@ -1,5 +1,5 @@
-//! What the fuzz targets of `fuzz/` do with their input, one function each. Built for them and for the test that
-//! replays their corpus; not part of the crate otherwise.
+//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the test that replays
+//! their corpora.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ use super::{
     http::{HttpEndpoint, HttpOptions, ResponseBody},
 };
 
-/// What is done with an input.
+/// A function that handles one input.
 pub type Target = fn(&[u8]);
 
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("http", http), ("shape", shape)];
 
-/// Every request is answered, with a status that HTTP knows and a body that is what its type says.
+/// Every request gets an answer with a valid HTTP status and a body that matches its type.
 ///
 /// The input is up to four requests with a line `--` between them. A request is a line with the method, header lines, an
 /// empty line, and the body; `{session}` in a header is the id of a session that is open.
@@ -140,7 +140,7 @@ async fn check(response: Response<ResponseBody>) {
     }
 }
 
-/// A server that does a little of everything.
+/// A server that uses most features a little.
 struct Subject;
 
 #[async_trait]
@@ -239,8 +239,8 @@ fn schema() -> Value {
     json!({ "type": "object", "properties": { "a": { "type": "string", "x-mcp-header": "A" } } })
 }
 
-/// Any result can be given the form of any revision, and has nothing then that the revision does not know. The first
-/// byte chooses the method.
+/// Any result can be converted for any revision, and then has only members of that revision. The first byte selects
+/// the method.
 pub fn shape(data: &[u8]) {
     const METHODS: [&str; 9] = [
         "initialize",
@@ -260,14 +260,14 @@ pub fn shape(data: &[u8]) {
     let Ok(result) = serde_json::from_slice::<Box<RawValue>>(json) else { return };
     let method = METHODS[usize::from(*choice) % METHODS.len()];
     for revision in Revision::ALL {
-        // A 2024-10-07 tool cannot fail but by an error.
+        // A tool of 2024-10-07 can only fail with an error.
         let Ok(shaped) = crate::reply::downgraded(method, revision, result.clone()) else {
             continue;
         };
         match serde_json::from_str::<Value>(shaped.get()) {
             Ok(shaped) if shaped.is_object() => knows(method, revision, &shaped),
             Ok(_) => {}
-            // A number beyond any that we can hold goes through where nothing is shaped.
+            // A number that cannot be parsed passes if nothing is converted.
             Err(error) => assert!(revision >= Revision::V2025_11_25, "{error}"),
         }
     }
@@ -327,7 +327,7 @@ fn knows(method: &str, revision: Revision, result: &Value) {
 
 #[cfg(test)]
 mod tests {
-    /// What a target once choked on, it must not choke on again, whatever the compiler.
+    /// Inputs that once failed are replayed by the stable compiler, too.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

@@ -1,4 +1,4 @@
-//! What a server answers.
+//! The trait that answers requests.
 
 use std::borrow::Cow;
 #[cfg(any(feature = "schema", feature = "http"))]
@@ -26,19 +26,19 @@ pub struct ServerDescription {
     pub info: Implementation,
     /// Its capabilities. Leave the methods of a missing capability at their defaults.
     pub capabilities: ServerCapabilities,
-    /// How to use it, for the model.
+    /// Instructions for the model.
     pub instructions: Option<String>,
 }
 
 /// Answers the protocol's methods. A method that is not overridden answers "method not found", or as the
 /// [inner handler](Handler::inner) does.
 ///
-/// A call ends early when its future is dropped: the client cancelled it, or went away in the stateless era.
-/// [`RequestContext::cancelled`] tells it beforehand when there is something to clean up.
+/// A cancelled call ends by dropping its future; so does a call in the stateless era whose client disconnects.
+/// [`RequestContext::cancelled`] completes before that, for handlers that need to clean up.
 ///
-/// A call first runs where its client's messages are read, up to its first wait: a method that computes for long before
-/// it awaits anything holds up the client's other messages (on a pipe, cancellations too). Such work belongs in
-/// `tokio::task::spawn_blocking`.
+/// A call first runs on the task that reads its client's messages, until its first wait. A method that computes for
+/// long before it awaits delays the client's other messages (on a pipe, cancellations too). Use
+/// `tokio::task::spawn_blocking` for such work.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
     /// Describes the server.
@@ -90,8 +90,9 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// `tools/call`. A tool that fails answers with [`CallToolResult::error`](marquetry_protocol_wire::types::CallToolResult::error); an [`RpcError`] says that the tool was
-    /// never reached.
+    /// Answers `tools/call`. A tool that fails answers with
+    /// [`CallToolResult::error`](marquetry_protocol_wire::types::CallToolResult::error); an [`RpcError`] means that
+    /// the tool was not called.
     async fn call_tool(
         &self,
         params: CallToolParams,
@@ -103,17 +104,17 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// How long clients may keep the results of `method` (`server/discover`, a list, `resources/read`), and whether
-    /// anybody may be given them (since 2026-07-28); no time at all, by default. A [`Reply`] may have a
-    /// [hint of its own](Reply::cached).
+    /// Returns how long clients may cache the results of `method` (`server/discover`, a list, `resources/read`), and
+    /// whether caches may share them (since 2026-07-28). By default they may not cache. A [`Reply`] may have its [own
+    /// hint](Reply::cached).
     ///
-    /// Clients that listen learn of changes before that time is over.
+    /// Clients that listen are notified of changes before that time is over.
     fn cache_hint(&self, method: &str) -> CacheHint {
         self.inner().map_or_else(CacheHint::default, |inner| inner.cache_hint(method))
     }
 
-    /// Whether calls of a tool run as tasks; none does, by default. Where the client does not know tasks, the call
-    /// waits for its answer ([`RequestContext::run_as_task`] has the details).
+    /// Returns whether calls of a tool run as tasks; by default they do not. If the client does not support tasks,
+    /// the call waits for its answer ([`RequestContext::run_as_task`] has the details).
     ///
     /// A server with such tools declares [`TASKS_EXTENSION`](marquetry_protocol_wire::types::TASKS_EXTENSION) in
     /// [`ServerCapabilities::extensions`].
@@ -121,30 +122,31 @@ pub trait Handler: Send + Sync + 'static {
         self.inner()?.task_options(tool)
     }
 
-    /// The input schema of a tool, asked for at calls over stateless HTTP: arguments that it marks with `x-mcp-header`
-    /// must be repeated in headers. Without a schema they are not checked.
+    /// Returns the input schema of a tool, for calls over stateless HTTP: arguments with the mark `x-mcp-header` must
+    /// be repeated in headers. Without a schema they are not checked.
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
         self.inner()?.input_schema(tool)
     }
 
-    /// Returns the arguments that [`Self::input_schema`] marks. By default it searches the schema at each call; override it
-    /// to search each schema once.
+    /// Returns the arguments that [`Self::input_schema`] marks. The default searches the schema at each call;
+    /// override it to search each schema once.
     #[cfg(feature = "http")]
     fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
         if let Some(inner) = self.inner() {
             return inner.header_arguments(tool);
         }
         let schema = self.input_schema(tool)?;
-        // A tool with wrong marks is not listed; its author finds out by the server's own tests.
+        // A tool with invalid marks is not listed, so its author notices.
         super::HeaderArguments::of(&schema).ok().flatten()
     }
 
-    /// Waits until [`Self::header_arguments`] knows `tool`, before the headers of a call are checked; returns at once, by
-    /// default. It is asked only about tools for which [`Self::header_arguments`] returned none. The request holds no
-    /// place among those in flight yet, so an implementation that waits bounds how many of `caller`'s requests do.
+    /// Waits until [`Self::header_arguments`] knows `tool`, before the headers of a call are checked; by default it
+    /// returns at once. It is called only for tools for which [`Self::header_arguments`] returned [`None`]. The
+    /// request has no place among those in flight yet, so an implementation that waits must limit the number of
+    /// `caller`'s waiting requests.
     ///
     /// # Errors
-    /// When too many requests wait already.
+    /// If too many requests wait already.
     #[cfg(feature = "http")]
     async fn header_arguments_known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
         match self.inner() {
@@ -153,15 +155,15 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// What calls of a tool are checked against: their arguments before the tool sees them, their results before the
-    /// client does. Without it they are not checked. A result that breaks its `outputSchema` becomes an error that says
-    /// where, in the answer and in the trace.
+    /// Returns the schemas of a tool: arguments are checked before the tool sees them, results before the client sees
+    /// them. Without schemas there is no check. A result that violates its `outputSchema` becomes an error that names
+    /// the place, in the answer and in the log.
     #[cfg(feature = "schema")]
     fn tool_schema(&self, tool: &str) -> Option<Arc<super::ToolSchema>> {
         self.inner()?.tool_schema(tool)
     }
 
-    /// `resources/list`
+    /// Answers `resources/list`.
     async fn list_resources(
         &self,
         cursor: Option<&str>,
@@ -173,7 +175,7 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// `resources/templates/list`
+    /// Answers `resources/templates/list`.
     async fn list_resource_templates(
         &self,
         cursor: Option<&str>,
@@ -185,7 +187,7 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// `resources/read`; [`RpcError::resource_not_found`] when there is none.
+    /// Answers `resources/read`, with [`RpcError::resource_not_found`] for unknown resources.
     async fn read_resource(
         &self,
         params: ReadResourceParams,
@@ -197,7 +199,7 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// `completion/complete`
+    /// Answers `completion/complete`.
     async fn complete(
         &self,
         params: CompleteParams,
@@ -209,8 +211,9 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// A client wants to hear when the resource `uri` changes; tell it by
-    /// [`Notifier::resource_updated`](super::Notifier::resource_updated). Override it to offer subscriptions.
+    /// Subscribes a client to the resource `uri`; call
+    /// [`Notifier::resource_updated`](super::Notifier::resource_updated) when it changes. Override it to offer
+    /// subscriptions.
     async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         match self.inner() {
             Some(inner) => inner.subscribe(uri, cx).await,
@@ -218,21 +221,21 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// A client has ended its subscription to the resource, or is gone.
+    /// Ends a client's subscription to the resource, also when the client has disconnected.
     async fn unsubscribe(&self, uri: &str) {
         if let Some(inner) = self.inner() {
             inner.unsubscribe(uri).await;
         }
     }
 
-    /// A session's client wants log messages from `level` on; [`RequestContext::log`] minds it by itself.
+    /// Called when a session's client sets its log level. [`RequestContext::log`] applies it already.
     async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
         if let Some(inner) = self.inner() {
             inner.set_log_level(level, cx).await;
         }
     }
 
-    /// `prompts/list`
+    /// Answers `prompts/list`.
     async fn list_prompts(
         &self,
         cursor: Option<&str>,
@@ -244,7 +247,7 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// `prompts/get`
+    /// Answers `prompts/get`.
     async fn get_prompt(
         &self,
         params: GetPromptParams,

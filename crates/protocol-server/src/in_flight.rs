@@ -1,4 +1,4 @@
-//! The requests of one client that are being answered.
+//! The requests in flight of one client.
 
 use std::{
     collections::HashMap,
@@ -10,22 +10,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::fair::{Place, ReturnablePlace};
 
-/// The requests that are being answered.
+/// The requests in flight.
 pub(super) struct InFlight {
     calls: Mutex<HashMap<RequestId, CancellationToken>>,
     most: usize,
 }
 
 impl InFlight {
-    /// No requests yet, and at most that many.
+    /// Creates an empty set for at most `most` requests.
     pub(super) fn new(most: usize) -> Self {
         Self { calls: Mutex::default(), most }
     }
 
-    /// Enters a request, until the guard is dropped, which holds the request's place among those of all clients.
+    /// Adds a request until the guard is dropped. The guard also holds the request's place among those of all
+    /// clients.
     ///
     /// # Errors
-    /// When the id is already in flight: two answers with one id would leave one caller waiting for ever. When too many
+    /// If the id is in flight already: with two answers for one id, one request would wait for ever. If too many
     /// requests are in flight.
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -50,14 +51,14 @@ impl InFlight {
         Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, place })
     }
 
-    /// Cancels a request; one that is unknown or answered is no error (the notification may cross the answer).
+    /// Cancels a request. Unknown or answered ones are ignored (the notification may cross the answer).
     pub(super) fn cancel(&self, id: &RequestId) {
         if let Some(cancel) = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
             cancel.cancel();
         }
     }
 
-    /// Cancels them all.
+    /// Cancels all requests.
     pub(super) fn cancel_all(&self) {
         for cancel in self.calls.lock().unwrap_or_else(PoisonError::into_inner).values() {
             cancel.cancel();
@@ -70,12 +71,12 @@ impl InFlight {
     }
 }
 
-/// A request's entry among those in flight.
+/// The entry of a request in flight.
 pub(super) struct InFlightGuard {
     table: Arc<InFlight>,
     id: RequestId,
     pub(super) cancel: CancellationToken,
-    /// Its place among the requests of all clients, once it has one.
+    /// Its place among the requests of all clients, when it has one.
     pub(super) place: Arc<ReturnablePlace>,
 }
 

@@ -73,7 +73,7 @@ pub use self::{
 #[cfg(feature = "http")]
 pub use marquetry_protocol_wire::header_arguments::HeaderArguments;
 
-/// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
+/// One MCP server, cheap to clone: its handler, its limits and its notifier.
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -89,21 +89,21 @@ struct Shared {
     sealer: Sealer,
     tasks: Arc<Tasks>,
     shutdown: CancellationToken,
-    /// Who the server is, as every stateless result says; described when the first one is written.
+    /// The server's name and version for stateless results; created with the first of them.
     server_info: OnceLock<Arc<str>>,
 }
 
 impl Server {
-    /// A server with the default [`Limits`].
+    /// Creates a server with the default [`Limits`].
     ///
     /// # Panics
-    /// When the system gives no random numbers.
+    /// If the operating system returns no random numbers.
     #[must_use]
     pub fn new(handler: impl Handler) -> Self {
         Self::with_limits(handler, Limits::default())
     }
 
-    /// A server that keeps to `limits`.
+    /// Creates a server with these limits.
     ///
     /// # Panics
     /// As [`Self::new`].
@@ -112,14 +112,13 @@ impl Server {
         Self::from_parts(Arc::new(handler), Tables::new(), limits)
     }
 
-    /// The same server, which also answers the method `name`, in both eras: for extensions of the protocol. Declare
-    /// them in [`ServerCapabilities::extensions`](marquetry_protocol_wire::types::ServerCapabilities::extensions).
+    /// Adds the method `name` of a protocol extension, for both eras. Declare the extension in
+    /// [`ServerCapabilities::extensions`](marquetry_protocol_wire::types::ServerCapabilities::extensions).
     ///
-    /// `answer` gets the parameters as the client wrote them. Where the method gives what may be cached, the
-    /// [`Reply`] says so ([`Reply::cached`]).
+    /// `answer` gets the parameters as the client wrote them. If clients may cache the result, use [`Reply::cached`].
     ///
     /// # Errors
-    /// When a method of the protocol itself, or one added before, bears the name.
+    /// If the protocol has a method with that name, or one was added before.
     pub fn with_method<F, Fut>(self, name: &'static str, answer: F) -> Result<Self, MethodExists>
     where
         F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
@@ -129,8 +128,8 @@ impl Server {
         Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
     }
 
-    /// The same server, which seals `requestState` with `key` instead of one of its own, so that another server with
-    /// the same key can go on where this one asked the client something.
+    /// Seals `requestState` with `key` instead of a random key, so that another server with the same key can continue
+    /// a request after a question.
     #[must_use]
     pub fn with_state_key(self, key: [u8; 32]) -> Self {
         let sealer = Sealer::new(key, self.shared.limits.request_state_time);
@@ -162,7 +161,7 @@ impl Server {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Name, version and title as JSON; what else a server says of itself may be long, and is told by `server/discover`.
+    /// Returns name, version and title as JSON. The rest may be long; `server/discover` returns it.
     fn server_info(&self) -> Arc<str> {
         let describe = || {
             let Implementation { name, version, title, .. } = self.shared.handler.describe().info;
@@ -172,19 +171,19 @@ impl Server {
         self.shared.server_info.get_or_init(describe).clone()
     }
 
-    /// Announces changes to every client.
+    /// Returns the notifier of all clients.
     #[must_use]
     pub fn notifier(&self) -> &Notifier {
         &self.shared.notifier
     }
 
-    /// The limits in force.
+    /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
 
-    /// Ends every notification stream; requests in flight go on. The transports stop by their own tokens.
+    /// Ends every notification stream; requests in flight continue. The transports have their own tokens.
     pub fn close_streams(&self) {
         self.shared.shutdown.cancel();
     }

@@ -6,80 +6,81 @@ use super::fair::{FairBounds, FairLimiter};
 #[cfg(feature = "http")]
 use super::session_places::SessionPlaces;
 
-/// Bounds on what clients can make a server hold. A client over one gets an error that names it; the work of the others
-/// goes on.
+/// Limits on what clients can make a server store. A client over a limit gets an error that names it; other work
+/// continues.
 ///
-/// The bounds "of one caller" count by principal where requests are authenticated, otherwise by address
-/// ([`Caller`](super::Caller)). Callers on this machine without a token act for one user, so they are bounded by the
-/// totals alone.
+/// For the limits "of one caller", an authenticated caller is a principal, any other caller is an address
+/// ([`Caller`](super::Caller)). They do not apply to callers on this machine without a token: these act for one user,
+/// and only the total limits apply to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest message, in bytes: 16 MiB.
+    /// Longest message, in bytes: 16 MiB.
     pub max_message_bytes: usize,
-    /// The deepest nesting of a message: 100 levels.
+    /// Deepest nesting of a message: 100 levels.
     pub max_nesting: usize,
-    /// Requests in flight, per pipe or HTTP session: 256.
+    /// Requests in flight of a pipe or HTTP session: 256.
     pub max_in_flight: usize,
     /// Requests in flight of all clients together: 1,024.
     pub max_in_flight_total: usize,
-    /// Requests in flight of one caller: 32. A freed place goes to the caller with the fewest.
+    /// Requests in flight of one caller: 32. The next free place goes to the caller with the fewest.
     pub max_in_flight_per_caller: usize,
-    /// How long a request waits for a place among those in flight, and a large message for its bytes, before it is
+    /// Time that a request waits for a place among those in flight, and a large message for its bytes, before it is
     /// refused: 1 s.
     pub queue_time: Duration,
-    /// Sessions over HTTP: 1,000. As many stateless clients may listen for announcements; a [`Server::watch`] counts as one
-    /// of them.
+    /// HTTP sessions: 1,000. The same number of stateless clients may listen for announcements; a [`Server::watch`]
+    /// counts as one of those.
     ///
     /// [`Server::watch`]: super::Server::watch
     pub max_sessions: usize,
-    /// Sessions of one caller: 100. One more, or one more than the total, ends the caller's own session that was idle the
-    /// longest, and never another caller's; a session whose event stream is open is not idle, so a stream of HTTP+SSE never
-    /// is. When none is idle, the new one is refused. As many of its stateless clients may listen for announcements.
+    /// Sessions of one caller: 100. At this limit and at the total limit, a new session ends the caller's own session
+    /// that was idle for the longest, never another caller's. A session with an open event stream is not idle, so a
+    /// stream of HTTP+SSE never is. Without an idle session the new one is refused. The same number of the caller's
+    /// stateless clients may listen for announcements.
     pub max_sessions_per_caller: usize,
-    /// Bytes that wait to be sent, to all clients together: 256 MiB. An answer that does not fit becomes an error.
+    /// Unsent bytes for all clients together: 256 MiB. An answer that does not fit becomes an error.
     pub max_send_bytes: usize,
-    /// Bytes that wait to be sent to one caller: 64 MiB. A longer answer passes when it waits alone.
+    /// Unsent bytes for one caller: 64 MiB. A longer answer is sent if no other data waits.
     pub max_send_bytes_per_caller: usize,
-    /// Bodies of HTTP requests that arrive or are being answered, of all clients together, in bytes: 256 MiB. Bodies that
-    /// come by [`Server::receive`] count as well.
+    /// Bytes of HTTP request bodies that arrive or are being answered, of all clients together: 256 MiB. Bodies from
+    /// [`Server::receive`] count, too.
     ///
     /// [`Server::receive`]: super::Server::receive
     pub max_receive_bytes: usize,
-    /// The same of one caller: 64 MiB.
+    /// Such bytes of one caller: 64 MiB.
     pub max_receive_bytes_per_caller: usize,
-    /// An idle session over HTTP ends after this time: 1 hour.
+    /// Time after which an idle HTTP session ends: 1 hour.
     pub session_idle: Duration,
-    /// Messages that wait for a client to read them, per stream: 64. A handler that sends more waits.
+    /// Unread messages of each stream: 64. A handler that sends more waits.
     pub max_queued_messages: usize,
-    /// Announcements that wait for a client to fetch them: 256. One more drops the oldest.
+    /// Notifications that wait for a client: 256. At the limit the oldest is dropped.
     pub max_queued_notifications: usize,
-    /// Resources that one client can be subscribed to at a time: 1,000.
+    /// Resources that one client can subscribe to: 1,000.
     pub max_subscriptions: usize,
-    /// How long a client may take to answer a question: 10 minutes.
+    /// Maximum time of a client to answer a question: 10 minutes.
     pub question_timeout: Duration,
-    /// How long a stateless client may take to come back with its answers: 1 hour.
+    /// Maximum time of a stateless client to return with its answers: 1 hour.
     pub request_state_time: Duration,
-    /// Tasks that are kept, at work or done: 1,000. One more ends the keeping of a finished one: the caller's own oldest,
-    /// otherwise the oldest of the caller that has the most. When none has finished, the call gets an error.
+    /// Stored tasks, running or finished: 1,000. At the limit a finished one is dropped: the caller's own oldest,
+    /// otherwise the oldest of the caller with the most. If none has finished, the call gets an error.
     pub max_tasks: usize,
-    /// Tasks of one caller that are kept: 100. One more ends the keeping of its own oldest finished one.
+    /// Stored tasks of one caller: 100. At the limit the caller's oldest finished one is dropped.
     pub max_tasks_per_caller: usize,
-    /// The results of all tasks together, in bytes: 64 MiB. Beyond it finished tasks go, as with [`Self::max_tasks`]; a
-    /// result that does not fit even then fails its task.
+    /// Results of all tasks together, in bytes: 64 MiB. At the limit finished tasks are dropped, as for
+    /// [`Self::max_tasks`]; a result that does not fit even then fails its task.
     pub max_task_bytes: usize,
-    /// How long a task is kept from its creation on, unless its
-    /// [`TaskOptions`](super::TaskOptions::time_to_live) say otherwise: 1 hour.
+    /// Time for which a task is stored after its creation, unless [`TaskOptions`](super::TaskOptions::time_to_live)
+    /// name another: 1 hour.
     pub task_time: Duration,
-    /// Bytes of events that an HTTP session keeps for a client whose connection breaks: 1 MiB. The oldest are dropped
-    /// first.
+    /// Events that an HTTP session stores for a client whose connection breaks, in bytes: 1 MiB. The oldest are
+    /// dropped first.
     pub replay_bytes: usize,
-    /// What all HTTP sessions of an endpoint keep together, in bytes: 64 MiB. Beyond it the streams that ended first are
-    /// forgotten, then the oldest events of the largest sessions; the newest event of each running stream stays all the
-    /// same.
+    /// Events that all HTTP sessions of an endpoint store together, in bytes: 64 MiB. Streams that ended first are
+    /// dropped first, then the oldest events of the largest sessions. The newest event of each running stream is
+    /// never dropped.
     pub replay_total_bytes: usize,
-    /// How long a stream is kept after its end: 5 minutes.
+    /// Time for which a stream is stored after its end: 5 minutes.
     pub replay_time: Duration,
-    /// Requests in flight may finish within this time after the input has ended or a stop was asked for: 5 s.
+    /// Time for requests in flight to finish after the input has ended or a stop was requested: 5 s.
     pub shutdown_grace: Duration,
 }
 
@@ -117,18 +118,18 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// [`Self::max_queued_messages`], as a channel takes it.
+    /// Returns [`Self::max_queued_messages`] as the capacity of a channel.
     pub(super) fn queue(&self) -> usize {
         self.max_queued_messages.clamp(1, tokio::sync::Semaphore::MAX_PERMITS)
     }
 }
 
-/// The shared pools that these limits bound.
+/// The shared pools with these limits.
 #[derive(Clone)]
 pub(super) struct Shares {
     /// Requests in flight.
     pub(super) calls: FairLimiter,
-    /// Stateless clients that listen for announcements. They do so for ever, so they have places of their own.
+    /// Stateless clients that listen for announcements. They listen for ever, so they have their own pool.
     pub(super) listening: FairLimiter,
     /// Sessions over HTTP.
     #[cfg(feature = "http")]
@@ -166,7 +167,7 @@ impl Shares {
             per_caller_setting: "max_send_bytes_per_caller",
             total: limits.max_send_bytes,
             per_caller: limits.max_send_bytes_per_caller,
-            // A message that waits for its bytes is in memory already.
+            // A message that waits for the limit is in memory already.
             queued: limits.max_send_bytes / 4,
             wait: limits.queue_time,
         };
@@ -174,7 +175,7 @@ impl Shares {
             what: "bytes of requests have arrived",
             total_setting: "max_receive_bytes",
             per_caller_setting: "max_receive_bytes_per_caller",
-            // The longest message that is taken has room.
+            // At least the longest message fits.
             total: limits.max_receive_bytes.max(limits.max_message_bytes),
             per_caller: limits.max_receive_bytes_per_caller.max(limits.max_message_bytes),
             queued: limits.max_receive_bytes,

@@ -1,4 +1,4 @@
-//! What a server announces to all of its clients.
+//! Announcements of a server to all of its clients.
 
 use std::{
     collections::VecDeque,
@@ -19,14 +19,14 @@ use tokio::sync::Notify;
 
 use super::{Principal, subscriptions::Subscriptions};
 
-/// Announces changes to every client that listens: a session, or a `subscriptions/listen` of the stateless era.
+/// Announces changes to all clients that listen: sessions, and `subscriptions/listen` of the stateless era.
 pub struct Notifier {
     listeners: Mutex<Vec<Weak<Listener>>>,
     most_queued: usize,
 }
 
-/// Hears that lists or resources of a server have changed, to tell its clients. [`Notifier`] tells them at once; `()` tells
-/// none.
+/// Is notified of changed lists or resources of a server. [`Notifier`] announces them to clients at once; `()`
+/// ignores them.
 pub trait ChangeListener: Send + Sync + 'static {
     /// The list of tools has changed.
     fn tools_changed(&self);
@@ -60,17 +60,18 @@ impl ChangeListener for Notifier {
     }
 }
 
-/// Announcements that wait for one client. The same one never waits twice: that a list changed is worth saying once.
+/// Announcements that wait for one client. An announcement is never queued twice: one is enough to say that a list
+/// has changed.
 pub(super) struct Listener {
     filter: Filter,
-    /// The client, as far as it is authenticated.
+    /// The principal of the client, if it is authenticated.
     principal: Option<Arc<Principal>>,
     queue: Mutex<VecDeque<Bytes>>,
     ready: Notify,
     most_queued: usize,
 }
 
-/// Tells one client something that belongs to no request of its own; does not keep the client's session alive. Cheap to
+/// Sends notifications to one client, independent of its requests. Does not keep the client's session alive. Cheap to
 /// clone.
 #[derive(Clone, Debug)]
 pub struct Announcer {
@@ -82,7 +83,7 @@ impl Announcer {
         Self { listener: Arc::downgrade(listener) }
     }
 
-    /// Sends a notification; false when the client is gone. When too many announcements wait for it, the oldest is
+    /// Sends a notification. Returns false if the client has gone. If too many notifications wait, the oldest is
     /// dropped.
     pub fn notify(&self, method: &str, params: &RawValue) -> bool {
         let Some(listener) = self.listener.upgrade() else { return false };
@@ -90,34 +91,34 @@ impl Announcer {
         true
     }
 
-    /// Whether the client is still there.
+    /// Returns whether the client is still connected.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.listener.strong_count() > 0
     }
 }
 
-/// Which announcements a client wants.
+/// The announcements that a client wants.
 pub(super) enum Filter {
-    /// A session gets all that its server's capabilities promise.
+    /// A session gets all that the server's capabilities declare.
     Session { subscriptions: Arc<Subscriptions> },
-    /// A stateless client names what it wants; each message bears the id of its `subscriptions/listen`.
+    /// A stateless client names those that it wants; each message has the id of its `subscriptions/listen`.
     Listen { id: RequestId, methods: Vec<&'static str>, subscriptions: Arc<Subscriptions> },
 }
 
-/// One thing to announce.
+/// An announcement.
 struct Announcement<'a> {
     method: &'static str,
-    /// The resource that it is about; then it goes to those who are subscribed to it.
+    /// The changed resource; only its subscribers get the announcement.
     uri: Option<&'a str>,
     audience: Audience<'a>,
     params: JsonObject,
 }
 
-/// Clients that an announcement may reach.
+/// The clients for an announcement.
 enum Audience<'a> {
     All,
-    /// The clients of this principal, or those without one.
+    /// Clients of this principal, or those without one.
     Of(Option<&'a Principal>),
 }
 
@@ -126,18 +127,18 @@ impl Notifier {
         Self { listeners: Mutex::default(), most_queued }
     }
 
-    /// The list of tools has changed.
+    /// Announces a changed list of tools.
     pub fn tools_changed(&self) {
         self.announce("notifications/tools/list_changed");
     }
 
-    /// The list of resources has changed.
+    /// Announces a changed list of resources.
     pub fn resources_changed(&self) {
         self.announce("notifications/resources/list_changed");
     }
 
-    /// Announces that the list of resources has changed for one principal alone; `None` stands for all clients without a
-    /// token. Clients of other principals do not learn of it.
+    /// Announces that the list of resources has changed for one principal; `None` stands for all clients without a
+    /// token. Clients of other principals are not notified.
     pub fn resources_changed_for(&self, principal: Option<&Principal>) {
         self.offer(&Announcement {
             method: "notifications/resources/list_changed",
@@ -147,12 +148,12 @@ impl Notifier {
         });
     }
 
-    /// The list of prompts has changed.
+    /// Announces a changed list of prompts.
     pub fn prompts_changed(&self) {
         self.announce("notifications/prompts/list_changed");
     }
 
-    /// The resource `uri` has changed; goes to those who are subscribed to it.
+    /// Announces a change of the resource `uri` to its subscribers.
     pub fn resource_updated(&self, uri: &str) {
         let mut params = JsonObject::new();
         params.insert("uri".to_owned(), uri.into());
@@ -198,7 +199,7 @@ impl Notifier {
 }
 
 impl Listener {
-    /// The next announcement; waits for one. Safe to drop half-way.
+    /// Waits for the next announcement. Cancel safe.
     pub(super) async fn next(&self) -> Bytes {
         loop {
             if let Some(message) =
@@ -257,7 +258,7 @@ impl Listener {
     }
 }
 
-/// Parameters with the id of the `subscriptions/listen` that they belong to (2026-07-28).
+/// Adds the id of the `subscriptions/listen` to parameters (2026-07-28).
 pub(super) fn tagged(id: &RequestId, mut params: JsonObject) -> Box<RawValue> {
     params.insert("_meta".to_owned(), json!({ meta_key::SUBSCRIPTION_ID: id }));
     to_raw_value(&params).expect("a map of JSON values serialises")

@@ -18,28 +18,27 @@ pub(super) struct Outgoing {
     pub(super) bytes: Bytes,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) kind: Kind,
-    /// Its id in a stream of events, when it comes from a log of them.
+    /// The id of the event, if it comes from the log of a stream.
     #[cfg(feature = "http")]
     pub(super) id: Option<super::event_id::EventId>,
-    /// The requests that it answers: they are in flight until it is on its way, so that answers that nobody fetches
-    /// count against the limit.
+    /// The answered requests. They are in flight until the message is sent, so that unread answers count for the
+    /// limit.
     pub(super) held: Vec<InFlightGuard>,
-    /// Its bytes among those that wait to be sent, where they are many.
+    /// Its unsent bytes in the count of all, if it is long.
     pub(super) charged: Vec<Place>,
 }
 
-/// Messages of fewer bytes are not counted among those that wait to be sent: their number is bounded.
+/// Shorter messages are not counted as unsent bytes: their number is limited.
 const CHARGED_FROM: usize = 16 << 10;
 
-/// What a message is to the request that it belongs to.
+/// Role of a message for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It comes before the answer, or belongs to no request.
+    /// A message before the answer, or without a request.
     Notification,
-    /// It is the answer: a result, or an error with this code.
+    /// The answer: a result, or an error with this code.
     Answer(Option<i32>),
-    /// It is no message: the stream of events is to close before the answer, and the client to come back after this
-    /// time.
+    /// Not a message: closes the event stream before the answer; the client should return after this time.
     Close(Duration),
 }
 
@@ -55,10 +54,10 @@ impl Outgoing {
         }
     }
 
-    /// Counts the message among the bytes that wait to be sent, until it is dropped or its bytes have left.
+    /// Counts the message as unsent bytes until it is dropped or its bytes are sent.
     ///
     /// # Errors
-    /// When there is no room for so many bytes.
+    /// If the limit is exceeded.
     pub(super) async fn charge(
         mut self,
         sending: &FairLimiter,
@@ -70,19 +69,19 @@ impl Outgoing {
         Ok(self)
     }
 
-    /// The bytes, which stay counted until the last part of them is gone.
+    /// Returns the bytes, which are counted until their last part is dropped.
     #[cfg(feature = "http")]
     pub(super) fn into_counted_bytes(self) -> Bytes {
         counted(self.bytes, self.charged)
     }
 
-    /// Keeps a request in flight until the message is on its way.
+    /// Keeps a request in flight until the message is sent.
     pub(super) fn holding(mut self, request: InFlightGuard) -> Self {
         self.held.push(request);
         self
     }
 
-    /// One that was sent before.
+    /// Creates a message from a stored event.
     #[cfg(feature = "http")]
     pub(super) fn event(bytes: Bytes, id: super::event_id::EventId) -> Self {
         Self { id: Some(id), ..Self::new(bytes, Kind::Notification) }
@@ -105,7 +104,7 @@ impl Outgoing {
     }
 }
 
-/// Bytes that stay counted until the last part of them is gone.
+/// Returns bytes that are counted until their last part is dropped.
 pub(super) fn counted(bytes: Bytes, charged: Vec<Place>) -> Bytes {
     struct Counted {
         bytes: Bytes,
@@ -122,7 +121,7 @@ pub(super) fn counted(bytes: Bytes, charged: Vec<Place>) -> Bytes {
     Bytes::from_owner(Counted { bytes, _charged: charged })
 }
 
-/// A channel without a receiver: every send fails at once.
+/// Returns a channel without a receiver: every send fails at once.
 pub(super) fn nowhere() -> mpsc::Sender<Outgoing> {
     mpsc::channel(1).0
 }

@@ -1,13 +1,14 @@
-//! Lists in pages.
+//! Pages of lists.
 
 use std::ops::Range;
 
 use marquetry_protocol_wire::RpcError;
 
-/// Which of `len` items stand on the page that `cursor` names, `size` a page, and the cursor of the next page.
+/// Returns the range of items on the page of `cursor`, and the cursor of the next page. `len` is the number of items,
+/// `size` that of one page.
 ///
 /// # Errors
-/// Invalid parameters when the cursor is not one that this function gave.
+/// Invalid parameters for a cursor that this function has not returned.
 pub fn page(
     len: usize,
     cursor: Option<&str>,
@@ -20,7 +21,7 @@ pub fn page(
             .and_then(|offset| offset.parse::<usize>().ok())
             .ok_or_else(|| RpcError::invalid_params("cursor is not one that this server gave"))?,
     };
-    // A list may have become shorter since the cursor was given: then the rest is empty, and that is no error.
+    // The list may have become shorter since the cursor was returned; then the page is empty.
     let start = start.min(len);
     let end = start.saturating_add(size.max(1)).min(len);
     Ok((start..end, (end < len).then(|| format!("p{end}"))))

@@ -6,21 +6,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Caller, Principal};
 
-/// The sender of a message: its principal, and the caller that limits count it for.
+/// The sender of a message: its principal, and the caller for limits.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub(super) principal: Option<Arc<Principal>>,
-    /// The caller that limits count it for.
+    /// The caller for limits.
     pub(super) caller: Caller,
-    /// Cancelled when a shutdown no longer waits for calls: each then gets an error for its answer.
+    /// Cancelled when a shutdown no longer waits for calls: each then gets an error as its answer.
     pub(super) cut: CancellationToken,
-    /// The HTTP request that brought the message.
+    /// The HTTP request with the message.
     #[cfg(feature = "http")]
     pub(super) http: Option<Arc<http::request::Parts>>,
 }
 
 impl Peer {
-    /// The sender with this principal at this address. Without either it is the program itself.
+    /// Creates a sender with this principal at this address. Without both it is the program itself.
     #[must_use]
     pub fn new(principal: Option<Arc<Principal>>, address: Option<IpAddr>) -> Self {
         let caller = Caller::new(principal.as_ref(), address);
@@ -33,7 +33,7 @@ impl Peer {
         }
     }
 
-    /// The client of a pipe.
+    /// Returns the client of a pipe.
     pub(super) fn local() -> Self {
         Self::new(None, None)
     }

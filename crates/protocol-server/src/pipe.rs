@@ -1,4 +1,4 @@
-//! A server on a pair of pipes: one message a line.
+//! A server on a pair of pipes: one message on each line.
 
 use std::{io, time::Duration};
 
@@ -27,14 +27,14 @@ use super::{Server, channel::Channel, outgoing::Outgoing};
 pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> io::Result<()> {
     let (input, output) = standard_pipes();
     let server = server.clone();
-    // On a task of the runtime's own: the thread that only waits for it would have to be woken for every message.
+    // On a task of the runtime: the calling thread only waits, and would have to be woken for every message.
     let served = tokio::spawn(async move { serve_pipe(&server, input, output, stop).await });
     AbortOnDropHandle::new(served).await.map_err(io::Error::other)?
 }
 
-/// Standard input and output without a thread in between, where they are pipes: a message through such a thread takes
-/// two wake-ups, and that is most of what a small call costs. They are opened anew, so that programs that share the old ones
-/// with us does not find them non-blocking.
+/// Opens standard input and output for asynchronous use if they are pipes. Tokio's own way goes through a thread: two
+/// wake-ups for each message, most of the cost of a small call. They are opened again, so that programs that share
+/// the old descriptors do not find them non-blocking.
 #[cfg(all(feature = "stdio", target_os = "linux"))]
 fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
     use tokio::net::unix::pipe::OpenOptions;
@@ -56,13 +56,13 @@ fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin +
 
 /// Serves one client on any pair of pipes, until the input ends or `stop` is cancelled.
 ///
-/// Requests run side by side. After the end, those in flight may finish within [`Limits::shutdown_grace`]; after that each
-/// gets an error for its answer.
+/// Requests run concurrently. After the end, those in flight may finish within [`Limits::shutdown_grace`]; then each
+/// gets an error as its answer.
 ///
 /// [`Limits::shutdown_grace`]: super::Limits::shutdown_grace
 ///
 /// # Errors
-/// When reading fails. That the client no longer reads is an end like any other.
+/// If reading fails. A client that no longer reads is a normal end.
 pub async fn serve_pipe<R, W>(
     server: &Server,
     reader: R,
@@ -75,7 +75,7 @@ where
 {
     let limits = server.limits();
     let (pipe, queue) = Channel::new(server.clone());
-    // Dropping this future half-way ends the conversation, too.
+    // Dropping this future ends the conversation, too.
     let _end = pipe.conversation.ending.clone().drop_guard();
     let gone = CancellationToken::new();
     let write = tokio::spawn(write_lines(writer, queue, gone.clone()));
@@ -93,20 +93,20 @@ where
     if gone.is_cancelled()
         || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err()
     {
-        // Each call in flight is answered with an error, if the client still reads.
+        // Each call in flight gets an error as its answer, if the client still reads.
         peer.cut.cancel();
         if !gone.is_cancelled() {
             _ = tokio::time::timeout(LAST_WORDS, calls.wait()).await;
         }
         conversation.end();
         if tokio::time::timeout(LAST_WORDS, calls.wait()).await.is_err() {
-            // Answers wait for a client that reads no more. Without the writer they have nowhere to go.
+            // Answers wait for a client that no longer reads. Without the writer they are dropped.
             write.abort();
             calls.wait().await;
         }
     }
-    // The last sender is gone with the last call, so the writer ends when it has written all, or soon for a client
-    // that reads no more.
+    // The last sender is dropped with the last call, so the writer ends when it has written everything, or soon if
+    // the client no longer reads.
     let abort = write.abort_handle();
     if tokio::time::timeout(limits.shutdown_grace, write).await.is_err() {
         abort.abort();
@@ -114,7 +114,7 @@ where
     ended
 }
 
-/// How long calls that were cut may take to say so, and cancelled ones to leave.
+/// Time for the answers of calls that the end has cut off, and for cancelled calls.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> {
@@ -132,19 +132,19 @@ async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> 
             }
             Line::Whole => pipe.take(&buffer).await,
         }
-        // One large message must not keep its memory for the life of the pipe.
+        // A large message must not keep its memory as long as the pipe exists.
         if buffer.capacity() > 1 << 20 {
             buffer = Vec::new();
         }
     }
 }
 
-/// The id of a request of which only the start and the end are left, so that its caller gets the error. Clients write it
-/// before or after the parameters, which are what is long.
+/// Returns the id of a request of which only the first and last bytes are known, so that its caller gets the error.
+/// Clients write the id before or after the parameters, which are the long part.
 fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     const KEY: &str = r#""id":"#;
     const VERSION: &str = r#""jsonrpc":"2.0""#;
-    /// The value at the start of a text, and what follows it.
+    /// Parses the value at the start of a text; returns the rest, too.
     fn value(text: &str) -> Option<(RequestId, &str)> {
         let mut values = serde_json::Deserializer::from_str(text).into_iter();
         let id = values.next()?.ok()?;
@@ -156,8 +156,8 @@ fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     if let Some(at) = before.find(KEY) {
         return Some(value(&before[at + KEY.len()..])?.0);
     }
-    // Behind the parameters, whose last brace stands before it, and with nothing but the message's own brace behind it: an `id` inside the
-    // parameters has two braces behind it.
+    // The id may be after the parameters: then a brace is before it, and only the message's own brace after it. An
+    // `id` inside of the parameters has two braces after it.
     let (members, _) = end.rsplit_once('}')?;
     let at = members.rfind(KEY)?;
     let (id, rest) = value(&members[at + KEY.len()..])?;
@@ -168,7 +168,7 @@ fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     (is_last && head.trim_end().ends_with('}')).then_some(id)
 }
 
-/// Writes message after message, as many at a time as wait; cancels `gone` when the client no longer reads.
+/// Writes messages, all waiting ones in one write; cancels `gone` when the client no longer reads.
 async fn write_lines(
     mut writer: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Outgoing>,
@@ -179,7 +179,7 @@ async fn write_lines(
     while let Some(message) = queue.recv().await {
         buffer.clear();
         if message.bytes.len() >= AT_ONCE / 2 {
-            // A long one is not copied.
+            // Long messages are not copied.
             let mut line = message.bytes.chain(&b"\n"[..]);
             if let Err(error) = writer.write_all_buf(&mut line).await {
                 tracing::debug!(%error, "the client reads no more");

@@ -1,4 +1,4 @@
-//! Calls that go on as tasks.
+//! Calls that continue as tasks.
 
 use marquetry_protocol_wire::{RpcError, types::TASKS_EXTENSION};
 
@@ -9,17 +9,18 @@ use super::{
 };
 
 impl RequestContext {
-    /// Goes on with `work` as a task, where client and server both declare tasks; the call is then answered at once,
-    /// and the client asks what became of it. Elsewhere the call waits for the work, as any other.
+    /// Runs `work` as a task if client and server both declare tasks: the call is answered at once, and the client
+    /// polls the task. Otherwise the call waits for the work.
     ///
-    /// The work's own context asks the client, tells it how far it is (with a message, [`Self::progress`] says it in
-    /// the task's status) and is cancelled like that of a call, but belongs to no request.
+    /// The work has its own context. It can ask the client, report progress (with a message, [`Self::progress`] sets
+    /// the task's status message), and is cancelled like that of a call, but it belongs to no request.
     ///
-    /// A tool that always runs as a task needs this not: see [`Handler::task_options`](super::Handler::task_options).
+    /// A tool that always runs as a task does not need this: see
+    /// [`Handler::task_options`](super::Handler::task_options).
     ///
     /// # Errors
-    /// When the task is [required](TaskOptions::required) and the client does not know tasks; when too many are kept;
-    /// where the call waits, what the work gives.
+    /// If the task is [required](TaskOptions::required) and the client does not support tasks; if too many tasks are
+    /// stored; the error of the work, if the call waits for it.
     pub async fn run_as_task<F, Fut>(
         &self,
         options: TaskOptions,
@@ -41,7 +42,7 @@ impl RequestContext {
         }
     }
 
-    /// The id of the task that this is the context of.
+    /// Returns the id of the task to which this context belongs.
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
         self.job().map(|job| &**job.id())

@@ -9,19 +9,19 @@ use super::{
     fair::{FairLimiter, Full, Place},
 };
 
-/// Bounds the sessions of all endpoints together, in total and of one caller. Cheap to clone.
+/// Limits the sessions of all endpoints together, in total and of one caller. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct SessionPlaces {
     places: FairLimiter,
     tables: Arc<Mutex<Vec<Weak<dyn IdleSessions>>>>,
 }
 
-/// The sessions of one endpoint, of which idle ones make room for others.
+/// The sessions of one endpoint; idle ones make room for others.
 pub(super) trait IdleSessions: Send + Sync {
-    /// Ends the sessions that have been idle for longer than they may; whether there were any.
+    /// Ends expired sessions; returns whether there were any.
     fn end_expired(&self) -> bool;
 
-    /// Since when the caller's longest idle session has been idle.
+    /// Returns since when the caller's longest idle session has been idle.
     fn longest_idle(&self, caller: &Caller) -> Option<Instant>;
 
     /// Ends that session, if it is still idle.
@@ -33,18 +33,18 @@ impl SessionPlaces {
         Self { places, tables: Arc::default() }
     }
 
-    /// Adds the sessions of one more endpoint, as long as it exists.
+    /// Adds the sessions of an endpoint, as long as it exists.
     pub(super) fn register(&self, table: Weak<dyn IdleSessions>) {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         tables.retain(|table| table.strong_count() > 0);
         tables.push(table);
     }
 
-    /// Takes a place for a session. When there are too many, expired sessions end, then the caller's own session that has
-    /// been idle the longest; never another caller's.
+    /// Takes a place for a session. At a limit, expired sessions end, then the caller's own session that was idle for
+    /// the longest; never another caller's.
     ///
     /// # Errors
-    /// Which limit is reached, when no session of the caller is idle.
+    /// The exceeded limit, if no session of the caller is idle.
     pub(super) fn enter(&self, caller: &Caller) -> Result<Place, Full> {
         loop {
             let full = match self.places.try_enter(caller, 1) {

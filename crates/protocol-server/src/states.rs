@@ -1,4 +1,4 @@
-//! Values that a handler gives its own functions, one of each type.
+//! Values for the functions of a toolbox, one of each type.
 
 use std::{
     any::{Any, TypeId},
@@ -6,12 +6,12 @@ use std::{
     sync::Arc,
 };
 
-/// Values by their types.
+/// Values by type.
 #[derive(Clone, Default)]
 pub(super) struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl States {
-    /// Keeps `state`; replaces an earlier one of the same type.
+    /// Stores `state`, and replaces an earlier value of the same type.
     pub(super) fn insert<T: Send + Sync + 'static>(&mut self, state: T) {
         self.0.insert(TypeId::of::<T>(), Arc::new(state));
     }

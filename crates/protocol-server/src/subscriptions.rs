@@ -1,4 +1,4 @@
-//! The resources that one client wants to hear of.
+//! The resources that one client is subscribed to.
 
 use std::{
     collections::HashSet,
@@ -8,16 +8,16 @@ use std::{
 
 use marquetry_protocol_wire::RpcError;
 
-/// The resources that one session, or one `subscriptions/listen`, is subscribed to. When it is dropped, each of them is
-/// unsubscribed from.
+/// The resources that one session, or one `subscriptions/listen`, is subscribed to. Dropping it unsubscribes from all
+/// of them.
 pub(super) struct Subscriptions {
-    /// None in tests alone.
+    /// [`None`] only in tests.
     unsubscribe: Option<Arc<Unsubscribe>>,
     uris: Mutex<HashSet<String>>,
     most: usize,
 }
 
-/// Tells the handler that a client no longer wants to hear of a resource.
+/// Notifies the handler of an ended subscription.
 pub(super) type Unsubscribe = dyn Fn(String) -> Unsubscribing + Send + Sync;
 pub(super) type Unsubscribing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -35,10 +35,11 @@ impl Subscriptions {
         self.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
     }
 
-    /// Adds a resource once `subscribe`, which tells the handler, has succeeded; it is dropped if it is not needed.
+    /// Adds a resource after `subscribe`, which notifies the handler, has succeeded. `subscribe` is dropped if it is
+    /// not needed.
     ///
     /// # Errors
-    /// The handler's own error; the limit, when there are too many.
+    /// The error of the handler; the limit, if it is exceeded.
     pub(super) async fn add(
         &self,
         uri: &str,
@@ -59,13 +60,14 @@ impl Subscriptions {
         let is_new =
             self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
         if !is_new {
-            // Asked for twice at once: the handler counts, and will be told of the end once.
+            // Two concurrent subscriptions to the same resource: the handler gets two starts, so it must get one end
+            // now.
             unsubscribe(uri.to_owned()).await;
         }
         Ok(())
     }
 
-    /// One that is not there is no error.
+    /// Removes a resource; unknown ones are ignored.
     pub(super) async fn remove(&self, uri: &str) {
         let was_there = self.uris.lock().unwrap_or_else(PoisonError::into_inner).remove(uri);
         if let (true, Some(unsubscribe)) = (was_there, &self.unsubscribe) {
@@ -78,7 +80,7 @@ impl Drop for Subscriptions {
     fn drop(&mut self) {
         let uris = std::mem::take(self.uris.get_mut().unwrap_or_else(PoisonError::into_inner));
         let (Some(unsubscribe), false) = (self.unsubscribe.take(), uris.is_empty()) else { return };
-        // Without a runtime there is no client left to tell.
+        // Without a runtime no client is left.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 for uri in uris {

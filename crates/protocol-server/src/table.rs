@@ -1,4 +1,4 @@
-//! Which methods exist in which era, as jsonrpsee's method tables.
+//! The methods of each era, as jsonrpsee's method tables.
 
 use std::{
     future::Future,
@@ -40,24 +40,25 @@ use super::{
     task_methods, tasks,
 };
 
-/// One table an era.
+/// One table for each era.
 #[derive(Clone)]
 pub(super) struct Tables {
     session: Methods,
     stateless: Methods,
-    /// Methods of others, in both eras.
+    /// Methods of extensions, in both eras.
     extension: Methods,
 }
 
-/// A method that was looked up.
+/// A method from the table.
 pub(super) struct Found<'a> {
     pub(super) name: &'static str,
     pub(super) callback: &'a MethodCallback,
-    /// Whether it takes its parameters from jsonrpsee; ours take them from the [`RequestContext`], without a copy.
+    /// Whether it takes its parameters from jsonrpsee; the protocol's own methods take them from the
+    /// [`RequestContext`], without a copy.
     pub(super) is_extension: bool,
 }
 
-/// A server has a method of that name already, its own or one that was added before.
+/// A server has a method with that name already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server has a method '{name}' already; give the new one another name")]
 pub struct MethodExists {
@@ -65,18 +66,19 @@ pub struct MethodExists {
     pub name: &'static str,
 }
 
-/// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
+/// The result of one of our methods, stored in the extensions of its response, so that a large result is not
+/// serialised again.
 #[derive(Clone)]
 pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
 
-/// A call as our own methods see it.
+/// A call of one of our methods.
 struct Call {
     server: Server,
     conversation: Arc<Conversation>,
     cx: RequestContext,
 }
 
-/// The parameters of a method about one resource.
+/// The parameters of a method for one resource.
 #[derive(Deserialize)]
 struct UriAlone {
     uri: String,
@@ -88,17 +90,17 @@ struct ListParams {
     cursor: Option<String>,
 }
 
-/// A list of the handler's.
+/// A list method of the handler.
 type ListMethod<T> = for<'a> fn(
     &'a dyn Handler,
     Option<&'a str>,
     &'a RequestContext,
 ) -> Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send + 'a>>;
 
-/// The most pages to put into one.
+/// Most pages that are joined into one.
 const MOST_PAGES: usize = 1_000;
 
-/// A page of a list, which further pages can be added to.
+/// A page of a list, to which further pages can be added.
 trait Pages {
     fn next_cursor(&mut self) -> &mut Option<String>;
     fn append(&mut self, page: Self);
@@ -162,7 +164,7 @@ impl Tables {
     /// Adds a method of an extension.
     ///
     /// # Errors
-    /// When a method has that name.
+    /// If a method has that name.
     pub(super) fn with<F, Fut>(
         mut self,
         name: &'static str,
@@ -196,7 +198,7 @@ impl Tables {
     }
 }
 
-/// The methods that both eras have.
+/// Returns the methods of both eras.
 fn common() -> Methods {
     let mut table = Methods::new();
     add(&mut table, "tools/list", async |call: Call| {
@@ -229,7 +231,7 @@ fn common() -> Methods {
         if call.cx.revision() != Revision::V2024_10_07 {
             return Reply::json(&list);
         }
-        // The first revision has no list of templates; they come with the resources.
+        // The first revision has no list of templates; they are in the list of resources.
         let templates =
             call.pages(|handler, cursor, cx| handler.list_resource_templates(cursor, cx)).await;
         let templates = templates.map(|list| list.resource_templates).unwrap_or_default();
@@ -256,7 +258,7 @@ fn common() -> Methods {
 }
 
 impl Server {
-    /// The subscriptions of one client, none yet.
+    /// Returns an empty set of subscriptions for one client.
     pub(super) fn subscriptions(&self, most: usize) -> Arc<Subscriptions> {
         let handler = self.shared.handler.clone();
         let unsubscribe = move |uri: String| -> Unsubscribing {
@@ -267,7 +269,7 @@ impl Server {
     }
 }
 
-/// A tool that is called, and what the call is checked against.
+/// A tool of a call, with the schemas for its checks.
 struct Called {
     #[cfg(feature = "schema")]
     schema: Option<(String, Arc<super::ToolSchema>)>,
@@ -309,7 +311,7 @@ impl Called {
 }
 
 impl Call {
-    /// A client's subscriptions, none yet.
+    /// Returns an empty set of subscriptions for the client.
     fn subscriptions(&self) -> Arc<Subscriptions> {
         self.server.subscriptions(self.server.limits().max_subscriptions)
     }
@@ -324,8 +326,8 @@ impl Call {
         })
     }
 
-    /// The parameters of `tools/call`. The arguments may be long, and are known to be JSON: they are not looked through
-    /// once more.
+    /// Parses the parameters of `tools/call`. The arguments may be long and are known to be valid JSON, so they are
+    /// not parsed again.
     fn tool_call(&self) -> Result<CallToolParams, RpcError> {
         let members = self.members()?;
         let rest: CallToolParams = members
@@ -335,7 +337,7 @@ impl Call {
         Ok(CallToolParams { arguments: arguments.map(ToOwned::to_owned), ..rest })
     }
 
-    /// The page that was asked for; all pages in one for a revision without them.
+    /// Returns the requested page; for revisions without pages, all pages in one.
     async fn pages<T: Pages>(&self, list: ListMethod<T>) -> Result<T, RpcError> {
         let ListParams { cursor } = self.params_or_default()?;
         let handler = &*self.server.shared.handler;
@@ -378,7 +380,7 @@ where
     table.verify_and_insert(name, callback).expect("each name is added once, just above");
 }
 
-/// A table of one method that is not the protocol's own.
+/// Returns a table with one method of an extension.
 fn method<F, Fut>(name: &'static str, answer: F) -> Result<Methods, RegisterMethodError>
 where
     F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
@@ -445,7 +447,7 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
         server_info: description.info,
         instructions: description.instructions,
     })?;
-    // The request itself was of no revision yet.
+    // The request itself had no revision yet.
     reply.shaped("initialize", revision)
 }
 
@@ -475,7 +477,7 @@ async fn discover(call: Call) -> Result<Reply, RpcError> {
     })
 }
 
-/// What a stateless client wants to hear of.
+/// The notifications that a stateless client wants.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Wanted {
@@ -491,7 +493,7 @@ struct Wanted {
     task_ids: Vec<String>,
 }
 
-/// `subscriptions/listen`: the answer comes when the server stops; before it, what the client asked for.
+/// Answers `subscriptions/listen`: the answer comes when the server stops, the notifications come before it.
 async fn listen(call: Call) -> Result<Reply, RpcError> {
     #[derive(Deserialize)]
     struct ListenParams {
@@ -504,13 +506,13 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
     }
     wanted.task_ids.truncate(call.server.limits().max_tasks);
     wanted.task_ids.retain(|id| tasks.job(id, call.cx.principal().map(|it| &**it)).is_ok());
-    // Nothing is agreed to that the server does not have.
+    // The server accepts only what its capabilities declare.
     let has = call.server.shared.handler.describe().capabilities;
     wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
     wanted.prompts_list_changed &= has.prompts.is_some_and(|prompts| prompts.list_changed);
     wanted.resources_list_changed &= has.resources.is_some_and(|resources| resources.list_changed);
     let subscriptions = call.subscriptions();
-    // What cannot be subscribed to is not agreed to; the rest is.
+    // Resources without subscriptions are left out of the accepted ones.
     let mut agreed_uris = Vec::new();
     for uri in std::mem::take(&mut wanted.resource_subscriptions) {
         let subscribe = call.server.shared.handler.subscribe(&uri, &call.cx);

@@ -32,7 +32,7 @@ pub(super) struct Answers {
     input_responses: BTreeMap<String, Box<RawValue>>,
 }
 
-/// `tasks/get`
+/// Answers `tasks/get`.
 pub(super) fn get(
     tasks: &Tasks,
     cx: &RequestContext,
@@ -41,7 +41,7 @@ pub(super) fn get(
     Reply::json(&found(tasks, cx, &task_id)?.shown())
 }
 
-/// `tasks/update`
+/// Answers `tasks/update`.
 pub(super) fn update(
     tasks: &Tasks,
     cx: &RequestContext,
@@ -51,7 +51,7 @@ pub(super) fn update(
     Reply::json(&json!({}))
 }
 
-/// `tasks/cancel`
+/// Answers `tasks/cancel`.
 pub(super) fn cancel(
     tasks: &Tasks,
     cx: &RequestContext,
@@ -71,8 +71,8 @@ fn found(tasks: &Tasks, cx: &RequestContext, id: &str) -> Result<Arc<Job>, RpcEr
     tasks.job(id, cx.principal().map(|it| &**it))
 }
 
-/// `notifications/tasks`, for a `subscriptions/listen`: what `tasks/get` would say now. None when the
-/// task is no longer kept.
+/// Returns the `notifications/tasks` for a `subscriptions/listen`, with the same content as `tasks/get`; [`None`] if
+/// the task is no longer stored.
 pub(super) fn notification(tasks: &Tasks, task_id: &str, cx: &RequestContext) -> Option<Vec<u8>> {
     #[derive(Serialize)]
     struct Params {

@@ -1,4 +1,4 @@
-//! What calls of a tool are checked against.
+//! Checks of tool calls against the tool's schemas.
 
 use marquetry_protocol_wire::{
     RpcError,
@@ -9,31 +9,31 @@ use serde_json::{Value, value::RawValue};
 
 use super::reply::Reply;
 
-/// What a tool's arguments and results are checked against, compiled once: make it when the tool is made, and give it
-/// out by [`Handler::tool_schema`](super::Handler::tool_schema).
+/// The compiled schemas of a tool, for its arguments and results. Create it together with the tool, and return it
+/// from [`Handler::tool_schema`](super::Handler::tool_schema).
 #[derive(Debug)]
 pub struct ToolSchema {
     arguments: Schema,
     result: Option<Schema>,
 }
 
-/// A tool's schema is none.
+/// A schema of a tool is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{member} of tool '{tool}' is not a valid JSON Schema: {why}")]
 pub struct SchemaError {
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
     /// `inputSchema` or `outputSchema`.
     pub member: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with the schema.
     pub why: String,
 }
 
 impl ToolSchema {
-    /// The schemas of a tool.
+    /// Compiles the schemas of a tool.
     ///
     /// # Errors
-    /// When one of them is no valid JSON Schema.
+    /// If one of them is not a valid JSON Schema.
     pub fn of(tool: &Tool) -> Result<Self, SchemaError> {
         let compile = |member, schema: &Value| {
             Schema::new(schema).map_err(|why| SchemaError { tool: tool.name.clone(), member, why })
@@ -44,14 +44,14 @@ impl ToolSchema {
         Ok(Self { arguments, result })
     }
 
-    /// The answer to arguments that are not valid: a failed tool call, which a model can mend (2025-11-25, "Error
+    /// Returns the answer to invalid arguments: a failed tool call, which a model can correct (2025-11-25, "Error
     /// Handling"; SEP-1303).
     pub(super) fn refusal(&self, tool: &str, arguments: &Value) -> Option<CallToolResult> {
         let faults = self.arguments.faults(arguments)?;
         Some(CallToolResult::error(format!("arguments of '{tool}' are not valid: {faults}")))
     }
 
-    /// The same for arguments not yet read.
+    /// As [`Self::refusal`], for arguments that are not parsed yet.
     pub(super) fn refusal_of_raw(
         &self,
         tool: &str,
@@ -64,7 +64,7 @@ impl ToolSchema {
         }
     }
 
-    /// The result, if it keeps what the schema promises; else an error that says where it does not.
+    /// Returns the result if it matches the schema; otherwise an error that names the place.
     #[cfg(feature = "typed")]
     pub(super) fn checked(&self, tool: &str, result: CallToolResult) -> CallToolResult {
         let Some(schema) = self.result.as_ref().filter(|_| !result.is_error()) else {
@@ -77,7 +77,7 @@ impl ToolSchema {
         faults.map_or(result, |faults| broken(tool, &faults))
     }
 
-    /// The same for a result that is written already.
+    /// As [`Self::checked`], for a serialised result.
     pub(super) fn checked_reply(&self, tool: &str, reply: Reply) -> Result<Reply, RpcError> {
         match self.result.as_ref().and_then(|schema| schema.faults_of_result(reply.get())) {
             Some(faults) => Reply::json(&broken(tool, &faults)),
@@ -86,7 +86,8 @@ impl ToolSchema {
     }
 }
 
-/// The error for a result that breaks its schema: a fault of the server, which is logged and told to the caller.
+/// Returns the error for a result that violates its schema: a bug of the server, which is logged and reported to the
+/// caller.
 fn broken(tool: &str, faults: &str) -> CallToolResult {
     tracing::error!(tool, faults, "a tool's result breaks its outputSchema");
     CallToolResult::error(format!("the result of '{tool}' breaks its outputSchema: {faults}"))

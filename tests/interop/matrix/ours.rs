@@ -135,7 +135,7 @@ pub(super) async fn rows(sdk: Sdk, transport: Transport) -> Vec<Row> {
 
 fn capabilities() -> ClientCapabilities {
     let offered = json!({ "elicitation": {}, "sampling": {}, "roots": { "listChanged": true } });
-    ClientCapabilities(offered.as_object().cloned().unwrap_or_default())
+    serde_json::from_value(offered).expect("valid capabilities")
 }
 
 /// Answers the server's requests.

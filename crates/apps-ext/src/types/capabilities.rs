@@ -18,8 +18,11 @@ use super::{Csp, DisplayMode, EXTENSION, Permissions, VIEW_MIME_TYPE};
 /// ```
 #[must_use]
 pub fn is_ui_enabled(client: &ClientCapabilities) -> bool {
-    let settings = client.0.get("extensions").and_then(|extensions| extensions.get(EXTENSION));
-    let types = settings.and_then(|it| it.get("mimeTypes")).and_then(Value::as_array);
+    let types = client
+        .extensions
+        .get(EXTENSION)
+        .and_then(|it| it.get("mimeTypes"))
+        .and_then(Value::as_array);
     types.is_some_and(|types| types.iter().any(|it| it.as_str() == Some(VIEW_MIME_TYPE)))
 }
 
@@ -31,11 +34,7 @@ pub fn client_settings() -> Value {
 
 /// Declares that a client shows Views. Other extensions stay.
 pub fn declare_client(client: &mut ClientCapabilities) {
-    let extensions = client.0.entry("extensions").or_insert_with(|| json!({}));
-    if !extensions.is_object() {
-        *extensions = json!({});
-    }
-    extensions[EXTENSION] = client_settings();
+    client.extensions.insert(EXTENSION.to_owned(), client_settings());
 }
 
 /// What a View says that it can do, in `ui/initialize`. Members of a wrong type count as absent.

@@ -1,12 +1,12 @@
-//! What of a model's answer is shown and kept: text without blocks.
+//! The part of a model's answer that is shown and stored: text without blocks.
 
 use std::borrow::Cow;
 
 use marquetry_context_blocks::{Element, blocks, downgrade, neutralize, upgrade};
 
-/// A model's answer without context blocks, in any form, and so that nothing in it becomes one later.
+/// Returns a model's answer without context blocks in any form. The rest cannot form a new block.
 ///
-/// Its reasoning (`<think>…</think>`) is a block, too. Images stay, in the form in which people write them.
+/// Reasoning (`<think>…</think>`) counts as a block, too. Images stay, in the form for people.
 pub(super) fn clean(answer: &str) -> String {
     let upgraded = upgrade(answer);
     let mut plain = String::with_capacity(upgraded.len());
@@ -19,7 +19,7 @@ pub(super) fn clean(answer: &str) -> String {
         }
     }
     plain.push_str(&upgraded[from..]);
-    // Images are the one older form that people see; all others would be neutralised in vain, being gone.
+    // Images are the only older form for people. Other forms need no conversion, because they were removed.
     let images = downgrade(&plain);
     let mut clean = String::with_capacity(images.len());
     let mut parts = images.split(IMAGE);
@@ -36,12 +36,12 @@ pub(super) fn clean(answer: &str) -> String {
 
 const IMAGE: &str = "${image.";
 
-/// What of an answer that is still being written can be shown: nothing that may yet become a block.
+/// Returns the part of an incomplete answer that can be shown: a possible start of a block is left out.
 pub(super) fn visible(answer: &str) -> String {
     clean(&answer[..settled(answer)])
 }
 
-/// How a block begins and ends, in any case.
+/// Start and end of each kind of block, in any case.
 const FORMS: [(&str, &str); 7] = [
     ("<mcp:", "</mcp:context>"),
     ("<think>", "</think>"),
@@ -52,7 +52,7 @@ const FORMS: [(&str, &str); 7] = [
     ("(Metrics:", "})"),
 ];
 
-/// Up to where an answer cannot change its meaning any more.
+/// Returns the length of the part whose meaning later text cannot change.
 fn settled(answer: &str) -> usize {
     let lower: Cow<'_, str> = match answer.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => answer.to_ascii_lowercase().into(),
@@ -70,7 +70,7 @@ fn settled(answer: &str) -> usize {
         let Some(end) = lower[at..].find(closing) else { return at };
         from = at + end + closing.len();
     }
-    // A form may have begun at the very end.
+    // A form may begin at the very end.
     let tail = &lower[from..];
     let begun = tail
         .char_indices()

@@ -5,34 +5,34 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Arguments of a message; those of `am7_chat`.
+/// Arguments of a message, and of `am7_chat`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatArguments {
     /// The message.
     pub message: String,
-    /// Of an olio.llm.chatConfig: which model answers, and as whom.
+    /// URI of an olio.llm.chatConfig: the model that answers, and its character.
     #[serde(default)]
     pub chat_config_id: Option<String>,
     /// Or its URI.
     #[serde(default)]
     pub chat_config_uri: Option<String>,
-    /// Of an olio.llm.promptConfig: what the model is told first.
+    /// URI of an olio.llm.promptConfig: the system prompt.
     #[serde(default)]
     pub prompt_config_uri: Option<String>,
-    /// Values for ${name} in it.
+    /// Values for ${name} in the prompt.
     #[serde(default)]
     pub prompt_arguments: Option<BTreeMap<String, String>>,
-    /// The chat to go on with, from an earlier answer.
+    /// The chat to continue, from an earlier answer.
     #[serde(default)]
     pub chat_request_uri: Option<String>,
-    /// URIs of what to cite from.
+    /// URIs of records to cite.
     #[serde(default)]
     pub data_references: Option<Vec<String>>,
-    /// Also from what has all of these.
+    /// Also cite records with all of these tags.
     #[serde(default)]
     pub tags: Option<Vec<String>>,
-    /// Whether the model is sent earlier messages.
+    /// Sends earlier messages to the model.
     #[serde(default = "yes")]
     #[schemars(default = "yes")]
     pub include_history: bool,
@@ -46,17 +46,17 @@ fn yes() -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatReply {
-    /// What the model says.
+    /// Answer of the model.
     pub answer: String,
-    /// The chat; give it as chatRequestUri to go on.
+    /// The chat; pass it as chatRequestUri to continue.
     pub chat_request_uri: String,
     /// The model that answered.
     pub model: String,
-    /// Why the answer ended: "stop"; "length" if it is cut; or what the provider says.
+    /// "stop"; "length" if the answer is cut; or the provider's reason.
     pub finish: String,
-    /// The URIs of what was cited to the model.
+    /// URIs of the cited passages.
     pub cited: Vec<String>,
-    /// What could not be cited or kept, one sentence each.
+    /// Problems with citations and with storing the chat, one sentence each.
     pub problems: Vec<String>,
     /// Figures, for `_meta`.
     #[serde(skip)]
@@ -67,18 +67,18 @@ pub struct ChatReply {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Tokens of the request, if the provider tells.
+    /// Tokens of the request, if the provider reports them.
     pub input_tokens: Option<u64>,
-    /// Tokens of the answer, if the provider tells.
+    /// Tokens of the answer, if the provider reports them.
     pub output_tokens: Option<u64>,
     /// Passages that were cited.
     pub passages: usize,
-    /// Passages that were left out, as there were too many.
+    /// Passages that exceeded the limits.
     pub passages_omitted: usize,
-    /// Earlier messages that the model was sent.
+    /// Earlier messages that were sent to the model.
     pub history_sent: usize,
-    /// Earlier messages that are kept, and were too old or too long to be sent.
+    /// Stored messages that were not sent, because of their age or length.
     pub history_left_out: usize,
-    /// Messages that are not kept any more.
+    /// Messages that are no longer stored.
     pub history_dropped: u64,
 }

@@ -1,4 +1,4 @@
-//! What was said in a chat, as it is kept in its record.
+//! The messages of a chat, as stored in its record.
 
 use marquetry_context_blocks::neutralize;
 use marquetry_llm::Message;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 pub(super) struct Said {
     pub(super) role: Role,
     pub(super) content: String,
-    /// Which model said it.
+    /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
-    /// Why it was never answered.
+    /// The error, if the message got no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }
@@ -49,20 +49,20 @@ impl Said {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct History {
     pub(super) messages: Vec<Said>,
-    /// How many older ones are not kept any more.
+    /// Number of older messages that are no longer stored.
     pub(super) dropped: u64,
 }
 
-/// What of a history is sent to a model.
+/// The part of a history that is sent to a model.
 #[derive(Debug, PartialEq)]
 pub(super) struct Window {
     pub(super) messages: Vec<Message>,
-    /// How many older messages are kept, but not sent.
+    /// Number of older messages that are stored but not sent.
     pub(super) left_out: usize,
 }
 
 impl History {
-    /// Reads the attributes of a record. What is no message, for others may write there too, is passed over.
+    /// Reads the attributes of a record. Others may write to it, so entries that are no messages are skipped.
     pub(super) fn read(attributes: &serde_json::Map<String, Value>) -> Self {
         let messages = attributes.get("messages").and_then(Value::as_array);
         let read = |message: &Value| Said::deserialize(message).ok();
@@ -76,7 +76,7 @@ impl History {
         json!(self.messages)
     }
 
-    /// Drops the oldest messages until so many are left, with so many bytes together.
+    /// Drops the oldest messages until at most `most` are left, with at most `bytes` bytes together.
     pub(super) fn trim(&mut self, most: usize, bytes: usize) {
         let mut left = bytes;
         let fits = self.messages.iter().rev().take(most).take_while(|said| {
@@ -84,14 +84,15 @@ impl History {
             left = room.unwrap_or_default();
             room.is_some()
         });
-        // The newest stays in any case.
+        // The newest message stays in any case.
         let keep = fits.count().max(1).min(self.messages.len());
         let drop = self.messages.len() - keep;
         self.messages.drain(..drop);
         self.dropped += drop as u64;
     }
 
-    /// The newest turns that fit. A message that was never answered is not sent again: whoever asks again says it again.
+    /// Returns the newest messages that fit. A message without an answer is left out: a user who retries sends it
+    /// again.
     pub(super) fn window(&self, most: usize, bytes: usize) -> Window {
         let turns: Vec<&[Said]> = self
             .messages
@@ -106,7 +107,7 @@ impl History {
             room.is_some()
         });
         let kept = fits.count();
-        // Others may have written to the record, so that nothing in it is trusted with a block.
+        // Others may have written to the record, so its text must not contain blocks.
         let message = |said: &Said| match said.role {
             Role::User => Message::user(neutralize(&said.content)),
             Role::Assistant => Message::assistant(neutralize(&said.content)),

@@ -1,4 +1,4 @@
-//! Chat: sends a message with citations to a model, and stores what was said as a record.
+//! Chat: sends a message with citations to a model, and stores the conversation as a record.
 
 mod answer;
 mod arguments;
@@ -43,7 +43,7 @@ use crate::{
     prompts,
 };
 
-/// How often parts of a streamed answer are passed on.
+/// Interval between parts of a streamed answer.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Instruction to the model about citations.
@@ -71,7 +71,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Everything that determines the answer to a message.
+/// The settings for one answer.
 struct Setting {
     parts: Parts,
     speakers: Speakers,
@@ -83,7 +83,8 @@ struct Setting {
 }
 
 impl Chat {
-    /// Chats with the configured model. Without one, every message fails. `variables` looks up the variable that `api_key_env` names.
+    /// Creates chats with the configured model. Without a model, every message fails. `variables` looks up the
+    /// variable that `api_key_env` names.
     ///
     /// # Errors
     ///
@@ -108,7 +109,7 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// No model is configured, an argument is not valid, or the model gives no answer.
+    /// No model is configured, an argument is invalid, or the model fails.
     pub async fn say(
         &self,
         access: &Access,
@@ -131,7 +132,7 @@ impl Chat {
             Some(uri) => {
                 let chat = typed(access, uri, CHAT, "chatRequestUri").await?;
                 let (_, turn) = self.begin_turn(chat)?;
-                // The turn before may have ended in between, and its answer belongs to what is sent.
+                // The previous turn may have ended meanwhile, and its answer must be sent, too.
                 Some((typed(access, &turn.uri, CHAT, "chatRequestUri").await?, turn))
             }
             None => None,
@@ -150,7 +151,7 @@ impl Chat {
         };
         let (citations, mut problems) = self.cite(access, &arguments, &chat, &window).await?;
         let request = self.request(&setting, &arguments.message, &citations, &window);
-        // From here on something is changed.
+        // Changes begin here.
         let said = Said::by_user(arguments.message);
         let parts = setting.parts.clone();
         self.append(access, &turn.uri, &parts, said.clone(), None).await?;
@@ -201,7 +202,7 @@ impl Chat {
         })
     }
 
-    /// Nobody else speaks in this chat meanwhile: two answers at once would each know nothing of the other.
+    /// Locks the chat: two answers at the same time would not know of each other.
     fn begin_turn(&self, chat: Record) -> Result<(Record, Turn<'_>), Failure> {
         let uri = chat.uri().unwrap_or_default();
         if !lock(&self.busy).insert(uri.clone()) {
@@ -213,7 +214,7 @@ impl Chat {
         Ok((chat, Turn { busy: &self.busy, uri }))
     }
 
-    /// With what the message is answered: the arguments, the chat that goes on, and the records that these name.
+    /// Loads what determines the answer: the arguments, the continued chat, and the records that these name.
     async fn setting(
         &self,
         access: &Access,
@@ -224,7 +225,7 @@ impl Chat {
         let named = config_uri(access, arguments)?;
         let is_named = named.is_some();
         let config = match named.or_else(|| of_chat("chatConfig")) {
-            // That of an old chat may be gone by now.
+            // The record that an old chat names may not exist any more.
             Some(uri) => match typed(access, &uri, CHAT_CONFIG, "chatConfig").await {
                 Err(failure) if failure.code == ErrorCode::NotFound && !is_named => None,
                 found => Some(found?),
@@ -287,7 +288,7 @@ impl Chat {
         })
     }
 
-    /// A character, if it is there for the caller; a chat goes on without one that is not.
+    /// Returns a character, if the caller can read it. A chat continues without it.
     async fn character(
         &self,
         access: &Access,
@@ -309,7 +310,7 @@ impl Chat {
         }
     }
 
-    /// What is known of the message, and what of the references could not be used.
+    /// Returns the citations for the message, and the references that failed.
     async fn cite(
         &self,
         access: &Access,
@@ -348,7 +349,7 @@ impl Chat {
         Ok((citations, problems))
     }
 
-    /// What the model is sent.
+    /// Builds the request to the model.
     fn request(
         &self,
         setting: &Setting,
@@ -356,7 +357,7 @@ impl Chat {
         citations: &Citations,
         window: &Window,
     ) -> ChatRequest {
-        // The words of records and users are not to be taken for blocks of ours.
+        // Text of records and users must not look like our blocks.
         let mut system = neutralize(&setting.system).into_owned();
         let blocks = citations.text();
         if !blocks.is_empty() {
@@ -378,7 +379,7 @@ impl Chat {
         request
     }
 
-    /// The model's answer, why it ended, and what of it is shown and kept.
+    /// Returns the model's answer, why it ended, and the part that is shown and stored.
     async fn ask(
         &self,
         model: &dyn ChatModel,
@@ -416,8 +417,8 @@ impl Chat {
         Ok((answer, finish, text))
     }
 
-    /// Keeps a message, and the answer to it. Others may write to the chat at the same time, in other processes, so that
-    /// this is tried again on what it has become.
+    /// Stores a message and its answer. Other processes may change the chat at the same time; then this is repeated
+    /// on the new state.
     async fn append(
         &self,
         access: &Access,
@@ -431,7 +432,7 @@ impl Chat {
             uri,
             |history| {
                 if let Some(reply) = &reply {
-                    // The answer belongs behind its message, wherever that is by now.
+                    // The answer belongs after its message, which may have moved.
                     let place = history.messages.iter().rposition(|one| *one == said);
                     match place {
                         Some(place) => history.messages.insert(place + 1, reply.clone()),
@@ -496,8 +497,8 @@ impl Chat {
     }
 }
 
-/// Asks, and passes on what of the answer is there already, a few times a second, up to so many bytes: what comes after
-/// them is neither kept nor shown in the end.
+/// Calls the model and passes on the answer so far, several times a second, up to `most` bytes. Text after that is
+/// neither stored nor shown.
 async fn told(
     model: &dyn ChatModel,
     request: &ChatRequest,
@@ -519,7 +520,7 @@ async fn told(
                 }
                 let mut visible = {
                     let heard = lock(&heard);
-                    // Blocks are left out, for which there is room for as much again.
+                    // Blocks are left out; for them as many bytes are read again.
                     answer::visible(&heard[..heard.floor_char_boundary(2 * most)])
                 };
                 visible.truncate(visible.floor_char_boundary(most));
@@ -533,7 +534,7 @@ async fn told(
     }
 }
 
-/// The chatConfig that the arguments name.
+/// Returns the chatConfig that the arguments name.
 fn config_uri(access: &Access, arguments: &ChatArguments) -> Result<Option<String>, Failure> {
     let by_id = match &arguments.chat_config_id {
         Some(id) if id.starts_with("am7://") => Some(id.clone()),
@@ -557,7 +558,7 @@ fn config_uri(access: &Access, arguments: &ChatArguments) -> Result<Option<Strin
     }
 }
 
-/// A record of this type, by the argument that names it.
+/// Returns a record, whose type must be `kind`; errors name the argument.
 async fn typed(access: &Access, uri: &str, kind: &str, argument: &str) -> Result<Record, Failure> {
     let record = access.knowledge.records.get(&access.caller, uri).await.map_err(|error| {
         let failure = Failure::from(error);
@@ -569,12 +570,12 @@ async fn typed(access: &Access, uri: &str, kind: &str, argument: &str) -> Result
     Err(Failure::invalid(format!("{argument}: {uri} is a {}, and should be a {kind}", record.kind)))
 }
 
-/// An attribute that names a record.
+/// Returns an attribute that names a record.
 fn uri_of(record: &Record, name: &str) -> Option<String> {
     record.attributes.get(name)?.as_str().filter(|uri| !uri.is_empty()).map(str::to_owned)
 }
 
-/// A new chat, called by how it begins.
+/// Creates a chat, named by the start of its first message.
 async fn create(access: &Access, message: &str, parts: &Parts) -> Result<Record, Failure> {
     let words: Vec<&str> = message.split_whitespace().take(12).collect();
     let mut name: String = words.join(" ").chars().take(60).collect();
@@ -592,7 +593,7 @@ async fn create(access: &Access, message: &str, parts: &Parts) -> Result<Record,
     Ok(access.knowledge.records.create(&access.caller, new).await?)
 }
 
-/// The URIs of what was cited, each once.
+/// Returns the URIs of the cited sources, each once.
 fn cited(citations: &Citations) -> Vec<String> {
     let passages = citations
         .blocks

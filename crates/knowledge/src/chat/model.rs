@@ -1,4 +1,4 @@
-//! The models of the configured provider.
+//! Models of the configured provider.
 
 use std::{
     collections::BTreeMap,
@@ -9,14 +9,14 @@ use marquetry_llm::{ChatError, ChatModel, EndpointFailure, ModelConfig, RemoteMo
 
 use crate::failure::{ErrorCode, Failure};
 
-/// Models of the one provider that is configured, by their names.
+/// Models of the configured provider, by name.
 pub(super) struct Models {
     config: Option<ModelConfig>,
-    /// Those in use; each keeps connections open.
+    /// Models in use; each keeps connections open.
     ready: Mutex<BTreeMap<String, Arc<dyn ChatModel>>>,
 }
 
-/// Records may name any model; connections are kept for so many.
+/// Maximum number of models with open connections. Records may name any model.
 const MOST_READY: usize = 16;
 
 impl Models {
@@ -24,7 +24,7 @@ impl Models {
         Self { config, ready: Mutex::default() }
     }
 
-    /// The configured model, or another of the same provider.
+    /// Returns the configured model, or another one of the same provider.
     pub(super) fn get(&self, name: Option<&str>) -> Result<Arc<dyn ChatModel>, Failure> {
         let Some(config) = &self.config else {
             return Err(Failure::new(
@@ -49,7 +49,7 @@ impl Models {
     }
 }
 
-/// Why a model gave no answer.
+/// Converts an error of a model.
 pub(super) fn failure(error: ChatError) -> Failure {
     let code = match &error {
         ChatError::Config(_)

@@ -1,4 +1,4 @@
-//! How a message of a chat reads where it is searched: who says it, and what.
+//! The text of a chat message for searches: the speaker and the message.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use marquetry_rag::Record;
 use super::history::{Role, Said};
 use crate::characters::{full_name, introduction, text_of};
 
-/// The two who speak in a chat; whoever is no character is called by the role.
+/// The two speakers of a chat. A speaker without a character has the name of the role.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Speakers {
-    /// Who the model is.
+    /// Character of the model.
     pub(super) system: Option<Record>,
-    /// Who the user is.
+    /// Character of the user.
     pub(super) user: Option<Record>,
 }
 
@@ -24,7 +24,7 @@ impl Speakers {
         }
     }
 
-    /// `Alice (32 years old, elf, female)`; without a character `user` or `assistant`.
+    /// Returns `Alice (32 years old, elf, female)`; without a character `user` or `assistant`.
     pub(super) fn name(&self, role: Role) -> String {
         self.of(role)
             .map(introduction)
@@ -32,12 +32,12 @@ impl Speakers {
             .unwrap_or_else(|| role.name().to_owned())
     }
 
-    /// `Alice (32 years old, elf, female): Hello there`
+    /// Returns `Alice (32 years old, elf, female): Hello there`.
     pub(super) fn narrative(&self, said: &Said) -> String {
         format!("{}: {}", self.name(said.role), said.content)
     }
 
-    /// What templates may say of the two: `system.name`, `user.age` and so on.
+    /// Returns the variables of templates: `system.name`, `user.age` and so on.
     pub(super) fn values(&self) -> BTreeMap<String, String> {
         let mut values = BTreeMap::new();
         for (prefix, record) in [("system", &self.system), ("user", &self.user)] {

@@ -1,4 +1,4 @@
-//! `sampling/createMessage`: the same model, without a chat that is kept.
+//! `sampling/createMessage`: the same model, without a stored chat.
 
 use marquetry_llm::{ChatRequest, Message};
 use marquetry_protocol::{
@@ -19,7 +19,7 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// The parameters are not valid, or the model gives no answer.
+    /// The parameters are invalid, or the model fails.
     pub async fn sample(&self, params: Option<&RawValue>) -> Result<Reply, RpcError> {
         let params: CreateMessageParams = serde_json::from_str(params.map_or("{}", RawValue::get))
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;
@@ -30,7 +30,7 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// The messages are no text or too long, tools are given, or the model gives no answer.
+    /// The messages have no text or are too long, tools are given, or the model fails.
     pub async fn create_message(
         &self,
         params: &CreateMessageParams,
@@ -86,7 +86,7 @@ impl Chat {
     }
 }
 
-/// The text of one item or of several; none if there is anything else.
+/// Returns the text of one or several items; [`None`] if there is another kind of content.
 fn text_of(content: &[SamplingContent]) -> Option<String> {
     let texts: Vec<&str> = content.iter().map(SamplingContent::as_text).collect::<Option<_>>()?;
     Some(texts.join("\n")).filter(|text| !text.trim().is_empty())

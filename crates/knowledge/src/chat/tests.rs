@@ -1,4 +1,4 @@
-//! Chat against a provider that answers by a script.
+//! Chat with a provider that answers from a script.
 
 use std::{sync::Arc, time::Duration};
 
@@ -66,7 +66,7 @@ impl World {
         self.chat.say(&self.access(user), arguments, None).await
     }
 
-    /// The messages of a request as `role: content`.
+    /// Returns the messages of a request as `role: content`.
     fn sent(&self, request: usize) -> Vec<String> {
         let body = self.provider.requests()[request].body.clone();
         let line = |message: &Value| {
@@ -119,7 +119,7 @@ async fn a_chat_goes_on_where_it_was() {
         said,
         ["Two and two?", "Four.", "And two more?", "Six.", "What did I ask?", "Who knows."]
     );
-    // Another's chat is not there.
+    // A chat of another user does not exist for bob.
     let failure =
         world.say_as("bob", json!({"message": "Hi", "chatRequestUri": uri})).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::NotFound);
@@ -169,7 +169,7 @@ async fn citations_go_to_the_model_in_blocks_and_nobody_is_shown_one() {
         !world.provider.requests()[0].body.to_string().contains("francs"),
         "nothing of another user's"
     );
-    // What is kept is what was said, without what was looked up for it.
+    // Messages are stored without the citations.
     let record = world.record("alice", &reply.chat_request_uri).await;
     assert!(!json!(record.attributes).to_string().contains("results"), "{record:?}");
 }
@@ -268,7 +268,7 @@ async fn one_chat_answers_one_message_at_a_time() {
     assert_eq!(world.say(json!({"message": "Another chat"})).await.unwrap().answer, "Other.");
     assert_eq!(first.await.unwrap().unwrap().answer, "Four.");
 
-    // Whoever gives up leaves the chat free, and the message in it.
+    // A cancelled request frees the chat, and keeps the message.
     world.provider.push(ProviderAnswer::silence());
     let gone = tokio::time::timeout(Duration::from_millis(100), world.say(message.clone())).await;
     assert!(gone.is_err());
@@ -315,7 +315,7 @@ async fn a_record_says_which_model_answers_as_whom() {
     );
     assert_eq!(world.sent(0), ["system: You are Ann, 30.\nTalk like a pirate.", "user: Ahoy"]);
 
-    // A chat that goes on remembers its configuration, and another's record does not exist.
+    // A continued chat keeps its configuration, and a record of another user does not exist.
     let record = world.record("alice", &reply.chat_request_uri).await;
     assert_eq!(record.attributes["chatConfig"], config);
     let arguments = json!({"message": "Still?", "chatRequestUri": reply.chat_request_uri, "promptArguments": {"trade": "sailor"}});
@@ -333,7 +333,7 @@ async fn a_record_says_which_model_answers_as_whom() {
     assert_eq!(world.say(both).await.unwrap_err().code, ErrorCode::InvalidParams);
 }
 
-/// A chat between two characters, and its document.
+/// Returns a chat between two characters, and its document.
 async fn spoken() -> (World, Document, [String; 5]) {
     let world = World::new([ProviderAnswer::text("Honey, in June.")]).await;
     let system = NewRecord::new(CHARACTER, "Bea").attribute("firstName", "Bea");
@@ -365,11 +365,11 @@ async fn what_was_said_is_found_by_the_chat() {
     let contents: Vec<&str> = chunks.iter().map(|chunk| chunk.content.as_str()).collect();
     assert_eq!(contents, ["Al (7 years old, male): What do bees make?", "Bea: Honey, in June."]);
     assert!(chunks.iter().all(|chunk| chunk.document == chat));
-    // A chat that gets a reference stays what it is; one that gets other words is not found by the old ones.
+    // A new reference does not change the document. New messages replace the old text in searches.
     let patch = RecordPatch::new().attribute("dataReferences", json!([chat]));
     world.access("alice").update(&chat, patch).await.unwrap();
     assert_eq!(world.knowledge.pipeline.store().count(&Filter::scope(&chat)).await.unwrap(), 2);
-    // For whoever may read the chat, and for nobody else.
+    // Only users who may read the chat find it.
     for (user, found) in [("alice", 2), ("bob", 0)] {
         let mut request = SearchRequest::new("bees honey", None);
         let caller = world.access(user).caller;
@@ -400,7 +400,7 @@ async fn what_was_said_is_found_by_each_part_of_the_chat() {
     }
 }
 
-/// The built-in model, and what it was given.
+/// The built-in model, which records its input.
 #[derive(Clone, Default)]
 struct Noted(Arc<Mutex<Vec<String>>>);
 
@@ -439,7 +439,7 @@ async fn what_was_said_before_is_not_embedded_again() {
         assert!(texts.iter().any(|text| text.contains(message)), "{texts:?}");
         assert!(texts.iter().any(|text| text.contains(answer)), "{texts:?}");
     }
-    // What was said first is still found, by meaning alone.
+    // The first message is still found, by meaning only.
     let vector = StaticModel::built_in().embed("two and two");
     let hits = world.knowledge.pipeline.store();
     let hits = hits.search(&SearchRequest::new("", Some(vector))).await.unwrap();

@@ -1,4 +1,4 @@
-//! A chat as a document: found by what was said in it, and by who spoke.
+//! A chat as a document: searches find it by its messages and its speakers.
 
 use marquetry_rag::{ChunkOptions, Document, NewChunk, Record, chunk, record_document};
 use serde_json::{Map, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 use super::{history::History, narrative::Speakers};
 use crate::{failure::Failure, knowledge::Knowledge};
 
-/// What a chat is made with, by URI.
+/// The records of a chat, by URI.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     pub(super) chat_config: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The metadata under which the chunks of a chat are found.
+    /// Returns the metadata of the chat's chunks.
     pub(super) fn metadata(&self) -> Map<String, serde_json::Value> {
         let parts = [
             ("chatConfigUri", &self.chat_config),
@@ -31,8 +31,8 @@ impl Parts {
     }
 }
 
-/// Makes a chat findable, in the place of what it was found by; a chunk for each message, more for long ones. What was
-/// said before has its vectors already.
+/// Replaces the searchable chunks of a chat: one for each message, more for long ones. Earlier messages keep their
+/// vectors.
 pub(super) async fn keep(
     knowledge: &Knowledge,
     chat: &Record,
@@ -49,7 +49,7 @@ pub(super) async fn keep(
         let narrative = speakers.narrative(said);
         for piece in chunk(&narrative, &options, |text| pipeline.embedder().count_tokens(text))? {
             let span = length + piece.span.start..length + piece.span.end;
-            // Each piece says whose words it has.
+            // Each piece of a message names its speaker.
             let content = match piece.span.start {
                 0 => piece.content,
                 _ => format!("{}: {}", speakers.name(said.role), piece.content),

@@ -49,7 +49,8 @@ pub struct ChatConfig {
     pub max_passages_per_reference: NonZeroUsize,
     /// Longest passage, in bytes; a longer one is cut.
     pub max_passage_bytes: NonZeroUsize,
-    /// Longest text of all citations of one message together, in bytes. The answer counts what was left out.
+    /// Longest text of all citations of one message together, in bytes. The answer counts the passages that were left
+    /// out.
     pub max_cited_bytes: NonZeroUsize,
     /// Longest message, in bytes.
     pub max_message_bytes: NonZeroUsize,
@@ -57,11 +58,11 @@ pub struct ChatConfig {
     pub max_answer_bytes: NonZeroUsize,
     /// Most earlier messages that are sent to the model; the newest are sent.
     pub max_sent_messages: usize,
-    /// How long those are together, in bytes.
+    /// Longest text of these messages together, in bytes.
     pub max_sent_bytes: usize,
-    /// Most messages that a chat keeps; the oldest are dropped.
+    /// Most messages that a chat stores; the oldest are dropped.
     pub max_kept_messages: NonZeroUsize,
-    /// How long those are together, in bytes.
+    /// Longest text of these messages together, in bytes.
     pub max_kept_bytes: NonZeroUsize,
 }
 
@@ -96,7 +97,7 @@ impl Default for ChatConfig {
 }
 
 impl ChatConfig {
-    /// Limits of what is cited with a message.
+    /// Returns the limits of citations.
     pub(crate) fn citation_limits(&self) -> CitationLimits {
         let mut limits = CitationLimits::default();
         limits.max_references = self.max_references.get();
@@ -116,7 +117,7 @@ impl ChatConfig {
         self.usable_model(variables).map(|_| ())
     }
 
-    /// The configured model, if `provider` and `model` are set and a client of it can be made.
+    /// Returns the configured model, if `provider` and `model` are set and valid.
     pub(crate) fn usable_model(
         &self,
         variables: Variables<'_>,
@@ -129,7 +130,7 @@ impl ChatConfig {
         Ok(model)
     }
 
-    /// The configured model, if `provider` and `model` are set.
+    /// Returns the configured model, if `provider` and `model` are set.
     fn model(&self, variables: Variables<'_>) -> Result<Option<ModelConfig>, InvalidSetting> {
         let (provider, model) = match (self.provider, &self.model) {
             (None, None) => return Ok(None),
@@ -147,7 +148,7 @@ impl ChatConfig {
         config.timeout = Duration::from_millis(self.timeout_ms.get());
         config.retries = self.retries;
         config.answer_timeout = Duration::from_millis(self.answer_timeout_ms.get());
-        // Reasoning, which is not stored, may take more than the answer itself.
+        // Reasoning is not stored, but may be longer than the answer.
         config.max_answer_bytes = config.max_answer_bytes.max(self.max_answer_bytes.get());
         if let Some(name) = &self.api_key_env {
             match variables(name).filter(|key| !key.trim().is_empty()) {
@@ -161,7 +162,7 @@ impl ChatConfig {
         Ok(Some(config))
     }
 
-    /// A warning if messages and key would be sent unencrypted to another machine.
+    /// Returns a warning if messages and key would be sent unencrypted to another machine.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let url = self.base_url.as_deref()?.parse::<http::Uri>().ok()?;

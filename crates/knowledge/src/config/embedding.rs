@@ -54,7 +54,7 @@ pub struct EmbeddingConfig {
     pub allow_plain_http: bool,
 }
 
-/// What computes vectors.
+/// Provider of the embedding model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -92,7 +92,7 @@ impl Default for EmbeddingConfig {
     }
 }
 
-/// An embedding model, with everything that opening it needs.
+/// A checked embedding model, ready to be opened.
 #[derive(Clone, Debug)]
 pub(crate) enum EmbeddingChoice {
     /// The model in this program.
@@ -114,7 +114,7 @@ impl EmbeddingConfig {
         self.choice(variables).map(|_| ())
     }
 
-    /// The configured model.
+    /// Returns the configured model.
     pub(crate) fn choice(
         &self,
         variables: Variables<'_>,
@@ -190,7 +190,7 @@ impl EmbeddingConfig {
             let problem = "is missing: where are the model's files?";
             return Err(InvalidSetting::new("folder", problem));
         };
-        // Whether the files are right is seen when they are read.
+        // The content of the files is checked when they are read.
         for name in ["config.json", "model.safetensors", "tokenizer.json"] {
             let file = folder.join(name);
             if !file.is_file() {

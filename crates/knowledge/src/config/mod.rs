@@ -1,4 +1,4 @@
-//! Settings, as a configuration file has them. A program may also fill them by hand.
+//! Settings for configuration files. Programs can also set the fields directly.
 
 mod chat;
 mod embedding;
@@ -84,7 +84,7 @@ impl Default for KnowledgeConfig {
 
 fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
-    // A URI would hold them in another spelling.
+    // A URI would encode these characters.
     if name.contains(|one: char| one == '/' || one.is_whitespace() || one.is_control()) {
         return Err(D::Error::custom(format!("{name:?} holds a slash or white space")));
     }

@@ -21,7 +21,7 @@ use crate::{
     kinds::{CHARACTER, PROMPT_CONFIG},
 };
 
-/// The prompt that exists without any record.
+/// The built-in prompt.
 pub const CHAT_SYSTEM_PROMPT: &str = "chat_system_prompt";
 
 const SYSTEM_TEMPLATE: &str = "You are ${character}. Speak in a ${tone} tone. Stay who you are, answer what is asked, and say so when you do not \
@@ -37,16 +37,16 @@ const TONES: [&str; 8] = [
     "neutral",
     "professional",
 ];
-/// How many promptConfigs are listed; the others are found by their object ids.
+/// Most promptConfigs in a list; others can be used by their object ids.
 const MOST_PROMPTS: usize = 500;
-/// How many suggestions a completion has (specification, "Completion": at most 100).
+/// Most suggestions of a completion (specification, "Completion": at most 100).
 const MOST_SUGGESTIONS: usize = 100;
 
-/// Values for places in templates, by name.
+/// Values of template variables, by name.
 type Values = BTreeMap<String, String>;
 
-/// Lists the prompts that a caller may use; `access` is `None` while there are no records. A record whose name is `taken` by another
-/// prompt is listed under its object id.
+/// Lists the prompts that a caller may use; `access` is `None` if there are no records. A record whose name is
+/// `taken` by another prompt is listed under its object id.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ pub async fn list(
 ///
 /// # Errors
 ///
-/// An argument is missing or no text (`invalid_params`), or the records cannot be read.
+/// An argument is missing or is not text (`invalid_params`), or the records cannot be read.
 pub async fn get(
     access: Option<&Access>,
     name: &str,
@@ -161,7 +161,7 @@ pub async fn complete(
     }))
 }
 
-/// The system prompt of a promptConfig.
+/// Returns the system prompt of a promptConfig.
 pub(crate) fn system_of(record: &Record, values: &Values) -> Result<String, Failure> {
     check_complete(record, values).map_err(|failure| Failure {
         message: format!(
@@ -173,7 +173,7 @@ pub(crate) fn system_of(record: &Record, values: &Values) -> Result<String, Fail
     text_of(record, "system").map_or_else(|| Ok(String::new()), |text| filled(&text, values))
 }
 
-/// A template with its values.
+/// Fills in a template.
 pub(crate) fn filled(template: &str, values: &Values) -> Result<String, Failure> {
     Template::parse(template).fill(values).map_err(|missing| missing_arguments(&missing))
 }
@@ -183,7 +183,7 @@ fn missing_arguments(missing: &[String]) -> Failure {
     Failure::invalid(format!("missing argument {}", names.join(", ")))
 }
 
-/// That no place of any part of a prompt is left empty, with all missing names in one error.
+/// Checks that every template of a prompt has all its values; the error lists all missing names.
 fn check_complete(record: &Record, values: &Values) -> Result<(), Failure> {
     let missing: Vec<String> =
         names_of(record).into_iter().filter(|name| !values.contains_key(name)).collect();
@@ -240,7 +240,7 @@ async fn filled_system_prompt(
     })
 }
 
-/// The character that somebody names by URI or name, if there is one.
+/// Returns the character with this URI or name, if there is one.
 async fn character(access: &Access, named: &str) -> Result<Option<Record>, Failure> {
     let Access { knowledge, caller } = access;
     if named.starts_with("am7://") {
@@ -260,7 +260,7 @@ async fn character(access: &Access, named: &str) -> Result<Option<Record>, Failu
     Ok(knowledge.records.list(caller, &filter).await?.records.pop())
 }
 
-/// The promptConfigs of a caller, the first of them; those of one name if one is given.
+/// Returns the first promptConfigs of a caller, or those with a given name.
 async fn configs(access: &Access, name: Option<&str>) -> Result<Vec<Record>, Failure> {
     let mut filter = RecordFilter::new(&access.caller.organization);
     filter.types = vec![PROMPT_CONFIG.to_owned()];
@@ -269,7 +269,7 @@ async fn configs(access: &Access, name: Option<&str>) -> Result<Vec<Record>, Fai
     Ok(access.knowledge.records.list(&access.caller, &filter).await?.records)
 }
 
-/// The promptConfig of this name, or else of this object id.
+/// Returns the promptConfig with this name, or else with this object id.
 async fn config(access: &Access, name: &str) -> Result<Option<Record>, Failure> {
     if let Some(record) = configs(access, Some(name)).await?.into_iter().next() {
         return Ok(Some(record));
@@ -284,7 +284,7 @@ async fn config(access: &Access, name: &str) -> Result<Option<Record>, Failure> 
     }
 }
 
-/// A promptConfig as it is listed: its arguments are the places in its texts.
+/// Converts a promptConfig for lists; its arguments are the variables in its texts.
 fn described(record: &Record, name: String) -> Prompt {
     let arguments = names_of(record).into_iter().map(|name| {
         let known = declared(record).find(|argument| argument["name"] == name.as_str());
@@ -308,12 +308,12 @@ fn described(record: &Record, name: String) -> Prompt {
     }
 }
 
-/// What a promptConfig says of its arguments: `[{"name", "description", "default", "values"}]`.
+/// Returns the arguments that a promptConfig describes: `[{"name", "description", "default", "values"}]`.
 fn declared(record: &Record) -> impl Iterator<Item = &Value> {
     record.attributes.get("arguments").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The names of the places in a promptConfig.
+/// Returns the variables in a promptConfig.
 fn names_of(record: &Record) -> Vec<String> {
     let mut names = Vec::new();
     for part in ["system", "user", "assistant"] {
@@ -327,7 +327,7 @@ fn names_of(record: &Record) -> Vec<String> {
     names
 }
 
-/// A part of a promptConfig: its lines.
+/// Returns the text of a part of a promptConfig, from its lines.
 fn text_of(record: &Record, part: &str) -> Option<String> {
     let text = match record.attributes.get(part)? {
         Value::String(text) => text.clone(),
@@ -339,7 +339,7 @@ fn text_of(record: &Record, part: &str) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
-/// The arguments of a request, which are texts (specification, "Prompts").
+/// Returns the arguments of a request, which must be strings (specification, "Prompts").
 fn values(arguments: Option<&JsonObject>) -> Result<Values, Failure> {
     let arguments = arguments.into_iter().flatten();
     arguments

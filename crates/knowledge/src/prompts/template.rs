@@ -1,11 +1,11 @@
-//! Texts with places for values: `${name}` or `{{name}}`.
+//! Templates with variables: `${name}` or `{{name}}`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A text with places for values.
+/// A text with variables.
 ///
-/// A name has letters, digits, `_`, `-` and `.`, and begins with a letter. Anything else in braces is text, and so are
-/// the tokens `${image.…}`, which are no places for values.
+/// A name has letters, digits, `_`, `-` and `.`, and begins with a letter. Anything else in braces is plain text, and
+/// so are the tokens `${image.…}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 
@@ -16,7 +16,7 @@ enum Part {
 }
 
 const FORMS: [(&str, &str); 2] = [("${", "}"), ("{{", "}}")];
-/// The longest name of a value.
+/// Maximum length of a name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
 impl Template {
@@ -48,7 +48,7 @@ impl Template {
         Self(parts)
     }
 
-    /// The names of its values, in the order in which they occur first.
+    /// Returns the names of its variables, in the order of their first use.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
         let names = self.0.iter().filter_map(|part| match part {
@@ -58,11 +58,11 @@ impl Template {
         names.filter(|name| seen.insert(*name)).collect()
     }
 
-    /// The text with values in their places. What a value says is not read as a template again.
+    /// Replaces the variables. Values are not parsed as templates.
     ///
     /// # Errors
     ///
-    /// The names that have no value.
+    /// The names without a value.
     pub(crate) fn fill(&self, values: &BTreeMap<String, String>) -> Result<String, Vec<String>> {
         let missing: Vec<String> = self
             .names()
@@ -81,7 +81,7 @@ impl Template {
     }
 }
 
-/// The name of a place that the text begins with, and what comes after it.
+/// Parses a variable at the start of a text; returns its name and the rest.
 fn read<'a>(text: &'a str, (opening, closing): (&str, &str)) -> Option<(&'a str, &'a str)> {
     let inside = text.strip_prefix(opening)?;
     let near = &inside[..inside.floor_char_boundary(MAX_NAME_BYTES + 2 + closing.len())];

@@ -1,4 +1,4 @@
-//! What the tools answer.
+//! Answers of the tools.
 
 use marquetry_protocol::{
     server::{Json, ToolOutput},
@@ -13,7 +13,7 @@ use crate::failure::{ErrorCode, Failure};
 /// Member of `_meta` of a failed tool call that holds the code of the failure.
 pub const ERROR: &str = "marquetry/error";
 
-/// Data, or the failure.
+/// The data of an answer, or a failure.
 pub(super) struct Answer<T>(pub(super) Result<T, Failure>);
 
 impl<T: Serialize + JsonSchema + Send> ToolOutput for Answer<T> {
@@ -29,14 +29,15 @@ impl<T: Serialize + JsonSchema + Send> ToolOutput for Answer<T> {
     }
 }
 
-/// A failed tool call, for the model and for programs.
+/// Returns a failed tool call, for the model and for programs.
 pub(super) fn failed(failure: &Failure) -> CallToolResult {
     let meta = json!({ERROR: {"code": failure.code.as_str()}});
     let result = CallToolResult::error(failure.message.clone());
     CallToolResult { meta: meta.as_object().cloned(), ..result }
 }
 
-/// The code of a failed call of a tool of this server; `None` if it succeeded. A failure without a code means that the arguments did not
+/// Returns the code of a failed call of a tool of this server; `None` if it succeeded. A failure without a code means
+/// that the arguments did not match the tool's schema.
 /// fit the tool's schema.
 #[must_use]
 pub fn error_code(result: &CallToolResult) -> Option<ErrorCode> {

@@ -14,7 +14,7 @@ use crate::{
     failure::Failure,
 };
 
-/// The answer of a model, or the failure.
+/// The answer of a model, or a failure.
 struct Said(Result<ChatReply, Failure>);
 
 impl ToolOutput for Said {
@@ -27,7 +27,7 @@ impl ToolOutput for Said {
             Ok(reply) => reply,
             Err(failure) => return failed(&failure),
         };
-        // The answer by itself; how to go on for models that are not shown data.
+        // The answer, and how to continue, for models that see no structured content.
         let go_on =
             format!("(To go on with this chat: chatRequestUri = {})", reply.chat_request_uri);
         let meta = json!({"marquetry/chat": reply.counts});

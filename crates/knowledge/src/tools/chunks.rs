@@ -1,4 +1,4 @@
-//! Cutting texts into passages, to be looked at.
+//! Previews of passages.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -18,23 +18,23 @@ use crate::{
     work::{Job, worked},
 };
 
-/// What `am7_chunk_content` takes.
+/// Arguments of `am7_chunk_content`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ChunkArguments {
     uri: Option<String>,
     /// A text, instead of uri.
     content: Option<String>,
-    /// "SENTENCE" unless said.
+    /// "SENTENCE" by default.
     chunk_type: Option<ChunkType>,
-    /// Sentences or words a passage: 5 unless said.
+    /// Sentences or words in a passage, 5 by default.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
-    /// How many of them it repeats.
+    /// Number of them that repeat in the next passage.
     overlap: Option<usize>,
-    /// 512 unless said.
+    /// 512 by default.
     max_tokens: Option<NonZeroUsize>,
-    /// Without it, what uri names is made findable by these passages.
+    /// If false, the record is made searchable by these passages.
     #[serde(default)]
     preview: bool,
     /// The nextIndex of an earlier answer.
@@ -42,20 +42,20 @@ struct ChunkArguments {
     from: usize,
 }
 
-/// What `am7_chunk_content` answers.
+/// Answer of `am7_chunk_content`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Chunked {
-    /// The passages in their order.
+    /// The passages, in order.
     chunks: Vec<ChunkView>,
-    /// How many there are.
+    /// Number of passages.
     total_chunks: usize,
-    /// Give it as from, with preview, to see more; there are more than one answer may show (limits.max_own_answer_bytes).
+    /// Pass it as from, with preview, to see more (limits.max_own_answer_bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     next_index: Option<usize>,
-    /// What they are made of.
+    /// Unit of the passages.
     chunk_type: ChunkType,
-    /// Of how many, at most.
+    /// Most units in a passage.
     chunk_size: usize,
     /// Whether searches find them now.
     stored: bool,
@@ -63,9 +63,9 @@ struct Chunked {
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct ChunkView {
-    /// Its place, from 0.
+    /// Index, from 0.
     index: usize,
-    /// What it says.
+    /// Text.
     content: String,
     metadata: ChunkMetadata,
 }
@@ -73,24 +73,24 @@ struct ChunkView {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ChunkMetadata {
-    /// The number of the chapter that it is in, from 1.
+    /// Number of its chapter, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     chapter: Option<usize>,
-    /// The title of that chapter.
+    /// Title of its chapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     chapter_title: Option<String>,
-    /// The page that it begins on, from 1.
+    /// Page on which it begins, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<u32>,
-    /// How many sentences it has; 0 if it is made of words.
+    /// Number of sentences; 0 if it is made of words.
     sentence_count: usize,
-    /// How many words it has.
+    /// Number of words.
     word_count: usize,
-    /// Where it begins in the text, in bytes.
+    /// Start in the text, in bytes.
     start: usize,
-    /// Where it ends there.
+    /// End in the text, in bytes.
     end: usize,
-    /// What it is from.
+    /// URI of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_uri: Option<String>,
 }
@@ -139,7 +139,7 @@ impl KnowledgeTools {
             (None, Some(content)) => {
                 let embedder: Arc<dyn Embedder> = match self.service.if_there(cx).await {
                     Ok(Some(access)) => access.knowledge.pipeline.embedder().clone(),
-                    // What counts where nothing else is configured; near enough where it is, or cannot be reached.
+                    // The default model; a good approximation if another one is configured or cannot be reached.
                     Ok(None) | Err(_) => Arc::new(StaticModel::built_in()),
                 };
                 let job = self.service.job(cx);
@@ -166,7 +166,7 @@ impl KnowledgeTools {
         from: usize,
         count_tokens: impl Fn(&str) -> usize + Send + 'static,
     ) -> Result<Chunked, Failure> {
-        /// What a passage takes beside its text, roughly.
+        /// Estimated bytes of a passage besides its text.
         const EACH: usize = 256;
         // An answer has each passage twice: as data, and as text.
         let most = self.limits.max_answer_bytes.get() / 2;

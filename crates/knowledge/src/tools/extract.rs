@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{EXTRACT, KnowledgeTools, answer::failed};
 use crate::{failure::Failure, text::text_of};
 
-/// What the text looks like.
+/// Format of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -25,12 +25,12 @@ enum ExtractFormat {
     Structured,
 }
 
-/// What `am7_extract_content` takes.
+/// Arguments of `am7_extract_content`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ExtractArguments {
     uri: String,
-    /// "structured" has the places of pages and headings.
+    /// "structured" adds the places of pages and headings.
     #[serde(default)]
     format: ExtractFormat,
     /// The nextStart of an earlier answer.
@@ -38,30 +38,30 @@ struct ExtractArguments {
     start: usize,
 }
 
-/// What `am7_extract_content` answers.
+/// Answer of `am7_extract_content`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Extraction {
     /// The text.
     content: String,
-    /// Where it is from.
+    /// URI of its source.
     source_uri: String,
-    /// What the document is.
+    /// MIME type of the document.
     mime_type: String,
-    /// How many pages it has, where it has pages.
+    /// Number of pages, if it has pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     page_count: Option<u32>,
-    /// How many characters the text has.
+    /// Number of characters of the text.
     character_count: usize,
-    /// Give it as start to read on; the text is longer than one answer may be (limits.max_own_answer_bytes).
+    /// Pass it as start to read on (limits.max_own_answer_bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     next_start: Option<usize>,
-    /// Its title, encoding, author and the like, and what was lost on the way.
+    /// Title, encoding, author and the like, and losses of the extraction.
     extraction_metadata: BTreeMap<String, Value>,
-    /// Where pages begin and end in the text, in bytes.
+    /// Pages in the text, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pages: Option<Vec<PageView>>,
-    /// Where headings stand in the text, in bytes.
+    /// Headings in the text, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     headings: Option<Vec<HeadingView>>,
 }
@@ -81,7 +81,7 @@ struct HeadingView {
     end: usize,
 }
 
-/// The text for the model, and all of it for programs.
+/// The text for the model, and all data for programs.
 struct ExtractAnswer(Result<Extraction, Failure>);
 
 impl ToolOutput for ExtractAnswer {
@@ -133,7 +133,7 @@ impl KnowledgeTools {
 }
 
 impl Extraction {
-    /// Keeps so many bytes of the text from a place on, with the pages and headings that are in them.
+    /// Keeps at most `most` bytes of the text from `start` on, with their pages and headings.
     fn keep(&mut self, start: usize, most: usize) -> Result<(), Failure> {
         let length = self.content.len();
         if start > length || !self.content.is_char_boundary(start) {
@@ -141,7 +141,7 @@ impl Extraction {
             return Err(Failure::invalid(message));
         }
         let mut end = self.content.floor_char_boundary(start.saturating_add(most.max(4)));
-        // The places of pages and headings count as well.
+        // The places of pages and headings count, too.
         let (mut pages, mut headings) = (self.pages.take(), self.headings.take());
         let shown = |from: usize, to: usize, end: usize| from < end && (to > start || start == 0);
         loop {
@@ -156,7 +156,7 @@ impl Extraction {
             if places + text <= most.max(64) || text <= 64 {
                 break;
             }
-            // As much less text as there is too much, or half of it.
+            // Shortens the text by the excess, or by half of it.
             let less = (places + text).saturating_sub(most).min(text / 2).max(1);
             end = self.content.floor_char_boundary(end - less);
         }
@@ -216,12 +216,12 @@ impl Extraction {
     }
 }
 
-/// The text with its headings marked as Markdown has them.
+/// Returns the text with Markdown headings.
 fn markdown(extracted: &Extracted) -> String {
     let mut text = String::with_capacity(extracted.content.len() + 8 * extracted.headings.len());
     let mut from = 0;
     for heading in &extracted.headings {
-        // One that stands within another, or is marked already, stays as it is.
+        // A heading inside of another one, or with a mark already, stays as it is.
         let is_marked = extracted.content[heading.span.clone()].starts_with('#');
         if heading.span.start < from || is_marked {
             continue;

@@ -1,4 +1,5 @@
-//! The tools `am7_*`: records, and finding passages in them. Names and arguments are those of seed 003, parts 5 and 14.
+//! The tools `am7_*`: records, and searching their passages. Names and arguments are those of seed 003, parts 5 and
+//! 14.
 
 mod answer;
 mod chat;
@@ -62,7 +63,7 @@ pub struct AnswerLimits {
 }
 
 impl Default for AnswerLimits {
-    /// The defaults of the program `marquetry`.
+    /// Returns the defaults of the program `marquetry`.
     fn default() -> Self {
         let n = |bytes| NonZeroUsize::new(bytes).expect("every default below is more than zero");
         Self {
@@ -86,13 +87,14 @@ impl KnowledgeTools {
     pub const NAMES: [&str; 10] =
         [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK, CHAT];
 
-    /// Tools over a service, and over the chats in it.
+    /// Creates the tools for a service and its chats.
     #[must_use]
     pub fn new(service: Arc<KnowledgeService>, chat: Arc<Chat>, limits: AnswerLimits) -> Self {
         Self { service, chat, limits }
     }
 
-    /// Whether a successful call of this tool shows that the database works. Other tools may work on a text in their arguments.
+    /// Returns whether a successful call of this tool shows that the database works. Some tools work only on a text
+    /// in their arguments.
     #[must_use]
     pub fn uses_store(name: &str) -> bool {
         [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE].contains(&name)
@@ -108,13 +110,13 @@ impl KnowledgeTools {
         self.add_chunks(toolbox)
     }
 
-    /// Whether there is a model to chat with.
+    /// Returns whether a chat model is configured.
     #[must_use]
     pub fn has_model(&self) -> bool {
         self.chat.check_is_on().is_ok()
     }
 
-    /// Adds a tool that does this work.
+    /// Adds a tool.
     fn add<A, R, Fut>(
         &self,
         toolbox: Toolbox,
@@ -133,10 +135,10 @@ impl KnowledgeTools {
         })
     }
 
-    /// Title and annotations (hints) of a tool, for lists; `None` if no tool here has this name.
+    /// Returns title and annotations (hints) of a tool, for lists; `None` if no tool here has this name.
     #[must_use]
     pub fn listing(name: &str) -> Option<(&'static str, Value)> {
-        // MCP has each hint default to the most dangerous value.
+        // MCP's default for each hint is the most dangerous value.
         let reads = json!({"readOnlyHint": true, "openWorldHint": false});
         let writes = |destroys: bool, again: bool| {
             json!({
@@ -156,7 +158,7 @@ impl KnowledgeTools {
             VECTORIZE => ("Make a record searchable", writes(false, true)),
             EXTRACT => ("Extract a document's text", reads),
             CHUNK => ("Cut a text into passages", writes(false, true)),
-            // The model may be anywhere.
+            // The model may be remote.
             CHAT => {
                 let hints = json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true});
                 ("Chat with a model", hints)
@@ -165,7 +167,8 @@ impl KnowledgeTools {
         })
     }
 
-    /// The result of a tool as it is sent: the items of a search have the member `metadata` of seed 003, part 14.
+    /// Returns the result of a tool in its final form: the items of a search have the member `metadata` of seed 003,
+    /// part 14.
     #[must_use]
     pub fn finish(name: &str, result: CallToolResult) -> Value {
         search::with_metadata(name, result)
@@ -175,7 +178,7 @@ impl KnowledgeTools {
         self.service.open(cx).await
     }
 
-    /// Opens the database for a record that a tool reads; without a database there is no record.
+    /// Opens the database for reading a record; without a database the record does not exist.
     async fn read(&self, cx: &RequestContext, uri: &str) -> Result<Access, Failure> {
         let nothing = || {
             let uri = &uri[..uri.floor_char_boundary(200)];
@@ -184,7 +187,7 @@ impl KnowledgeTools {
         self.service.if_there(cx).await?.ok_or_else(nothing)
     }
 
-    /// The URI of a record that is named in one of the two spellings of seed 003.
+    /// Returns the URI of a record that is named in one of the two spellings of seed 003.
     fn uri(
         &self,
         uri: Option<&String>,

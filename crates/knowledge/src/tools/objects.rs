@@ -1,4 +1,4 @@
-//! Making, reading, changing, removing and listing records.
+//! Tools that create, read, change, remove and list records.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{Answer, AnswerLimits, CREATE, DELETE, GET, KnowledgeTools, LIST_OBJECTS, UPDATE};
 use crate::{access::Access, failure::Failure, kinds::NOTE};
 
-/// What `am7_create_object` takes.
+/// Arguments of `am7_create_object`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CreateArguments {
@@ -20,15 +20,15 @@ struct CreateArguments {
     #[serde(rename = "type")]
     kind: String,
     name: String,
-    /// Where it lies: "~/Notes" (your home) or "/Shared/Papers".
+    /// Group, such as "~/Notes" (your home) or "/Shared/Papers".
     group_path: Option<String>,
     #[serde(default)]
     attributes: Map<String, Value>,
-    /// Its text.
+    /// Text.
     content: Option<String>,
-    /// Its bytes, instead of content.
+    /// Bytes, instead of content.
     content_base64: Option<String>,
-    /// "text/plain" unless said.
+    /// "text/plain" by default.
     media_type: Option<String>,
     /// Names or URIs of existing tags.
     #[serde(default)]
@@ -41,7 +41,7 @@ struct CreateArguments {
     writers: BTreeSet<String>,
 }
 
-/// What `am7_get_object` takes.
+/// Arguments of `am7_get_object`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GetArguments {
@@ -50,12 +50,12 @@ struct GetArguments {
     #[serde(rename = "type")]
     kind: Option<String>,
     object_id: Option<String>,
-    /// Also its text, if not too large.
+    /// Also return its text, if not too large.
     #[serde(default)]
     include_content: bool,
 }
 
-/// What `am7_update_object` takes. What is not given stays.
+/// Arguments of `am7_update_object`. Missing ones stay unchanged.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct UpdateArguments {
@@ -64,25 +64,25 @@ struct UpdateArguments {
     #[serde(rename = "type")]
     kind: Option<String>,
     object_id: Option<String>,
-    /// The one you have seen; if it has another, nothing changes.
+    /// The revision you have seen; if it has another, nothing changes.
     revision: Option<u64>,
     name: Option<String>,
     group_path: Option<String>,
-    /// Those to set; null removes one.
+    /// Attributes to set; null removes one.
     #[serde(default)]
     attributes: Map<String, Value>,
     content: Option<String>,
     content_base64: Option<String>,
     media_type: Option<String>,
-    /// All that it is to have.
+    /// The complete new list.
     tags: Option<BTreeSet<String>>,
-    /// All of them.
+    /// The complete new list.
     readers: Option<BTreeSet<String>>,
-    /// All of them.
+    /// The complete new list.
     writers: Option<BTreeSet<String>>,
 }
 
-/// What `am7_delete_object` takes.
+/// Arguments of `am7_delete_object`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DeleteArguments {
@@ -91,27 +91,27 @@ struct DeleteArguments {
     #[serde(rename = "type")]
     kind: Option<String>,
     object_id: Option<String>,
-    /// The one you have seen; if it has another, nothing is removed.
+    /// The revision you have seen; if it has another, nothing is removed.
     revision: Option<u64>,
 }
 
-/// What `am7_list_objects` takes.
+/// Arguments of `am7_list_objects`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ListArguments {
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// One of these.
+    /// Any of these types.
     #[serde(default)]
     types: Vec<String>,
-    /// The group they lie in, such as "~/Notes".
+    /// Group, such as "~/Notes".
     group_path: Option<String>,
-    /// The whole name.
+    /// The exact name.
     name: Option<String>,
-    /// All of these.
+    /// All of these tags.
     #[serde(default)]
     tags: Vec<String>,
-    /// 50 unless said.
+    /// 50 by default.
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
     /// The nextCursor of an earlier answer.
@@ -122,73 +122,73 @@ struct ListArguments {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectView {
-    /// Its URI, by which all tools know it.
+    /// URI, which all tools accept.
     uri: String,
-    /// Its id among those of its type.
+    /// Id within its type.
     object_id: String,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     kind: String,
-    /// What it is called.
+    /// Name.
     name: String,
-    /// The path of the group that it lies in; ~ is its owner's home.
+    /// Path of its group; ~ is its owner's home.
     #[serde(skip_serializing_if = "Option::is_none")]
     group_path: Option<String>,
-    /// The URI of its owner.
+    /// URI of its owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     /// URIs of its tags.
     tags: BTreeSet<String>,
-    /// Who may read it beside its owner.
+    /// Readers besides its owner.
     readers: BTreeSet<String>,
-    /// Who may change it beside its owner.
+    /// Writers besides its owner.
     writers: BTreeSet<String>,
-    /// What its content is.
+    /// MIME type of its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     media_type: Option<String>,
-    /// Where its content can be read, if it is no text.
+    /// URI of its content, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     media_uri: Option<String>,
-    /// What else there is to say of it.
+    /// Other attributes.
     attributes: Map<String, Value>,
-    /// Which attributes are not shown whole, and how to get them.
+    /// Attributes that are cut, and how to get them.
     #[serde(skip_serializing_if = "Option::is_none")]
     attributes_omitted: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     created: u64,
-    /// When it was changed last, in milliseconds since 1970.
+    /// Time of the last change, in milliseconds since 1970.
     modified: u64,
     /// Grows with each change.
     revision: u64,
-    /// Its text, if it was asked for, is text and is not too large.
+    /// Text, if requested and not too large.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
-    /// Why content is not there though it was asked for, and how to get it.
+    /// Why content is missing although it was requested, and how to get it.
     #[serde(skip_serializing_if = "Option::is_none")]
     content_omitted: Option<String>,
-    /// By how many passages a search finds it; 0 until am7_vectorize was called for it.
+    /// Number of searchable passages; 0 before am7_vectorize.
     #[serde(skip_serializing_if = "Option::is_none")]
     chunk_count: Option<u64>,
 }
 
-/// What `am7_list_objects` answers.
+/// Answer of `am7_list_objects`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ObjectList {
     /// The records, in the order of their URIs.
     objects: Vec<ObjectView>,
-    /// Give it as cursor to see more; a page of large records ends before its limit.
+    /// Pass it as cursor to see more; a page of large records may be shorter than limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
-/// What `am7_delete_object` answers.
+/// Answer of `am7_delete_object`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Deleted {
-    /// What is gone.
+    /// URI of the removed record.
     uri: String,
-    /// How many passages of it no search finds any more.
+    /// Number of removed passages.
     chunks_removed: u64,
 }
 
@@ -217,14 +217,14 @@ impl ObjectView {
         }
     }
 
-    /// How many bytes it has as JSON.
+    /// Returns its size in bytes as JSON.
     fn size(&self) -> usize {
         serde_json::to_vec(self).map_or(0, |json| json.len())
     }
 
-    /// The same with the largest attributes cut or left out, if it has more bytes than this.
+    /// Cuts or removes the largest attributes if it has more than `most` bytes.
     fn within(mut self, most: usize) -> Self {
-        /// A note's first sentences.
+        /// Bytes of a cut attribute, such as the first sentences of a note.
         const KEPT: usize = 512;
         let size = |value: &Value| serde_json::to_vec(value).map_or(0, |json| json.len());
         let mut left = self.size();
@@ -243,7 +243,7 @@ impl ObjectView {
                 _ => Value::Null,
             };
             left = left.saturating_sub(bytes) + size(&kept);
-            // How many are named is bounded as well.
+            // The list of cut attributes is limited, too.
             if cut.len() < 16 {
                 cut.push(format!("{name} ({bytes} bytes)"));
             }
@@ -258,7 +258,7 @@ impl ObjectView {
         self
     }
 
-    /// Takes a content along, or says why not, and how else to get it.
+    /// Adds a content, or the reason why it is missing and how to get it.
     fn set_content(&mut self, content: Vec<u8>, limits: &AnswerLimits) {
         let bytes = content.len();
         let (here, whole) = (limits.max_shown_content_bytes.get(), limits.max_resource_bytes.get());
@@ -436,7 +436,7 @@ impl KnowledgeTools {
     }
 }
 
-/// A content as somebody gives it.
+/// Content in arguments.
 enum Content {
     Text(String),
     Bytes(Vec<u8>),

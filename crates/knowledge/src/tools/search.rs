@@ -1,4 +1,4 @@
-//! Finding passages.
+//! The search tool.
 
 use marquetry_protocol::{
     server::{RequestContext, ToolOutput, Toolbox},
@@ -14,7 +14,7 @@ use crate::{
     search::{Passage, Question},
 };
 
-/// What `am7_vector_search` takes.
+/// Arguments of `am7_vector_search`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SearchArguments {
@@ -22,22 +22,22 @@ pub(super) struct SearchArguments {
     query: String,
     /// Only in this record.
     scope_uri: Option<String>,
-    /// One of these, such as "data.data".
+    /// Any of these types, such as "data.data".
     #[serde(default)]
     types: Vec<String>,
-    /// All of these.
+    /// All of these tags.
     #[serde(default)]
     tags: Vec<String>,
-    /// "common.vectorModelStore" is that of documents.
+    /// "common.vectorModelStore" for documents.
     #[serde(default)]
     vector_models: Vec<String>,
-    /// 10 unless said.
+    /// 10 by default.
     #[schemars(range(min = 1, max = 100))]
     limit: Option<usize>,
-    /// The least relevance; 0.7 leaves what says nearly the same.
+    /// Least relevance; 0.7 keeps only passages with nearly the same meaning.
     #[schemars(range(min = 0.0, max = 1.0))]
     threshold: Option<f64>,
-    /// Only the best of each record.
+    /// Only the best passage of each record.
     #[serde(default)]
     distinct: bool,
 }
@@ -50,22 +50,22 @@ impl From<SearchArguments> for Question {
     }
 }
 
-/// What `am7_vector_search` answers.
+/// Answer of `am7_vector_search`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Found {
-    /// The passages, the best first.
+    /// Passages, best first.
     results: Vec<Passage>,
-    /// How many were found beside these that one answer cannot show (limits.max_own_answer_bytes).
+    /// Number of further passages that do not fit into one answer (limits.max_own_answer_bytes).
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
 }
 
 impl Found {
-    /// As many of the best passages as one answer may have, and at least one.
+    /// Keeps as many of the best passages as one answer may have, and at least one.
     fn within(mut passages: Vec<Passage>, most: usize) -> Self {
         let mut bytes = 0;
         let fitting = passages.iter().take_while(|passage| {
-            // Once as data, and once as something to be cited.
+            // Each passage appears as data and as text.
             bytes += serde_json::to_vec(passage).map_or(0, |json| json.len()) + passage.text.len();
             bytes <= most
         });
@@ -75,7 +75,7 @@ impl Found {
         Self { results: passages, omitted }
     }
 
-    /// What is said beside the passages.
+    /// Returns the text besides the passages.
     fn note(&self) -> Option<String> {
         if self.results.is_empty() {
             return Some(
@@ -92,7 +92,7 @@ impl Found {
     }
 }
 
-/// Where a passage is from, as one cites it, and what it says.
+/// Formats a passage with its source, for citations.
 fn cited(passage: &Passage) -> String {
     let place = &passage.place;
     let title = place.source_title.as_deref().map(str::trim).filter(|title| !title.is_empty());
@@ -104,7 +104,7 @@ fn cited(passage: &Passage) -> String {
     if let Some(chapter) = &place.chapter_title {
         source.push_str(&format!(", \u{201C}{chapter}\u{201D}"));
     }
-    // A line of its own, whatever a title holds.
+    // On one line, whatever characters a title contains.
     let source = source.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("Source: {source}\n\n{}", passage.text)
 }
@@ -140,8 +140,8 @@ impl ToolOutput for FoundAnswer {
     }
 }
 
-/// The answer with `metadata` in the items of a search, where seed 003 has it, instead of `_meta`. MCP lets items have
-/// further members.
+/// Converts the answer: items of a search have `metadata`, as in seed 003, instead of `_meta`. MCP allows additional
+/// members of items.
 pub(super) fn with_metadata(name: &str, result: CallToolResult) -> Value {
     let mut answer = json!(result);
     let items = answer.get_mut("content").and_then(Value::as_array_mut).filter(|_| name == SEARCH);

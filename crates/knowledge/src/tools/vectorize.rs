@@ -1,4 +1,4 @@
-//! Making records findable.
+//! The tool that makes records searchable.
 
 use std::num::NonZeroUsize;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, KnowledgeTools, VECTORIZE};
 use crate::{access::Access, failure::Failure, kinds::DATA, text::text_of, vectorize::Chunking};
 
-/// What passages are made of.
+/// Unit of passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(inline)]
@@ -40,7 +40,7 @@ impl ChunkType {
     }
 }
 
-/// What `am7_vectorize` takes.
+/// Arguments of `am7_vectorize`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct VectorizeArguments {
@@ -49,32 +49,32 @@ struct VectorizeArguments {
     #[serde(rename = "type")]
     kind: Option<String>,
     object_id: Option<String>,
-    /// Its new text; without uri, a new document.
+    /// New text; without uri, a new document.
     content: Option<String>,
-    /// "SENTENCE" unless said.
+    /// "SENTENCE" by default.
     chunk_type: Option<ChunkType>,
-    /// Sentences or words a passage: 5 unless said.
+    /// Sentences or words in a passage, 5 by default.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
-    /// How many of them it repeats.
+    /// Number of them that repeat in the next passage.
     overlap: Option<usize>,
-    /// 512 unless said.
+    /// 512 by default.
     max_tokens: Option<NonZeroUsize>,
-    /// With false, one that is found already stays as it is.
+    /// false leaves a record unchanged that is searchable already.
     replace_existing: Option<bool>,
 }
 
-/// What `am7_vectorize` answers.
+/// Answer of `am7_vectorize`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Vectorized {
     /// The document.
     uri: String,
-    /// By how many passages it is found now.
+    /// Number of its passages.
     chunk_count: u64,
-    /// Whether it was found before.
+    /// Whether it was searchable before.
     existed: bool,
-    /// Whether it was cut and embedded anew.
+    /// Whether it was cut and embedded again.
     vectorized: bool,
 }
 
@@ -155,7 +155,7 @@ async fn vectorized(
     access.knowledge.vectorize(record, extracted, options).await
 }
 
-/// What a text is called that nobody has named: by how it begins.
+/// Names a text by its beginning.
 fn name_of(content: &str) -> String {
     const MOST: usize = 60;
     let line = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Text");

@@ -16,9 +16,8 @@ struct Answers;
 /// A client that offers everything.
 pub(crate) fn options() -> ClientOptions {
     let mut options = ClientOptions::default();
-    let capabilities = json!({ "elicitation": { "form": {} }, "roots": {}, "sampling": {} });
     options.capabilities =
-        ClientCapabilities(capabilities.as_object().cloned().unwrap_or_default());
+        ClientCapabilities::default().with_form_elicitation().with_roots().with_sampling();
     options.handler = std::sync::Arc::new(Answers);
     options
 }

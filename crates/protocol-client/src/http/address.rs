@@ -1,17 +1,17 @@
-//! Addresses that a server names: they lead to the same origin, or nowhere.
+//! URLs in a server's answers, which must have the same origin.
 
 use http::Uri;
 
-/// The address that `base` means by `reference`, which may be relative. It must be of the same origin: a server must not
-/// make us send our headers elsewhere.
+/// Resolves `reference` against `base`. The result must have the same origin: otherwise a server could direct the
+/// client's headers to another server.
 ///
 /// # Errors
-/// What is wrong with it, as it reads on after "address that".
+/// The reason, as a fragment that follows "address that".
 pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str> {
     const NO_URL: &str = "is no URL";
     const FOREIGN: &str = "is of another origin";
     let reference = reference.split('#').next().unwrap_or_default();
-    // Backslashes are slashes to some and not to others.
+    // Programs disagree about whether a backslash is a slash.
     if reference.contains(['\\', '\t', '\r', '\n', ' ']) {
         return Err(NO_URL);
     }
@@ -37,7 +37,7 @@ pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str>
         }
         None => relative(base, reference),
     };
-    // The origin as it was given to us, user and password included.
+    // The origin as configured, including user and password.
     let (path, query) = match path.split_once('?') {
         Some((path, query)) => (path, format!("?{query}")),
         None => (&*path, String::new()),
@@ -51,8 +51,8 @@ pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str>
         .map_err(|_| NO_URL)
 }
 
-/// Whether both have one scheme, host and port. A port that is not there is the scheme's own; hosts differ by more than
-/// case.
+/// Returns whether both URLs have the same scheme, host and port. A missing port is the default of the scheme. Hosts
+/// compare without case.
 fn is_same_origin(base: &Uri, other: &Uri) -> bool {
     let port = |uri: &Uri| {
         uri.port_u16().or(match uri.scheme_str() {
@@ -83,7 +83,7 @@ fn relative(base: &Uri, reference: &str) -> String {
     }
 }
 
-/// A path without `.` and `..` (RFC 3986, section 5.2.4).
+/// Returns a path without `.` and `..` (RFC 3986, section 5.2.4).
 fn without_dots(path: &str) -> String {
     let mut kept = Vec::new();
     let mut ends_in_folder = false;

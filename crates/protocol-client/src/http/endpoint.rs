@@ -1,4 +1,4 @@
-//! One URL of a server: what is sent there, and what comes back.
+//! One URL of a server: requests and their answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,12 +21,12 @@ use super::{
 };
 use crate::{
     authorizer::{Authorizer, Refusal},
-    error::ClientError,
+    error::{ClientError, ProtocolError},
     network::Connector,
     shared::{Outgoing, Shared, each},
 };
 
-/// One URL of a server, and the session that we have there.
+/// One URL of a server, with its session.
 pub(super) struct Endpoint {
     pub(super) shared: Arc<Shared>,
     pub(super) client: HyperClient<Connector, Full<Bytes>>,
@@ -88,12 +88,11 @@ impl Endpoint {
             }
             let location = response.headers().get(header::LOCATION);
             let location = location.and_then(|location| location.to_str().ok()).unwrap_or_default();
-            *request.uri_mut() = resolved(request.uri(), location).map_err(|why| {
-                ClientError::Protocol(format!("{} redirects to an address that {why}", self.shown))
-            })?;
+            *request.uri_mut() = resolved(request.uri(), location)
+                .map_err(|why| ProtocolError::Redirect { url: self.shown.clone(), problem: why })?;
         }
-        let why = format!("{} redirects more than {MOST_REDIRECTS} times", self.shown);
-        Err(ClientError::Protocol(why))
+        let url = self.shown.clone();
+        Err(ProtocolError::TooManyRedirects { url, limit: MOST_REDIRECTS }.into())
     }
 
     async fn send_to(
@@ -177,7 +176,7 @@ impl Endpoint {
         Ok(answer)
     }
 
-    /// A request as the revision wants it.
+    /// Builds a request for the revision.
     pub(super) fn request(
         &self,
         revision: Revision,
@@ -187,7 +186,7 @@ impl Endpoint {
         let mut request = self.post(revision, message);
         match revision.era() {
             Era::Stateless => standard_headers(request.headers_mut(), outgoing, &self.marks)?,
-            // Neither a session nor a revision is agreed on yet.
+            // There is neither a session nor a revision yet.
             Era::Session if outgoing.method == "initialize" => {
                 request.headers_mut().remove(PROTOCOL_VERSION);
                 request.headers_mut().remove(SESSION_ID);
@@ -197,7 +196,7 @@ impl Endpoint {
         Ok(request)
     }
 
-    /// The result that a response has, whether as a body or at the end of a stream.
+    /// Returns the result in a response, from its body or from its stream.
     pub(super) async fn answer(
         self: &Arc<Self>,
         revision: Revision,
@@ -225,13 +224,13 @@ impl Endpoint {
         });
         match (answer, fault) {
             (Some((_, Ok(result))), _) if status.is_success() => Ok(result),
-            // An error about no request in particular is the endpoint's, not the method's.
+            // An error without an id comes from the endpoint, not from the method.
             (Some((has_id, Err(error))), _) if has_id || status.is_success() => {
                 Err(ClientError::Rpc(error))
             }
             _ if !status.is_success() => Err(http_error(status, &body)),
-            (_, Some(error)) => Err(ClientError::Protocol(error.to_string())),
-            _ => Err(ClientError::Protocol("the body is not an answer to the request".to_owned())),
+            (_, Some(error)) => Err(ProtocolError::Message(error.to_string()).into()),
+            _ => Err(ProtocolError::NoAnswer.into()),
         }
     }
 
@@ -245,7 +244,7 @@ impl Endpoint {
         })
     }
 
-    /// A request for a stream.
+    /// Builds a request for a stream.
     pub(super) fn get(&self, revision: Revision) -> HttpRequest<Full<Bytes>> {
         self.head(Method::GET, revision)
             .header(header::ACCEPT, EVENTS)
@@ -253,7 +252,7 @@ impl Endpoint {
             .expect("method, URI and headers were checked when the link was made")
     }
 
-    /// Posts what wants no answer.
+    /// Posts a message that needs no answer.
     pub(super) async fn tell(
         &self,
         revision: Revision,

@@ -15,12 +15,13 @@ use serde_json::Value;
 
 use crate::{error::ClientError, shared::Outgoing};
 
-/// Which arguments of which tools a header repeats, from the last list of tools.
+/// Arguments of tools that headers repeat, from the last list of tools.
 #[derive(Default)]
 pub(super) struct Marks(Mutex<HashMap<String, Arc<[HeaderArgument]>>>);
 
 impl Marks {
-    /// Learns from a whole list, and takes out of it what a client must not show (2026-07-28, "Schema Extension").
+    /// Learns from a complete list, and removes the tools that a client must not show (2026-07-28, "Schema
+    /// Extension").
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
         let mut marks = HashMap::new();
         tools.retain(|tool| match header_arguments(&tool.input_schema) {
@@ -43,7 +44,7 @@ impl Marks {
     }
 }
 
-/// The headers that repeat what the body says (2026-07-28, "Standard Request Headers").
+/// Returns the headers that repeat values of the body (2026-07-28, "Standard Request Headers").
 pub(super) fn standard_headers(
     headers: &mut HeaderMap,
     outgoing: &Outgoing<'_>,
@@ -62,7 +63,7 @@ pub(super) fn standard_headers(
         arguments: Value,
     }
     let not_valid =
-        |_| ClientError::Protocol(format!("method '{}' fits no header", outgoing.method));
+        |_| ClientError::params(format!("'{}' does not fit into a header", outgoing.method));
     headers.insert("mcp-method", HeaderValue::from_str(outgoing.method).map_err(not_valid)?);
     let target: Option<Target> =
         outgoing.params.and_then(|params| serde_json::from_str(params.get()).ok());
@@ -78,7 +79,7 @@ pub(super) fn standard_headers(
         "tools/call" => marks.of(&target),
         _ => None,
     };
-    // A tool that was not listed is called without; the server says if it wants more ("Client Behavior").
+    // A tool that was not listed is called without headers; the server reports missing ones ("Client Behavior").
     let Some(marks) = marks else { return Ok(()) };
     let call: Option<Call> =
         outgoing.params.and_then(|params| serde_json::from_str(params.get()).ok());
@@ -92,7 +93,7 @@ pub(super) fn standard_headers(
     Ok(())
 }
 
-/// Text as a header's value: as it is where a header can hold it, else `=?base64?…?=`.
+/// Converts text into a header value: unchanged if possible, otherwise as `=?base64?…?=`.
 fn header_text(text: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte))

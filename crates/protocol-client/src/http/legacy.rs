@@ -1,4 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: messages come on one stream, and go to an address that the stream names.
+//! HTTP+SSE, the transport of 2024-11-05: messages arrive on one stream, and are posted to an address that the stream
+//! names.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use super::{
     endpoint::{Endpoint, is_events},
 };
 use crate::{
-    error::ClientError,
+    error::{ClientError, ProtocolError},
     events::CloseReason,
     options::ClientOptions,
     pipe::PipeLink,
@@ -32,10 +33,10 @@ use crate::{
     sse::{Event, SseParser},
 };
 
-/// How much may be on its way between the stream and its reader, in bytes.
+/// Maximum bytes between the stream and its reader.
 const ON_ITS_WAY: usize = 64 << 10;
 
-/// Opens the stream; none when the server has none at that address.
+/// Opens the stream; returns [`None`] if the server has no stream at that address.
 pub(crate) async fn connect(
     target: &HttpTarget,
     options: &ClientOptions,
@@ -50,7 +51,7 @@ pub(crate) async fn connect(
         return Ok(None);
     }
 
-    // Messages as lines, so that from here on it is a pipe like any other.
+    // Messages become lines, so the connection is then handled as a pipe.
     let (reader, incoming) = tokio::io::simplex(ON_ITS_WAY);
     let (outgoing, writer) = tokio::io::simplex(ON_ITS_WAY);
     let (named, address) = oneshot::channel();
@@ -67,11 +68,9 @@ pub(crate) async fn connect(
     let address = tokio::time::timeout(options.connect_timeout, address)
         .await
         .map_err(|_| ClientError::Timeout(options.connect_timeout))?
-        .map_err(|_| {
-            ClientError::Protocol("stream ended before it named an address for messages".to_owned())
-        })?;
+        .map_err(|_| ProtocolError::NoMessagesAddress)?;
     let url = resolved(&stream.uri, &address)
-        .map_err(|why| ClientError::Protocol(format!("address for messages '{address}' {why}")))?;
+        .map_err(|problem| ProtocolError::MessagesAddress { address, problem })?;
     let url = url.to_string();
     let post =
         endpoint_of(&HttpTarget { url, headers: target.headers.clone() }, shared.clone(), options)?;
@@ -91,7 +90,7 @@ fn nothing_else_to_end() -> Arc<tokio::sync::Notify> {
     gone
 }
 
-/// Hands each message of the stream on as a line.
+/// Forwards each message of the stream as a line.
 async fn read(
     mut body: IncomingBody,
     mut lines: WriteHalf<SimplexStream>,
@@ -125,7 +124,7 @@ async fn read(
                 }
             }
             _ => {
-                // A message laid out on several lines is still one message.
+                // A message on several lines is still one message.
                 whole.extend(data.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
                 whole.push(b'\n');
             }
@@ -139,11 +138,11 @@ async fn read(
     }
 }
 
-/// How many refusals of messages may wait for their reader.
+/// Maximum number of unread refusals of messages.
 const MOST_REFUSED: usize = 16;
 
-/// Posts each line. One that the server refuses for what it is (it is too long, say) is answered in the server's place, by `refuse`, and the
-/// connection goes on.
+/// Posts each line. If the server refuses a message because of its content (for example its length), `refuse` creates
+/// the answer, and the connection continues.
 async fn write(
     post: Endpoint,
     lines: tokio::io::ReadHalf<SimplexStream>,
@@ -186,7 +185,7 @@ async fn write(
     }
 }
 
-/// The id of a request of ours; other messages wait for no answer.
+/// Returns the id of a request; other messages need no answer.
 fn request_id(message: &[u8]) -> Option<RequestId> {
     match Incoming::parse(message, DEFAULT_MAX_NESTING) {
         Ok(Incoming::Message(Message::Request(request))) => Some(request.id),

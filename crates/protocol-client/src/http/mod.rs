@@ -42,7 +42,7 @@ use super::{
     shared::{Outgoing, Shared},
 };
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Default)]
 pub struct HttpTarget {
     /// Its endpoint, `http:` or (with the feature `tls`) `https:`.
@@ -51,7 +51,7 @@ pub struct HttpTarget {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Without what may be a secret: user, password and query of the URL, and the values of headers.
+/// Omits possible secrets: user, password and query of the URL, and the values of headers.
 impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpTarget")
@@ -61,12 +61,12 @@ impl fmt::Debug for HttpTarget {
     }
 }
 
-/// One server's endpoint, and the session that we have there.
+/// The endpoint of one server, with its session.
 pub(super) struct HttpLink {
     shared: Arc<Shared>,
     post: Arc<Endpoint>,
     stop: CancellationToken,
-    /// What was agreed on; not there before.
+    /// The revision, when it has been negotiated.
     revision: OnceLock<Revision>,
 }
 
@@ -89,7 +89,7 @@ impl HttpLink {
         if self.shared.is_closed() {
             return Err(ClientError::Closed(self.shared.closed().await));
         }
-        // A stateless request is cancelled by the end of its connection; a session has to be told.
+        // A stateless request is cancelled by closing its connection; a session needs a notification.
         let told = CancelOnDrop {
             post: (revision.era() == Era::Session && outgoing.method != "initialize")
                 .then(|| self.post.clone()),
@@ -104,7 +104,7 @@ impl HttpLink {
         result
     }
 
-    /// Learns from a list of tools what their calls need, and takes out of it what cannot be called.
+    /// Learns the headers for calls from a list of tools, and removes tools that cannot be called.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
         self.post.marks.learn(tools);
     }
@@ -115,7 +115,7 @@ impl HttpLink {
         method: &str,
         message: Vec<u8>,
     ) -> Result<(), ClientError> {
-        // Stateless servers take none over HTTP (2026-07-28).
+        // Stateless servers accept none over HTTP (2026-07-28).
         if revision.era() == Era::Stateless {
             return Ok(());
         }
@@ -123,9 +123,9 @@ impl HttpLink {
         self.post.tell(revision, message).await
     }
 
-    /// Takes the server's announcements: by GET in a session, where questions may come on it, too; without one by
-    /// `subscriptions/listen`, if there is something to listen to. The stream is opened anew when it ends, with growing
-    /// pauses; servers that have no such stream say so with a status.
+    /// Opens the stream of announcements: with GET in a session, where questions may come on it, too; otherwise with
+    /// `subscriptions/listen`, if the server announces anything. The stream is reopened when it ends, with growing
+    /// pauses. Servers without such a stream answer with an error status.
     pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
         _ = self.revision.set(server.revision);
         let stop = self.stop.clone();
@@ -134,8 +134,8 @@ impl HttpLink {
             const PATIENCE: Duration = Duration::from_millis(500);
             let (first, opened) = oneshot::channel();
             self.stream(server.revision, id, None, stop, Some(first));
-            // What a server asks before there is a stream is lost with some, so one that may ask gets it first.
-            if !options.capabilities.0.is_empty() {
+            // Some servers lose questions from before the stream, so a client that answers questions opens it first.
+            if !options.capabilities.is_empty() {
                 _ = tokio::time::timeout(PATIENCE, opened).await;
             }
             return;
@@ -176,7 +176,8 @@ impl HttpLink {
                     Ok(Heard::NoStream) => return,
                     Ok(Heard::Something) => (pause, failures) = (FIRST, 0),
                     Ok(Heard::Nothing) => failures = 0,
-                    // A request will be refused, too, and gets what is missing: until then there is nothing to hear.
+                    // A request will be refused, too, and then gets authorization; until then there are no
+                    // announcements.
                     Err(ClientError::Unauthorized(_)) if has_authorizer => {}
                     Err(ClientError::Unauthorized(_)) => return,
                     Err(error) => {
@@ -198,7 +199,7 @@ impl HttpLink {
         let listening = async move {
             stop.run_until_cancelled(work).await;
         };
-        // Log lines keep the span in which the connection was made, as a gateway names its upstream there.
+        // Log lines keep the span of the connection's caller: a gateway names the upstream there.
         tokio::spawn(ended.run_until_cancelled_owned(listening.in_current_span()));
     }
 
@@ -208,7 +209,7 @@ impl HttpLink {
         }
     }
 
-    /// Ends the connection at once; what is returned ends the session at the server, if there is one to end.
+    /// Ends the connection at once. The returned future ends the session at the server, if there is one.
     fn farewell(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let was_open = !self.shared.is_closed();
@@ -220,12 +221,12 @@ impl HttpLink {
         }
         let request = self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default());
         let (request, post) = (request.ok()?, self.post.clone());
-        // The server may refuse, or be gone; the session's time runs out there.
+        // The server may refuse or have gone; then the session expires there.
         Some(async move { _ = tokio::time::timeout(PATIENCE, post.send(request)).await })
     }
 }
 
-/// Ends the session in the background when the last client is dropped, because an open session costs the server memory.
+/// Ends the session in the background when the last client is dropped: an open session uses memory of the server.
 impl Drop for HttpLink {
     fn drop(&mut self) {
         if let (Some(farewell), Ok(runtime)) =
@@ -236,7 +237,7 @@ impl Drop for HttpLink {
     }
 }
 
-/// Checks the target and makes the endpoint.
+/// Checks the target and creates the endpoint.
 fn endpoint(
     target: &HttpTarget,
     shared: Arc<Shared>,
@@ -282,7 +283,7 @@ fn endpoint(
     })
 }
 
-/// A request that waits; dropped before its answer came, it is cancelled at the server.
+/// A pending request. If it is dropped before the answer, the request is cancelled at the server.
 struct CancelOnDrop {
     post: Option<Arc<Endpoint>>,
     revision: Revision,

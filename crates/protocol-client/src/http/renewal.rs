@@ -1,4 +1,4 @@
-//! Opens another session in place of one that the server has forgotten.
+//! Opens a new session after the server has dropped the old one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,18 +14,17 @@ use crate::{
 };
 
 impl Endpoint {
-    /// Opens another session in place of one that the server has forgotten (2025-11-25, "Session Management"), and
-    /// brings it to where the old one was: log level and subscriptions. Listeners are told that all lists may have
-    /// changed.
+    /// Opens a new session after the server has dropped the old one (2025-11-25, "Session Management"), and restores
+    /// its log level and subscriptions. Listeners are notified that all lists may have changed.
     ///
     /// # Errors
-    /// When there is no other; then the connection is closed.
+    /// If no session can be opened; the connection is then closed.
     pub(super) async fn renew(
         self: &Arc<Self>,
         revision: Revision,
         lost: &HeaderValue,
     ) -> Result<(), ClientError> {
-        // A task of its own: if it ended with the call that has caused it, the new session would lack what the old one had.
+        // On its own task: if it ended with the call that needs it, the new session would remain incomplete.
         let (endpoint, lost) = (self.clone(), lost.clone());
         let task = tokio::spawn(async move { endpoint.renew_to_the_end(revision, &lost).await });
         task.await.unwrap_or_else(|error| {
@@ -41,13 +40,13 @@ impl Endpoint {
         const PATIENCE: Duration = Duration::from_secs(30);
         let _one_at_a_time = self.session.renewing.lock().await;
         if self.session.id().as_ref() != Some(lost) {
-            // Somebody else has done it.
+            // Another call has opened it.
             return Ok(());
         }
         tracing::info!(server = self.shown, "server has forgotten the session; another is opened");
         match tokio::time::timeout(PATIENCE, self.introduce_again(revision)).await {
             Ok(Ok(())) => Ok(()),
-            // To be done once there is authorization.
+            // Retried when there is authorization.
             Ok(Err(error @ ClientError::Unauthorized(_))) => {
                 self.session.state().id = Some(lost.clone());
                 Err(error)
@@ -57,7 +56,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes the connection for want of a session.
+    /// Closes the connection because no session can be opened.
     pub(super) fn session_is_lost(&self, why: &str) -> ClientError {
         let reason = CloseReason::SessionEnded(why.to_owned());
         self.shared.end(reason.clone());
@@ -72,7 +71,7 @@ impl Endpoint {
         };
         let result = self.ask(revision, "initialize", introduction.as_deref()).await?;
         let found: InitializeResult = serde_json::from_str(result.get())
-            .map_err(|error| ClientError::Protocol(format!("answer to 'initialize': {error}")))?;
+            .map_err(|error| ClientError::result("initialize", error))?;
         if found.protocol_version != revision.as_str() {
             return Err(ClientError::Revision(format!(
                 "{revision} any more, but {}",

@@ -1,4 +1,4 @@
-//! The session that we have at a server of the session era.
+//! The session at a server of the session era.
 
 use std::{
     collections::BTreeMap,
@@ -9,15 +9,15 @@ use http::HeaderValue;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A session, and what it takes to open another in its place.
+/// A session, and what is needed to open another one like it.
 #[derive(Default)]
 pub(super) struct Session {
     state: Mutex<State>,
-    /// Held while another one is opened.
+    /// Locked while another session is opened.
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
 
-/// A request whose effect the server keeps for the session.
+/// A request that sets state of the session at the server.
 pub(super) type Kept = (&'static str, Box<RawValue>);
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct State {
     pub(super) id: Option<HeaderValue>,
     /// The parameters of `initialize`.
     pub(super) introduction: Option<Box<RawValue>>,
-    /// What the server keeps for the session, by what it is about.
+    /// State of the session at the server, by its subject.
     pub(super) kept: BTreeMap<String, Kept>,
 }
 
@@ -34,16 +34,16 @@ impl Session {
         self.state().id.clone()
     }
 
-    /// A session begins; a server may give it no id.
+    /// Begins a session; a server may assign no id.
     pub(super) fn begin(&self, id: Option<HeaderValue>, introduction: Option<&RawValue>) {
         let mut state = self.state();
         state.id = id;
         state.introduction = introduction.map(ToOwned::to_owned);
     }
 
-    /// Notes what the server now keeps for the session.
+    /// Stores a request that sets state of the session.
     pub(super) fn remember(&self, method: &str, params: Option<&RawValue>) {
-        /// Of so many resources; a new session lacks the others.
+        /// Maximum number of resources; a new session lacks further ones.
         const MOST: usize = 1_000;
         #[derive(Deserialize)]
         struct About {

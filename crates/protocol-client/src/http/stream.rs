@@ -1,4 +1,4 @@
-//! Streams of events: an answer's, and the one of announcements.
+//! Event streams: those of answers, and the stream of announcements.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::endpoint::{Endpoint, is_events};
 use crate::{
     authorization::authorized_by,
-    error::ClientError,
+    error::{ClientError, ProtocolError},
     events::Progress,
     log_rate::LogRate,
     shared::{Outgoing, RequestState, each},
@@ -21,21 +21,21 @@ use crate::{
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// What came of listening.
+/// Outcome of listening.
 pub(super) enum Heard {
     Something,
     Nothing,
     NoStream,
 }
 
-/// The stream of announcements, from one connection to the next.
+/// State of the announcements' stream across connections.
 pub(super) struct Announcements {
     parser: SseParser,
-    /// The session that the parser's last id belongs to.
+    /// The session of the parser's last id.
     session: Option<HeaderValue>,
-    /// Whether there ever was one.
+    /// Whether the stream was ever open.
     opened: bool,
-    /// Told when it is known whether there is one.
+    /// Notified when it is known whether there is a stream.
     pub(super) first: Option<oneshot::Sender<()>>,
 }
 
@@ -44,23 +44,22 @@ impl Announcements {
         Self { parser: SseParser::new(most), session: None, opened: false, first }
     }
 
-    /// How long the server wants us to stay away.
+    /// Returns the server's reconnection time.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.parser.retry
     }
 }
 
 impl Endpoint {
-    /// Reads a stream until the answer comes. A stream of the session era that breaks before is taken up again where
-    /// it broke, after as long as the server says (2025-11-25, "Resumability and Redelivery"); the server may even
-    /// break it on purpose. Without news the pauses grow, and after some it is given up.
+    /// Reads a stream until the answer arrives. A broken stream of the session era is resumed at the last event,
+    /// after the server's reconnection time (2025-11-25, "Resumability and Redelivery"); a server may also close it
+    /// on purpose. Without new events the pauses grow, and after several attempts the call fails.
     pub(super) async fn answer_from_events(
         self: &Arc<Self>,
         revision: Revision,
         response: Response<Incoming>,
         outgoing: &Outgoing<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
-        let ended = |why: String| Err(ClientError::Protocol(why));
         let mut found = None;
         let mut parser = SseParser::new(self.most);
         let mut response = Some(response);
@@ -88,16 +87,14 @@ impl Endpoint {
                 }
                 if revision.era() == Era::Stateless || parser.last_id.is_none() {
                     read?;
-                    return ended("stream ended before the answer".to_owned());
+                    return Err(ProtocolError::StreamEnded.into());
                 }
             }
             if parser.last_id != before {
                 attempts = 0;
             }
             if attempts == self.max_reconnects {
-                return ended(format!(
-                    "stream ended before the answer, and gave nothing new when taken up again {attempts} times"
-                ));
+                return Err(ProtocolError::StreamNotResumed { attempts }.into());
             }
             tokio::time::sleep(pause(parser.retry, attempts)).await;
             attempts += 1;
@@ -108,30 +105,27 @@ impl Endpoint {
                     response = Some(resumed);
                 }
                 Ok(refused) if !refused.status().is_server_error() => {
-                    return ended(format!(
-                        "stream ended before the answer, and is not to be had again: HTTP status {}",
-                        refused.status().as_u16()
-                    ));
+                    let refusal = format!("HTTP status {}", refused.status().as_u16());
+                    return Err(ProtocolError::ResumeRefused { refusal }.into());
                 }
                 Ok(_) => {}
                 Err(error @ ClientError::Io { .. }) => {
-                    tracing::debug!(%error, "a stream cannot be taken up again yet");
+                    tracing::debug!(%error, "failed to resume a stream; trying again");
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Asks for the rest of a stream; gets authorization for that if it is wanted by now. A refusal is never handed out
-    /// as [`ClientError::Unauthorized`]: the caller would send the call again while this one still runs.
+    /// Requests the rest of a stream, with authorization if the server requires it now. A refusal is never returned
+    /// as [`ClientError::Unauthorized`]: the caller would repeat the call while this one is still running.
     async fn resume(
         &self,
         revision: Revision,
         last_id: &str,
         authorizations: &mut usize,
     ) -> Result<Response<Incoming>, ClientError> {
-        let id = HeaderValue::from_str(last_id)
-            .map_err(|_| ClientError::Protocol("an event's id fits no header".to_owned()))?;
+        let id = HeaderValue::from_str(last_id).map_err(|_| ProtocolError::EventId)?;
         loop {
             let mut request = self.get(revision);
             request.headers_mut().insert(LAST_EVENT_ID, id.clone());
@@ -141,17 +135,16 @@ impl Endpoint {
                 Ok(None) => {}
                 Ok(Some(response)) => return Ok(response),
                 Err(ClientError::Unauthorized(refusal)) => {
-                    return Err(ClientError::Protocol(format!(
-                        "stream ended before the answer, and is not to be had again: {refusal}"
-                    )));
+                    let refusal = refusal.to_string();
+                    return Err(ProtocolError::ResumeRefused { refusal }.into());
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Reads events until the stream ends or `go_on` says no. Notifications and requests are seen to here; on the stream
-    /// `of` a call they belong to it.
+    /// Reads events until the stream ends or `go_on` returns false. Handles notifications and requests; on the stream
+    /// `of` a call they belong to that call.
     async fn events(
         self: &Arc<Self>,
         revision: Revision,
@@ -184,16 +177,13 @@ impl Endpoint {
                 });
             });
             if parsed == Err(TooLong) {
-                let most = self.most;
-                return Err(ClientError::Protocol(format!(
-                    "server sent an event of more than {most} bytes"
-                )));
+                return Err(ProtocolError::MessageTooLong { limit: self.most }.into());
             }
         }
         Ok(())
     }
 
-    /// Sees to a notification or a request of the server's, which belongs to the call `of` if that is given.
+    /// Handles a notification or a request of the server, for the call `of` if there is one.
     pub(super) fn heard(
         self: &Arc<Self>,
         revision: Revision,
@@ -220,12 +210,12 @@ impl Endpoint {
                     }
                 });
             }
-            // To nothing that was asked on this stream.
+            // This stream has no request that it answers.
             Message::Response(_) => {}
         }
     }
 
-    /// Listens to announcements until their stream ends.
+    /// Reads announcements until their stream ends.
     pub(super) async fn listen(
         self: &Arc<Self>,
         revision: Revision,
@@ -255,18 +245,18 @@ impl Endpoint {
         };
         let response = self.send(request).await;
         if let Some(first) = announcements.first.take() {
-            // The caller may have given up.
+            // The receiver may have been dropped.
             _ = first.send(());
         }
         let response = response?;
         if !response.status().is_success() || !is_events(&response) {
             let refused_id = announcements.parser.last_id.take().is_some();
             return match (response.status(), &announcements.session) {
-                // A server without this stream may say so like this; one that had it has forgotten us.
+                // Without a stream before, the server does not support it; with one, it has dropped the session.
                 (StatusCode::NOT_FOUND, Some(lost)) if announcements.opened => {
                     self.renew(revision, lost).await.map(|()| Heard::Nothing)
                 }
-                // It may have had enough of that id alone.
+                // The server may have refused only that id.
                 _ if refused_id => Ok(Heard::Nothing),
                 _ => Ok(Heard::NoStream),
             };
@@ -274,13 +264,13 @@ impl Endpoint {
         announcements.opened = true;
         announcements.parser.begin_anew();
         let before = std::time::Instant::now();
-        // However it ends: it was open, so the server is there.
+        // The stream was open, so the server is running, however the stream ends.
         let heard =
             self.events(revision, response, &mut announcements.parser, None, |_| true).await;
         if let Err(error) = heard {
             tracing::debug!(%error, "the stream of announcements broke");
         }
-        // A stream that ends at once is no reason to ask for the next one at once.
+        // After a stream that ends at once, the next one is not requested at once.
         Ok(if before.elapsed() > Duration::from_secs(5) {
             Heard::Something
         } else {
@@ -289,11 +279,11 @@ impl Endpoint {
     }
 }
 
-/// How long to wait before a stream is taken up again, after so many attempts without news: at least as long as the
-/// server wants.
+/// Returns the pause before a stream is resumed, after `attempts` without new events: at least the server's
+/// reconnection time.
 fn pause(retry: Option<Duration>, attempts: usize) -> Duration {
     const USUAL: Duration = Duration::from_secs(1);
-    /// A server that wants no pause at all is not to be hammered.
+    /// Minimum pause, even if the server asks for none.
     const SHORTEST: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_secs(30);
     let first = retry.unwrap_or(USUAL).max(SHORTEST);

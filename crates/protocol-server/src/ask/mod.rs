@@ -1,4 +1,4 @@
-//! Questions of a server to its client: what can be asked, and how in each era.
+//! Questions of a server to its client: their kinds, and how each era transports them.
 
 pub(super) mod question;
 pub(super) mod session;

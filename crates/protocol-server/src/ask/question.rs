@@ -1,4 +1,4 @@
-//! What a server can ask of its client.
+//! The kinds of questions.
 
 use marquetry_protocol_wire::{
     RpcError,
@@ -10,11 +10,11 @@ use serde::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-/// A question, and what a client has to offer to be asked it.
+/// A question, and the capabilities that a client needs for it.
 pub(crate) struct Question {
     pub(crate) method: &'static str,
     pub(crate) is_offered: bool,
-    /// The capabilities that it takes.
+    /// Required capabilities.
     pub(crate) needs: Value,
     is_answer: fn(&str) -> serde_json::Result<()>,
 }
@@ -30,7 +30,7 @@ struct Params<'a> {
 
 impl Question {
     /// # Errors
-    /// When no client can be asked that, or the parameters are not an object.
+    /// If there is no such question, or the parameters are not an object.
     pub(crate) fn of(
         method: &str,
         params: &RawValue,
@@ -54,7 +54,7 @@ impl Question {
                 needs: json!({ "elicitation": {} }),
                 is_answer: is::<ElicitResult>,
             },
-            // Clients that do not say that their model may call tools must not be asked to (2025-11-25, "Sampling").
+            // Only clients with the capability may be asked to let their model call tools (2025-11-25, "Sampling").
             "sampling/createMessage" if params.tools.is_some() || params.tool_choice.is_some() => {
                 Self {
                     method: "sampling/createMessage",
@@ -80,7 +80,7 @@ impl Question {
     }
 
     /// # Errors
-    /// When the answer is none to this question.
+    /// If the answer is not valid for this question.
     pub(crate) fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
         (self.is_answer)(answer.get())
     }

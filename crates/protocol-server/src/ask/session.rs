@@ -17,17 +17,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::outgoing::Outgoing;
 
-/// The questions that wait for a client's answers.
+/// The questions that wait for the client's answers.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     next_id: AtomicU64,
     waiting: Mutex<HashMap<RequestId, oneshot::Sender<Answer>>>,
 }
 
-/// What a client said.
+/// The client's answer.
 type Answer = Result<Box<RawValue>, RpcError>;
 
-/// A question's place. Given up before the answer came, the client is told so.
+/// A pending question. If it is dropped before the answer, the client gets a cancellation.
 struct Place {
     id: RequestId,
     questions: Arc<Questions>,
@@ -36,10 +36,10 @@ struct Place {
 }
 
 impl Questions {
-    /// Asks, and waits for the answer.
+    /// Sends a question, and waits for the answer.
     ///
     /// # Errors
-    /// The client's own error; an internal error when the client is gone.
+    /// The client's error; an internal error if the client has disconnected.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         outbound: &mpsc::Sender<Outgoing>,
@@ -64,7 +64,7 @@ impl Questions {
         answer.map_err(|_| gone())?
     }
 
-    /// Takes an answer. An answer to a question that has been given up is ignored.
+    /// Delivers an answer. Answers to cancelled questions are ignored.
     pub(crate) fn answered(&self, response: Response<'_>) {
         let waiting = response
             .id
@@ -75,7 +75,7 @@ impl Questions {
         }
     }
 
-    /// Ends all questions: no answer can come any more.
+    /// Fails all questions: no answer can arrive any more.
     pub(crate) fn give_up(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -89,7 +89,7 @@ impl Drop for Place {
         }
         let params = json!({ "requestId": self.id, "reason": "the answer is no longer needed" });
         if let Ok(params) = serde_json::value::to_raw_value(&params) {
-            // When the client reads so slowly that this does not fit, it answers in vain: no harm.
+            // If the client's queue is full, the cancellation is lost; the late answer is then ignored.
             let message = write_notification("notifications/cancelled", Some(&params));
             _ = self.outbound.try_send(Outgoing::notification(message));
         }

@@ -1,9 +1,9 @@
 //! Questions in the stateless era: a request ends with `input_required` and comes again with the answers
 //! (2026-07-28, "Multi Round-Trip Requests").
 //!
-//! The handler runs from its start in each round. Where it asks what was answered in an earlier round, it gets the
-//! answer at once; where it asks something new, its future is dropped and the client is asked. All answers so far
-//! travel in `requestState`, sealed, so that the server keeps nothing.
+//! The handler runs from its start in each round. A question that was answered in an earlier round returns its answer
+//! at once. At a new question, the handler's future is dropped and the client is asked. All answers so far travel in
+//! `requestState`, sealed, so that the server stores nothing.
 
 use std::{
     collections::BTreeMap,
@@ -21,24 +21,24 @@ use crate::Principal;
 
 pub(crate) type Answers = BTreeMap<String, Box<RawValue>>;
 
-/// What a request brings from earlier rounds, and what this round asks.
+/// The answers from earlier rounds, and the questions of this round.
 #[derive(Debug)]
 pub(crate) struct Rounds {
-    /// From earlier rounds.
+    /// Answers from earlier rounds.
     answers: Answers,
-    /// What the client answers now.
+    /// Answers that came with this round.
     fresh: Answers,
     carried: Option<Box<RawValue>>,
     next: Mutex<Next>,
     asked: Notify,
 }
 
-/// What goes to the client when the handler asks.
+/// What the client receives if the handler asks.
 #[derive(Debug, Default)]
 struct Next {
     questions: BTreeMap<String, Question>,
     carried: Option<Box<RawValue>>,
-    /// The answers so far are of no more use.
+    /// The answers so far are not needed any more.
     forget: bool,
 }
 
@@ -48,19 +48,19 @@ struct Question {
     params: Box<RawValue>,
 }
 
-/// Seals and opens `requestState`, so that a client can neither change nor invent it.
+/// Seals and opens `requestState`, so that a client can neither change nor forge it.
 #[derive(Clone)]
 pub(crate) struct Sealer {
     key: [u8; 32],
     time_to_live: Duration,
 }
 
-/// What `requestState` holds.
+/// The content of `requestState`.
 #[derive(Serialize, Deserialize)]
 struct State {
-    /// When it runs out, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     until: u64,
-    /// What it was given for: answers to one request must not serve another.
+    /// Hash of the request: answers to one request must not serve another.
     about: String,
     answers: Answers,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ const MAC_BYTES: usize = 32;
 
 impl Rounds {
     /// # Errors
-    /// Invalid parameters, when `requestState` is not one that we gave for this very request, or is too old.
+    /// Invalid parameters, if `requestState` is not one of this request, or has expired.
     pub(crate) fn of(
         request: &Request<'_>,
         members: &Members<'_>,
@@ -120,12 +120,13 @@ impl Rounds {
         self.asked.notify_one();
     }
 
-    /// Completes when something was asked. Poll it after the handler: then it was all asked that it asks at once.
+    /// Completes when the handler has asked. Poll it after the handler, so that all its concurrent questions are
+    /// included.
     pub(crate) async fn asked(&self) {
         self.asked.notified().await;
     }
 
-    /// The result that asks.
+    /// Returns the result that asks.
     pub(crate) fn input_required(
         &self,
         about: String,
@@ -141,7 +142,7 @@ impl Rounds {
         }
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let carried = next.carried.take().or_else(|| self.carried.clone());
-        // Answers that are asked for anew were not what they should be.
+        // Questions that are asked again had invalid answers.
         let answers: Answers = self
             .answers
             .iter()
@@ -162,8 +163,8 @@ impl Rounds {
     }
 }
 
-/// What a request is about, apart from its rounds: whose it is, its method and parameters, hashed. Few requests ask, and it costs
-/// as much as all the rest of a call: only for those that do.
+/// Hashes a request without its rounds: principal, method and parameters. This takes as long as the rest of a call,
+/// so only requests that ask do it.
 pub(crate) fn about<'a>(
     principal: Option<&Principal>,
     method: &str,
@@ -171,19 +172,19 @@ pub(crate) fn about<'a>(
 ) -> String {
     let members: BTreeMap<&str, serde_json::Value> = members
         .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(name))
-        // What we cannot hold as a value, such as a number out of range, has to come back as it was written.
+        // Values that cannot be parsed, such as numbers out of range, must return as the same text.
         .map(|(name, value)| {
             let read = serde_json::from_str(value.get());
             (name, read.unwrap_or_else(|_| serde_json::json!({ "as it was written": value.get() })))
         })
         .collect();
     let mut hasher = blake3::Hasher::new();
-    // The answer of one principal must not be used for another.
+    // Answers of one principal must not serve another.
     hasher.update(principal.map(Principal::id).unwrap_or_default().as_bytes());
     hasher.update(b"\0");
     hasher.update(method.as_bytes());
     hasher.update(b"\0");
-    // Clients may write the same parameters in another order.
+    // Clients may send the parameters in another order.
     hasher.update(sorted(serde_json::Value::from_iter(members)).to_string().as_bytes());
     hasher.finalize().to_hex().to_string()
 }
@@ -229,7 +230,7 @@ impl Sealer {
         let (state, mac) =
             bytes.split_at_checked(bytes.len().saturating_sub(MAC_BYTES)).ok_or_else(refused)?;
         let mac: [u8; MAC_BYTES] = mac.try_into().map_err(|_| refused())?;
-        // Comparing hashes takes the same time wherever they differ.
+        // Hashes compare in constant time.
         if blake3::keyed_hash(&self.key, state) != blake3::Hash::from_bytes(mac) {
             return Err(refused());
         }
@@ -301,7 +302,7 @@ mod tests {
                 json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": broken });
             assert!(refused(params, &sealer).contains("not one"), "{broken}");
         }
-        // A value that we cannot hold makes no difference go unseen.
+        // Differences between values that cannot be parsed are noticed, too.
         let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let about_raw = |file: &str| {
             let arguments = raw(&format!(r#"{{"file":"{file}","size":1e999}}"#));

@@ -1,4 +1,4 @@
-//! Connections: accepted within limits, served with HTTP/1.1 or HTTP/2, closed in good order.
+//! Connections: accepted within limits, served with HTTP/1.1 or HTTP/2, and shut down cleanly.
 
 use std::{
     convert::Infallible,
@@ -35,23 +35,23 @@ use super::{
     request_body::RequestBody,
 };
 
-/// How connections are kept.
+/// Limits of connections, and the shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeOptions {
-    /// Connections open at a time: 1,024. One more closes the longest silent one of the address that has the most silent
-    /// ones; when all are busy, it is answered with 503.
+    /// Open connections: 1,024. At the limit, a new connection closes the one that was silent for the longest, of the
+    /// address with the most silent ones; if none is silent, it gets status 503.
     pub max_connections: usize,
-    /// Connections of one address, or of one /64 network, open at a time: 256. One more closes the longest silent one of
-    /// the same address. Addresses of this machine are bounded by the total alone.
+    /// Open connections of one address, or of one /64 network: 256. At the limit, a new connection closes the one of
+    /// the same address that was silent for the longest. Addresses of this machine have only the total limit.
     pub max_connections_per_address: usize,
-    /// A client must have sent a request's head within this time: 30 s. An idle connection closes after it, too.
+    /// Maximum time for a request's head to arrive, and for a connection to be idle: 30 s.
     pub head_timeout: Duration,
-    /// A connection closes when its client reads nothing of what it is sent for this time: 60 s.
+    /// Time after which a connection is closed if its client reads nothing: 60 s.
     pub write_timeout: Duration,
-    /// It also closes when, over that time, its client reads fewer bytes a second than these: 4,096.
+    /// A connection is also closed if its client reads fewer bytes a second over that time: 4,096.
     pub min_bytes_per_second: u64,
-    /// After a stop was asked for, requests may finish within this time: 5 s. Then each call in flight gets an error for its
-    /// answer, and connections close a second later.
+    /// Time for requests in flight to finish after a stop: 5 s. Then each gets an error as its answer, and
+    /// connections are closed a second later.
     pub shutdown_grace: Duration,
 }
 
@@ -68,19 +68,19 @@ impl Default for ServeOptions {
     }
 }
 
-/// How long answers of calls that were cut at a shutdown may take to leave.
+/// Time for the answers of calls that a shutdown has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves connections of `listener` until `stop` is cancelled and the requests in flight have finished or their grace is
-/// over. The listener closes when `stop` is cancelled, before the requests in flight finish.
+/// Serves connections of `listener` until `stop` is cancelled and the requests in flight have finished or their time
+/// is over. The listener closes as soon as `stop` is cancelled.
 ///
-/// Speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). Requests have a [`ConnectionInfo`]
-/// among their extensions.
+/// Speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). Requests have a
+/// [`ConnectionInfo`] among their extensions.
 ///
 /// Small answers are sent at once (`TCP_NODELAY`): with Nagle's algorithm a stream of events takes 40 ms a step.
 ///
 /// # Errors
-/// When the listener itself fails; errors of one connection end that connection.
+/// If the listener fails. Errors of one connection end only that connection.
 pub async fn serve<S, B>(
     listener: TcpListener,
     service: S,
@@ -138,7 +138,7 @@ where
             }
         });
     };
-    // The port closes first: a server that is stopping would not answer new connections.
+    // The port closes first: a stopping server would not answer new connections.
     drop(listener);
     tasks.close();
     if tokio::time::timeout(options.shutdown_grace, tasks.wait()).await.is_err() {
@@ -155,13 +155,13 @@ async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     loop {
         match listener.accept().await {
             Ok(accepted) => return Ok(accepted),
-            // The client went away while it waited: its loss alone.
+            // The client disconnected before it was accepted.
             Err(error)
                 if matches!(
                     error.kind(),
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
                 ) => {}
-            // Out of file descriptors or memory: connections that end will make room.
+            // Out of file descriptors or memory: connections that end free some.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; trying again");
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -170,7 +170,7 @@ async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     }
 }
 
-/// Tells a client that there is no room, if that can be written at once.
+/// Answers with 503, if that can be written at once.
 fn refuse(stream: &TcpStream) {
     const ANSWER: &[u8] =
         b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
@@ -178,7 +178,7 @@ fn refuse(stream: &TcpStream) {
     _ = stream.try_write(ANSWER);
 }
 
-/// Takes a connection out of those that are open, however it ends.
+/// Removes a connection from the open ones when it ends.
 struct Leave<'a> {
     open: &'a Connections,
     connection: &'a Connection,
@@ -190,7 +190,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// One connection, as it is served.
+/// A connection that is being served.
 struct Served<S> {
     service: S,
     options: ServeOptions,
@@ -250,16 +250,16 @@ where
     }
 
     async fn run_http2(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
-        /// Requests of one connection at a time; the rest of a client's waits for it.
+        /// Requests of one connection at a time; further ones of the client wait.
         const MOST_STREAMS: u32 = 100;
-        /// What is kept of one answer that the client does not take, in bytes.
+        /// Bytes of one answer that are buffered while the client does not read.
         const MOST_KEPT: usize = 64 << 10;
         let Self { service, options, connection, stop, streams } = self;
         let serving = http2::Builder::new(streams)
             .timer(TokioTimer::new())
             .max_concurrent_streams(MOST_STREAMS)
             .max_send_buf_size(MOST_KEPT)
-            // Finds out that a client is gone.
+            // Notices a client that has gone.
             .keep_alive_interval(options.head_timeout)
             .keep_alive_timeout(options.head_timeout)
             .serve_connection(stream, answering(service, connection.clone()));
@@ -286,10 +286,10 @@ where
     }
 }
 
-/// Whether the client begins with the preface of HTTP/2, which no request of HTTP/1.1 begins with.
+/// Returns whether the client begins with the preface of HTTP/2, with which no HTTP/1.1 request begins.
 ///
-/// `hyper_util::server::conn::auto` tells this, too, after the stream was given away. But the two revisions are watched in
-/// different ways: the socket of HTTP/1.1 ends the connection when its client is slow, that of HTTP/2 must not.
+/// `hyper_util::server::conn::auto` detects this, too, but takes the stream first. The two versions need different
+/// streams: a slow client's socket ends an HTTP/1.1 connection, but not an HTTP/2 connection.
 async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const PAUSE: Duration = Duration::from_millis(10);
@@ -302,12 +302,12 @@ async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
         if seen == PREFACE.len() {
             return Ok(true);
         }
-        // The part that has come stays readable: only time tells whether there is more.
+        // The received part stays readable, so only waiting shows whether more arrives.
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// The service of one connection: it adds what every request and every answer needs.
+/// Returns the service of one connection, with the parts that every request and answer needs.
 fn answering<S, B>(
     service: S,
     connection: Arc<Connection>,
@@ -334,7 +334,7 @@ where
         async move {
             let Ok(mut response) = service.call(request).await;
             if version < Version::HTTP_2 && connection.body_is_open() {
-                // What is left of the body stands before the next request, so there must be none.
+                // The unread rest of a body would be taken for the next request, so the connection must close.
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
@@ -344,7 +344,7 @@ where
     })
 }
 
-/// Runs the streams of HTTP/2 connections, which end with their connection.
+/// Runs the streams of HTTP/2 connections until their connection ends.
 #[derive(Clone)]
 struct Streams {
     tasks: TaskTracker,
@@ -363,7 +363,7 @@ where
     }
 }
 
-/// Watches an HTTP/2 connection, whose answers wait for the client's leave and not for its socket.
+/// Watches an HTTP/2 connection, whose answers wait for flow control and not for the socket.
 struct Watch {
     ticks: tokio::time::Interval,
     connection: Arc<Connection>,
@@ -389,7 +389,7 @@ impl Watch {
         Self { ticks, connection, idle: options.head_timeout, pace, since: Instant::now(), sent }
     }
 
-    /// Completes when the connection is to end. Safe to drop half-way.
+    /// Completes when the connection must end. Cancel safe.
     async fn next(&mut self) -> Verdict {
         loop {
             self.ticks.tick().await;

@@ -14,8 +14,8 @@ use crate::Principal;
 /// `ResourceServer` of the crate `marquetry-oauth` is one.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {
-    /// Returns the sender of a request with this head. Its extensions are those that the HTTP server and its middleware
-    /// set, for example [`ConnectionInfo`](super::ConnectionInfo).
+    /// Returns the sender of a request with this head. Its extensions are set by the HTTP server and its middleware,
+    /// for example [`ConnectionInfo`](super::ConnectionInfo).
     ///
     /// # Errors
     /// The refusal to answer with.
@@ -25,16 +25,16 @@ pub trait Authenticator: Send + Sync + 'static {
 /// The refusal of a request that is not authorized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// 401 (not authenticated), 403 (not allowed) or 503 (cannot be decided now).
+    /// 401 (not authenticated), 403 (not allowed) or 503 (cannot be decided at present).
     pub status: StatusCode,
     /// The challenge: which token the request needs.
     pub challenge: Challenge,
-    /// The reason in words.
+    /// The reason, for people.
     pub message: String,
 }
 
 impl Denial {
-    /// The `WWW-Authenticate` header to send along.
+    /// Returns the `WWW-Authenticate` header of the answer.
     #[must_use]
     pub fn www_authenticate(&self) -> HeaderValue {
         HeaderValue::from_str(&self.challenge.to_string())

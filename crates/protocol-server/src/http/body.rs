@@ -1,4 +1,4 @@
-//! The body of an answer: all at once, or a stream of server-sent events.
+//! The body of an answer: complete, or a stream of server-sent events.
 
 use std::{
     collections::VecDeque,
@@ -34,62 +34,61 @@ enum Kind {
 }
 
 struct Events {
-    /// Sent before all, as it is.
+    /// Sent first, unchanged.
     preamble: Option<Bytes>,
-    /// What was there when the stream was opened: it leaves together with the head.
+    /// The first message, sent together with the head.
     first: Option<Outgoing>,
     messages: Option<mpsc::Receiver<Outgoing>>,
-    /// What is ready to leave: whole events, but a long message is a piece of its own.
+    /// Data to send: complete events, and long messages as separate pieces.
     ready: VecDeque<Bytes>,
     keep_alive: Interval,
     probe: Option<Probe>,
-    /// Keeps what was sent, for a client whose connection breaks.
+    /// Stores sent events for a client whose connection breaks.
     log: Option<Arc<Log>>,
-    /// When it ends, whatever is still to come.
+    /// Time at which the stream ends in any case.
     deadline: Option<Pin<Box<Sleep>>>,
     end: BodyEnd,
 }
 
-/// How a stream ends.
+/// The end of a stream.
 #[derive(Default)]
 pub(super) struct BodyEnd {
-    /// Tells the producers that the reader is gone.
+    /// Notifies the producers that the reader has gone.
     pub(super) _on_drop: Option<DropGuard>,
-    /// It ends with the first answer, even if the request is still referenced.
+    /// The stream ends with the first answer, even if the request is still referenced.
     pub(super) until_answered: bool,
 }
 
-/// Finds out whether a client that has shut down its writing side still reads: a connection that is gone breaks when
-/// something is written to it.
+/// Detects whether a client that has shut down its writing side still reads: a write to a broken connection fails.
 struct Probe {
     half_closed: Pin<Box<WaitForCancellationFutureOwned>>,
     started: bool,
 }
 
-/// A comment line now and then keeps proxies from closing a stream that is merely quiet.
+/// Interval of comment lines, which keep proxies from closing an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How often a client is probed that has shut down its writing side.
+/// Interval of probes of a client that has shut down its writing side.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Longer messages are not copied into the piece that leaves.
+/// Longer messages are sent without a copy.
 const COPIED: usize = 16 << 10;
 
 impl ResponseBody {
-    /// A body that is there already.
+    /// Creates a complete body.
     #[must_use]
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self(Kind::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 
-    /// No body.
+    /// Creates an empty body.
     #[must_use]
     pub fn empty() -> Self {
         Self(Kind::Whole(None))
     }
 
-    /// A stream of one message, which is there already; kept in `log`, as by [`Self::logged`].
+    /// Creates a stream of one complete message; stored in `log`, as by [`Self::logged`].
     pub(super) fn event(message: Outgoing, log: Option<&Log>, opening: bool) -> Self {
         let mut out = BytesMut::with_capacity(message.bytes.len() + 64);
         if let (Some(log), true) = (log, opening) {
@@ -103,7 +102,7 @@ impl ResponseBody {
         Self::whole(counted(out.freeze(), message.charged))
     }
 
-    /// A stream of `first` and `messages`.
+    /// Creates a stream of `first` and `messages`.
     pub(super) fn events(
         first: Option<Outgoing>,
         messages: mpsc::Receiver<Outgoing>,
@@ -125,7 +124,7 @@ impl ResponseBody {
         })))
     }
 
-    /// The same, which starts with `preamble`, whole events already.
+    /// Starts the stream with `preamble`, which must be complete events.
     pub(super) fn after(mut self, preamble: impl Into<Bytes>) -> Self {
         if let Kind::Events(events) = &mut self.0 {
             events.preamble = Some(preamble.into());
@@ -133,8 +132,8 @@ impl ResponseBody {
         self
     }
 
-    /// The same, kept in `log`. It starts with the id of its opening, so that a client can come back that has seen
-    /// nothing else yet (2025-11-25, "Sending Messages to the Server").
+    /// Stores the events in `log`. The stream starts with the id of its opening, so that a client can return that has
+    /// seen nothing else (2025-11-25, "Sending Messages to the Server").
     pub(super) fn logged(mut self, log: Arc<Log>, opening: bool) -> Self {
         let mut first = BytesMut::new();
         append_opening(&mut first, &log);
@@ -144,7 +143,7 @@ impl ResponseBody {
         if opening { self.after(first) } else { self }
     }
 
-    /// The same, which finds out whether a client that has shut down its writing side still reads.
+    /// Probes a client that has shut down its writing side.
     pub(super) fn probing(mut self, connection: Option<&Arc<Connection>>) -> Self {
         if let (Kind::Events(events), Some(connection)) = (&mut self.0, connection) {
             events.probe = Some(Probe {
@@ -155,7 +154,7 @@ impl ResponseBody {
         self
     }
 
-    /// The same, which ends after this time at the latest, where there is one.
+    /// Ends the stream after this time at the latest.
     pub(super) fn within(mut self, time: Option<Duration>) -> Self {
         if let (Kind::Events(events), Some(time)) = (&mut self.0, time) {
             events.deadline = Some(Box::pin(tokio::time::sleep(time)));
@@ -195,7 +194,7 @@ impl Body for ResponseBody {
 }
 
 impl Events {
-    /// The events that are ready, in few pieces.
+    /// Returns the events that are ready, in few pieces.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         const AT_ONCE: usize = 64 << 10;
         if let Some(piece) = self.ready.pop_front() {
@@ -245,7 +244,7 @@ impl Events {
         Poll::Ready(Some(Bytes::from_static(b":\n\n")))
     }
 
-    /// Makes an event of a message: in `piece`, or for a long one beside it.
+    /// Converts a message into an event: appended to `piece`, or as a separate piece if it is long.
     fn take(&mut self, piece: &mut BytesMut, message: Outgoing) {
         match message.kind {
             MessageKind::Notification | MessageKind::Answer(_) => {
@@ -265,7 +264,7 @@ impl Events {
                 }
             }
             MessageKind::Close(come_back_after) => {
-                // Without a log there would be nothing to come back for.
+                // Without a log the client has nothing to return for.
                 if self.log.is_none() {
                     return;
                 }
@@ -276,7 +275,7 @@ impl Events {
         }
     }
 
-    /// What is still to come is kept for a client that comes back.
+    /// Stores later messages for a client that returns.
     fn hand_over(&mut self) {
         if let (Some(log), Some(messages)) = (self.log.take(), self.messages.take()) {
             log.take_over(messages, self.end.until_answered);
@@ -291,7 +290,8 @@ impl Events {
     }
 }
 
-/// One event. Our messages have no line feed in them (see [`marquetry_protocol_wire::envelope`]), so that one `data` line holds them.
+/// Appends an event. Messages contain no line feed (see [`marquetry_protocol_wire::envelope`]), so one `data` line is
+/// enough.
 fn append(out: &mut BytesMut, message: &[u8], id: Option<EventId>) {
     out.reserve(message.len() + 64);
     append_head(out, id);
@@ -306,13 +306,13 @@ fn append_head(out: &mut BytesMut, id: Option<EventId>) {
     out.extend_from_slice(b"data: ");
 }
 
-/// An event without a message, so that a client has an id to come back with.
+/// Appends an event without a message, whose id a client can return with.
 fn append_opening(out: &mut BytesMut, log: &Log) {
     _ = write!(out, "id: {}\ndata:\n\n", log.opening());
 }
 
 impl Drop for Events {
-    /// The connection broke before the end: what is still to come is kept.
+    /// If the connection broke before the end, later messages are stored.
     fn drop(&mut self) {
         if let (Some(log), Some(first)) = (self.log.clone(), self.first.take())
             && !matches!(first.kind, MessageKind::Close(_))
@@ -322,7 +322,7 @@ impl Drop for Events {
                 self.end();
             }
         }
-        // Without a runtime no client can come back.
+        // Without a runtime no client can return.
         if tokio::runtime::Handle::try_current().is_ok() {
             self.hand_over();
         }

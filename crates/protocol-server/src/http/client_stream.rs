@@ -1,4 +1,4 @@
-//! The bytes of a connection: writes that a client does not take in time fail, and the end of its input is noticed.
+//! The byte stream of a connection: writes to slow clients fail, and the end of the input is detected.
 
 use std::{
     future::Future,
@@ -18,43 +18,43 @@ use tokio::{
 
 use super::connection::Connection;
 
-/// How slowly a client may read.
+/// Minimum reading speed of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Writes fail when the client takes nothing for this time.
+    /// Writes fail if the client reads nothing for this time.
     pub(super) timeout: Duration,
-    /// They also fail when, over this time, the client takes fewer bytes a second than these.
+    /// Writes also fail if the client reads fewer bytes a second over this time.
     pub(super) bytes_per_second: u64,
 }
 
-/// A client's stream. A client that reads nothing, or next to nothing, must not hold what it was to be sent for ever.
+/// The stream of a client. A client that reads nothing, or almost nothing, must not hold its answers for ever.
 pub(super) struct ClientStream<S> {
     stream: S,
     pace: Pace,
-    /// The client has not taken all that was written.
+    /// Present while written data waits for the client.
     backlog: Option<Backlog>,
-    /// Over HTTP/1.1: the end of the input is told to it, and kept from HTTP while an answer is on its way.
+    /// For HTTP/1.1: it learns of the end of the input, which HTTP learns of only when no answer is pending.
     connection: Option<Arc<Connection>>,
     has_ended: bool,
-    /// After the end of the input: when to find out whether the client is gone.
+    /// After the end of the input: times of the checks whether the client has gone.
     checks: Option<Interval>,
     linger: Option<Linger>,
 }
 
-/// A connection that can find out whether the other side still has its end of it.
+/// A connection that can detect whether the peer is still connected.
 pub(super) trait ProbeClient {
-    /// Starts to ask the other side now and then.
+    /// Starts periodic probes of the peer.
     fn start_probing(&self);
 
-    /// Why the connection is broken, if it is.
+    /// Returns the error of a broken connection.
     fn failure(&self) -> Option<io::Error>;
 }
 
-/// How often TCP asks a client that has shut down its writing side whether it is still there. A client that has only shut
-/// down confirms; the system of one that is gone resets the connection once it has forgotten it, on Linux after 60 s.
+/// Interval of TCP probes of a client that has shut down its writing side. A client that still reads confirms. If it
+/// has gone, its system resets the connection once it has forgotten it, on Linux after 60 s.
 const PROBE_AFTER: Duration = Duration::from_secs(20);
 
-/// How soon a connection that such a probe, or the client, has reset is given up.
+/// Interval of checks for such a reset.
 const CHECK: Duration = Duration::from_secs(1);
 
 impl ProbeClient for TcpStream {
@@ -70,7 +70,7 @@ impl ProbeClient for TcpStream {
     }
 }
 
-/// A time in which there was always something to write.
+/// A period in which data waited for the client.
 struct Backlog {
     since: Instant,
     written: u64,
@@ -78,15 +78,15 @@ struct Backlog {
     check: Pin<Box<Sleep>>,
 }
 
-/// The time and the bytes for which the rest of an unread request is read and thrown away.
+/// Limits of time and bytes for discarding the rest of an unread request.
 struct Linger {
     end: Pin<Box<Sleep>>,
     bytes_left: usize,
 }
 
-/// A socket that closes with unread input resets the connection, and the client may lose the answer. So after an answer to
-/// a request whose body was not read, that much of it is thrown away, for that time at most. It is twice the message size
-/// that servers allow by default, so that a client whose message is somewhat too long still reads the 413.
+/// Closing a socket with unread input resets the connection, and the client may lose the answer. Therefore, after an
+/// answer to a request whose body was not read, that much of it is discarded, for this time at most. It is twice the
+/// default message size of servers, so that a client whose message is somewhat too long still reads the status 413.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 32 << 20;
 
@@ -103,8 +103,8 @@ impl<S> ClientStream<S> {
         }
     }
 
-    /// The same for HTTP/1.1: a client that has shut down its writing side still gets the answer to what it asked, however
-    /// long that takes; a client that is gone is noticed.
+    /// For HTTP/1.1: a client that has shut down its writing side still gets the answers to its requests, however
+    /// long they take. A client that has gone is detected.
     pub(super) fn answering_to_the_end(self, connection: Arc<Connection>) -> Self {
         Self { connection: Some(connection), ..self }
     }
@@ -133,7 +133,7 @@ impl<S> ClientStream<S> {
         }
     }
 
-    /// Completes when the client has kept us waiting too long.
+    /// Completes when the client has read too slowly.
     fn is_too_slow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Pace { timeout, bytes_per_second } = self.pace;
         let now = Instant::now();
@@ -165,8 +165,8 @@ impl<S> ClientStream<S> {
 }
 
 impl<S: ProbeClient> ClientStream<S> {
-    /// After the end of the input: completes when the connection is to end, because nothing is left to answer, or with an
-    /// error because the client is gone.
+    /// After the end of the input: completes when the connection can end because no answer is pending, or with an
+    /// error because the client has gone.
     fn poll_end(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         connection.half_closed.cancel();
         if connection.poll_silent(cx).is_ready() {
@@ -201,7 +201,7 @@ impl<S: AsyncRead + ProbeClient + Unpin> AsyncRead for ClientStream<S> {
             self.has_ended = had_room && buf.filled().len() == before;
         }
         match self.connection.clone() {
-            // HTTP would take the end for that of the connection.
+            // HTTP would take the end of the input for the end of the connection.
             Some(connection) if self.has_ended => self.poll_end(&connection, cx),
             _ => Poll::Ready(Ok(())),
         }
@@ -232,7 +232,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // After a flush everything has been written.
+        // A flush means that everything has been written.
         self.backlog = None;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
@@ -296,7 +296,7 @@ mod tests {
                     tokio::time::sleep(Duration::from_millis(999)).await;
                 }
             });
-            // More than a minute's worth, with pauses in which nothing waits.
+            // More than a minute of data, with pauses in which nothing waits.
             for _ in 0..2 {
                 let written = ours.write_all(&[0; 200]).await;
                 assert_eq!(written.is_ok(), is_fast_enough, "{bytes_per_second}");

@@ -1,4 +1,4 @@
-//! What is known of the connections that are open, and which of them makes room for another.
+//! The open connections, and which of them is closed to make room for another.
 
 use std::{
     cmp::Reverse,
@@ -21,8 +21,8 @@ use crate::{
     fair::{FairBounds, FairLimiter, Full, Place},
 };
 
-/// The connections that are open. A new one always finds room as long as another is silent: clients that connect and send
-/// nothing must not keep out those that do.
+/// The open connections. A new connection gets in as long as another one is silent: clients that connect and send
+/// nothing must not keep others out.
 pub(super) struct Connections {
     places: FairLimiter,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
@@ -30,7 +30,7 @@ pub(super) struct Connections {
     started: Instant,
 }
 
-/// A connection of a client.
+/// A connection to a client.
 #[derive(Debug)]
 pub(super) struct Connection {
     number: u64,
@@ -38,33 +38,33 @@ pub(super) struct Connection {
     caller: Caller,
     place: Mutex<Option<Place>>,
     started: Instant,
-    /// Requests whose body has arrived and whose answer has not left. Without any the connection is silent. For a moment
-    /// there may be fewer than none: an answer may leave before its request's body is dropped.
+    /// Number of requests whose body has arrived and whose answer has not been sent. At zero the connection is
+    /// silent. It may be negative for a moment: an answer may be sent before its request's body is dropped.
     busy: AtomicIsize,
-    /// Since when it is silent, in milliseconds after `started`.
+    /// Time since which it is silent, in milliseconds after `started`.
     silent_since: AtomicU64,
-    /// Waits for the connection to become silent.
+    /// Woken when the connection becomes silent.
     waits_for_silence: AtomicWaker,
-    /// Whether a request's body has not been read to its end.
+    /// Whether the body of a request was not read to its end.
     body_open: AtomicBool,
-    /// Bytes of answers that were handed to the transport; for HTTP/2.
+    /// Bytes of answers that the transport has taken; for HTTP/2.
     sent: AtomicU64,
-    /// Answers of which something waits for the client to take it; for HTTP/2.
+    /// Number of answers that wait for the client; for HTTP/2.
     backlogged: AtomicUsize,
-    /// Cancelled when the connection is to close at once.
+    /// Cancelled to close the connection at once.
     pub(super) kill: CancellationToken,
-    /// Cancelled when the client has shut down its writing side, or is gone: that looks alike.
+    /// Cancelled when the client has shut down its writing side, or has gone; both look the same.
     pub(super) half_closed: CancellationToken,
     /// Cancelled when a shutdown no longer waits for calls.
     pub(super) cut: CancellationToken,
 }
 
-/// The connection that a request came by, as [`serve`](super::serve) leaves it in the request's extensions.
+/// The connection of a request; [`serve`](super::serve) adds it to the request's extensions.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo(pub(super) Arc<Connection>);
 
 impl ConnectionInfo {
-    /// The client's address: that of a proxy, when one stands before the server.
+    /// Returns the client's address, or the address of a proxy in front of the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address
@@ -90,11 +90,11 @@ impl Connections {
         }
     }
 
-    /// Admits a connection. Where there is no room, a silent one is closed: the longest silent of the same address when
-    /// that has too many, otherwise of the address with the most silent ones.
+    /// Admits a connection. At a limit, a silent connection is closed: of those of the same address if that has too
+    /// many, otherwise of the address with the most silent ones; in each case the one silent for the longest.
     ///
     /// # Errors
-    /// When no connection is silent that could make room.
+    /// If no silent connection can make room.
     pub(super) fn admit(
         &self,
         address: SocketAddr,
@@ -135,7 +135,7 @@ impl Connections {
         Ok(connection)
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(super) fn leave(&self, connection: &Connection) {
         self.open().remove(&connection.number);
         connection.close();
@@ -146,8 +146,8 @@ impl Connections {
     }
 }
 
-/// The longest silent connection of `of`, otherwise of the address with the most silent ones; of several such addresses, the
-/// longest silent of all.
+/// Returns the connection of `of` that was silent for the longest, otherwise of the address with the most silent
+/// ones; of several such addresses, the one silent for the longest.
 fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u64> {
     let silent = || open.values().filter(|connection| connection.is_silent());
     let caller = match of {
@@ -169,7 +169,7 @@ fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u
 }
 
 impl Connection {
-    /// A request has come, whose answer is sent as long as the guard is held.
+    /// Marks the start of a request; its answer is pending as long as the guard exists.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Ordering::Relaxed);
         Busy { connection: self.clone() }
@@ -181,7 +181,7 @@ impl Connection {
         self.waits_for_silence.wake();
     }
 
-    /// A request's body is waited for: a client that does not send it is as silent as one without a request.
+    /// Marks the wait for a request's body: meanwhile the connection counts as silent.
     pub(super) fn waits_for_body(self: &Arc<Self>) -> BodyWait {
         self.become_silent();
         BodyWait { connection: self.clone() }
@@ -197,7 +197,7 @@ impl Connection {
         self.busy.load(Ordering::Acquire) <= 0
     }
 
-    /// For how long it has been silent.
+    /// Returns how long it has been silent.
     pub(super) fn silence(&self) -> Option<Duration> {
         let since = Duration::from_millis(self.silent_since.load(Ordering::Relaxed));
         self.is_silent().then(|| self.started.elapsed().saturating_sub(since))
@@ -211,7 +211,7 @@ impl Connection {
         self.body_open.store(open, Ordering::Relaxed);
     }
 
-    /// Something of an answer waits for the client, as long as the guard is held.
+    /// Marks data that waits for the client, as long as the guard exists.
     pub(super) fn backlog(self: &Arc<Self>) -> Backlog {
         self.backlogged.fetch_add(1, Ordering::Relaxed);
         Backlog { connection: self.clone() }
@@ -293,10 +293,10 @@ mod tests {
         let killed = |connection: &Arc<Connection>| connection.kill.is_cancelled();
         assert_eq!([killed(&one), killed(&busy)], [false, false]);
         assert_eq!(silent.each_ref().map(killed), [true, false]);
-        // No address has more than another now: the longest silent of all goes.
+        // All addresses have equally many now: the connection silent for the longest is closed.
         let third = admit("192.0.2.2").unwrap();
         assert_eq!([killed(&one), killed(&silent[1]), killed(&new)], [true, false, false]);
-        // One address has too many: one of its own goes.
+        // One address has too many: one of its own connections is closed.
         let fourth = admit("192.0.2.2").unwrap();
         assert_eq!([killed(&silent[1]), killed(&third), killed(&new)], [true, false, false]);
         let requests = [third.begin(), fourth.begin(), new.begin()];

@@ -1,4 +1,4 @@
-//! One endpoint: requests in, answers out.
+//! The HTTP endpoint.
 
 use std::{
     sync::{Arc, Once},
@@ -46,12 +46,11 @@ use crate::{
 pub struct HttpOptions {
     /// Allowed `Host` and `Origin` values; loopback by default. A missing `Origin` passes.
     pub guard: HostGuard,
-    /// Authenticates requests; by default none is authenticated.
+    /// Authenticates requests; without it, requests have no principal.
     pub authenticator: Option<Arc<dyn Authenticator>>,
-    /// A client must have sent its whole message within this time: 30 s.
+    /// Maximum time for a message to arrive: 30 s.
     pub body_timeout: Duration,
-    /// An answer that is not there after this time becomes a stream of events, so that the connection does not look
-    /// dead: 5 s.
+    /// Time after which a pending answer becomes an event stream, so that the connection does not look dead: 5 s.
     pub stream_after: Duration,
 }
 
@@ -66,7 +65,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// A server's endpoint for Streamable HTTP, cheap to clone. It answers at whatever path it is mounted.
+/// An endpoint for Streamable HTTP, cheap to clone. It can be mounted at any path.
 #[derive(Clone)]
 pub struct HttpEndpoint {
     inner: Arc<Inner>,
@@ -77,7 +76,7 @@ struct Inner {
     options: HttpOptions,
     sessions: Arc<Sessions>,
     replay: Arc<ReplayRoom>,
-    /// Ends what is over its time; started with the first session.
+    /// Starts the task that ends expired sessions, with the first session.
     sweeps: Once,
     /// Cancelled by [`HttpEndpoint::close`].
     closed: CancellationToken,
@@ -86,12 +85,12 @@ struct Inner {
 /// The sender of a request and its connection.
 pub(super) struct Client {
     pub(super) peer: Peer,
-    /// Where it was served by [`serve`](super::serve).
+    /// Set if [`serve`](super::serve) has accepted it.
     pub(super) connection: Option<Arc<Connection>>,
 }
 
 impl Client {
-    /// The sender of a request with this head, which its handler will see.
+    /// Creates the sender of a request with this head, which its handler can read.
     pub(super) fn new(principal: Option<Arc<Principal>>, head: &Arc<Parts>) -> Self {
         let connection = connection_of(&head.extensions);
         let peer = Peer::of_connection(principal, connection.as_ref());
@@ -104,7 +103,8 @@ impl Client {
 }
 
 impl Peer {
-    /// The sender of an HTTP request with these extensions: its address is known if [`serve`](super::serve) took it.
+    /// Creates the sender of an HTTP request with these extensions: its address is known if [`serve`](super::serve)
+    /// has accepted it.
     #[must_use]
     pub fn over_http(principal: Option<Arc<Principal>>, extensions: &http::Extensions) -> Self {
         Self::of_connection(principal, connection_of(extensions).as_ref())
@@ -120,7 +120,7 @@ impl Peer {
     }
 }
 
-/// The connection of a request that was served by [`serve`](super::serve).
+/// Returns the connection of a request that [`serve`](super::serve) has accepted.
 pub(super) fn connection_of(extensions: &http::Extensions) -> Option<Arc<Connection>> {
     extensions.get::<ConnectionInfo>().map(|info| info.0.clone())
 }
@@ -129,7 +129,7 @@ const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 
 impl HttpEndpoint {
-    /// The endpoint of `server`.
+    /// Creates an endpoint of `server`.
     #[must_use]
     pub fn new(server: Server, options: HttpOptions) -> Self {
         let limits = server.limits();
@@ -148,7 +148,7 @@ impl HttpEndpoint {
         }
     }
 
-    /// Ends every session and stream; what is in flight is cancelled. Requests that come later are answered with 503.
+    /// Ends every session and stream, and cancels requests in flight. Later requests get status 503.
     pub fn close(&self) {
         self.inner.closed.cancel();
         self.inner.sessions.end_all();
@@ -218,7 +218,7 @@ impl HttpEndpoint {
                 self.request(&client, headers, &request, accepts).await
             }
             Ok(Incoming::Message(Message::Notification(_))) if names_stateless_version(headers) => {
-                // Cancellation is the end of the connection here, and no other notification is known.
+                // Stateless HTTP cancels by closing the connection, and has no other notifications.
                 empty(StatusCode::ACCEPTED)
             }
             Ok(incoming) => match self.session(client.principal(), headers) {
@@ -278,7 +278,7 @@ impl HttpEndpoint {
                         self.inner.server.notified(conversation, &notification)
                     }
                     Message::Response(response) => conversation.questions.answered(response),
-                    // Seen to before.
+                    // Handled above.
                     Message::Request(_) => {}
                 }
                 return empty(StatusCode::ACCEPTED);
@@ -335,14 +335,15 @@ impl HttpEndpoint {
             Ok(place) => place,
             Err(full) => return overloaded(request, &full),
         };
-        // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
+        // Ids are unique for each client, and each request may come from another client: each gets its own
+        // conversation.
         let conversation = Conversation::new(None, 1).of(client.peer.principal.clone());
         let conversation = Arc::new(conversation);
         let accepted =
             self.inner.server.accept(&conversation, &client.peer, request, members, Some(place));
         match accepted {
             Ok(call) => {
-                // The end of the connection is the cancellation of its request.
+                // Closing the connection cancels its request.
                 let time_left =
                     client.principal().filter(|_| listens).and_then(Principal::time_left);
                 let on_disconnect =
@@ -354,7 +355,7 @@ impl HttpEndpoint {
         }
     }
 
-    /// The arguments of a tool that headers must repeat; waits until the handler knows the tool.
+    /// Returns the arguments of a tool that headers must repeat; waits until the handler knows the tool.
     async fn header_arguments(
         &self,
         tool: &str,
@@ -404,7 +405,7 @@ impl HttpEndpoint {
             return overloaded(request, &full);
         }
         self.sweep();
-        // It was closed meanwhile: what was just opened must not stay.
+        // If the endpoint was closed meanwhile, the new session must end, too.
         if self.inner.closed.is_cancelled() {
             self.inner.sessions.end_all();
             return closed();
@@ -416,7 +417,7 @@ impl HttpEndpoint {
         response
     }
 
-    /// Starts to end what is over its time, as long as the endpoint is there.
+    /// Starts the task that ends expired sessions, as long as the endpoint exists.
     fn sweep(&self) {
         self.inner.sweeps.call_once(|| {
             let limits = self.inner.server.limits();
@@ -455,7 +456,7 @@ impl HttpEndpoint {
         }
     }
 
-    /// Does some work on a task of its own: in the session era it goes on when its connection breaks.
+    /// Runs work on its own task: in the session era it continues when its connection breaks.
     async fn run<F>(
         &self,
         work: impl FnOnce(mpsc::Sender<Outgoing>) -> F,
@@ -468,13 +469,13 @@ impl HttpEndpoint {
         F: Future<Output = Option<Outgoing>> + Send + 'static,
     {
         let (sender, mut messages) = mpsc::channel(self.inner.server.limits().queue());
-        // To a client that reads no events, what is said before the answer is lost.
+        // A client that does not accept events loses the messages before the answer.
         let mut work = Box::pin(work(if accepts.events { sender.clone() } else { nowhere() }));
-        // Most answers are there at once. They need no task, and no other thread has to wake up for them.
+        // Most answers are ready at once, and need neither a task nor another thread.
         match poll_once(work.as_mut()).await {
             Poll::Ready(Some(answer)) => match messages.try_recv() {
                 Ok(first) => {
-                    // Others of the handler's tasks may have filled the queue again.
+                    // Other tasks of the handler may have filled the queue.
                     if let Err(TrySendError::Full(answer)) = sender.try_send(answer) {
                         tokio::spawn(async move { sender.send(answer).await });
                     }
@@ -496,7 +497,7 @@ impl HttpEndpoint {
                 _ = sender.send(answer).await;
             }
         }));
-        // Only a stream tells whether a client that sends no more still reads.
+        // Only writes to a stream show whether a client that has shut down its writing side still reads.
         let half_closed = async {
             match &client.connection {
                 Some(connection) => connection.half_closed.cancelled().await,
@@ -516,7 +517,7 @@ impl HttpEndpoint {
             }
             Some(first) => on_disconnect.stream(Some(first), messages, client),
             None if self.inner.closed.is_cancelled() => closed(),
-            // Cancelled: there is nothing to say, but HTTP wants an answer.
+            // A cancelled request has no answer, but HTTP requires one.
             None => empty(StatusCode::ACCEPTED),
         }
     }
@@ -540,7 +541,7 @@ impl HttpEndpoint {
                     let body = ResponseBody::events(None, messages, BodyEnd::default());
                     events(body.probing(client.connection.as_ref()))
                 }
-                // Not 404: that would say that the session is gone.
+                // Not 404, which would mean that the session has ended.
                 None => refused(
                     StatusCode::BAD_REQUEST,
                     "what came after that event is no longer known",
@@ -560,7 +561,7 @@ impl HttpEndpoint {
         tokio::spawn(async move {
             let forward = async {
                 loop {
-                    // Room first: an announcement taken from the queue must have somewhere to go.
+                    // Reserve a place first: a message that is taken from the queue must be sent.
                     let Ok(room) = sender.reserve().await else { return };
                     tokio::select! {
                         message = listener.next() => room.send(Outgoing::notification(message)),
@@ -603,7 +604,7 @@ impl HttpEndpoint {
         self.inner.replay.bytes()
     }
 
-    /// The session that the headers name, or the status and the reason of the refusal.
+    /// Returns the session in the headers, or the status and the reason of a refusal.
     fn session(
         &self,
         principal: Option<&Principal>,
@@ -626,8 +627,7 @@ impl HttpEndpoint {
     }
 }
 
-/// The whole message, within the limits of size and time, and its bytes among those that all bodies may take; or the
-/// refusal.
+/// Returns the complete message within the limits of size, time and total bytes; or a refusal.
 pub(super) async fn read_body<B>(
     body: B,
     server: &Server,
@@ -663,7 +663,7 @@ where
     }))
 }
 
-/// Which forms of answer a client takes.
+/// The forms of answers that a client accepts.
 #[derive(Clone, Copy)]
 struct Accepts {
     json: bool,
@@ -703,7 +703,7 @@ fn names_stateless_version(headers: &HeaderMap) -> bool {
         .is_some_and(|known| known.era() == Era::Stateless)
 }
 
-/// The revision that a request names in its `_meta`; the mark of the stateless era.
+/// Returns the revision in a request's `_meta`, which marks the stateless era.
 fn version_in_meta(members: &Members<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Meta {
@@ -713,14 +713,14 @@ fn version_in_meta(members: &Members<'_>) -> Option<String> {
     members.read::<Meta>("_meta").ok()??.version
 }
 
-/// A new session id: 128 random bits.
+/// Returns a new session id: 128 random bits.
 pub(super) fn session_id() -> Option<Arc<str>> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
 }
 
-/// The stateless era gives some errors a status of their own (2026-07-28, "Streamable HTTP").
+/// Returns the HTTP status of an error in the stateless era (2026-07-28, "Streamable HTTP").
 fn stateless_status(error: Option<i32>) -> StatusCode {
     match error {
         Some(error_code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
@@ -733,7 +733,7 @@ fn stateless_status(error: Option<i32>) -> StatusCode {
     }
 }
 
-/// The status of a request that was refused before its method was called.
+/// Returns the status of a request that was refused before its method was called.
 fn refused_status(kind: Kind) -> StatusCode {
     match kind {
         Kind::Answer(Some(error_code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
@@ -741,18 +741,18 @@ fn refused_status(kind: Kind) -> StatusCode {
     }
 }
 
-/// What becomes of a stream whose connection breaks.
+/// What happens to a stream whose connection breaks.
 enum OnDisconnect {
-    /// Its request is cancelled: the stateless era.
+    /// The request is cancelled: the stateless era.
     Cancel {
         on_drop: DropGuard,
-        /// How long the stream may stay open.
+        /// Maximum time that the stream stays open.
         time_left: Option<Duration>,
     },
-    /// It goes on, and is kept for a client that comes back: a session.
+    /// The work continues, and its messages are stored for a client that returns: a session.
     Replay {
         replay: Arc<Replay>,
-        /// Whether the stream starts with an event of its own: clients before 2025-11-25 do not expect it.
+        /// Whether the stream starts with an opening event; clients before 2025-11-25 do not expect one.
         opening: bool,
     },
 }
@@ -764,7 +764,7 @@ fn session_stream(session: &Session) -> OnDisconnect {
 }
 
 impl OnDisconnect {
-    /// The stream of an answer that is already there and has nothing before it.
+    /// Returns the response with an answer that is ready and has no messages before it.
     fn whole(self, answer: Outgoing) -> Response {
         events(match self {
             Self::Cancel { .. } => ResponseBody::event(answer, None, false),
@@ -794,7 +794,7 @@ impl OnDisconnect {
     }
 }
 
-/// The tool that a request calls, if it calls one.
+/// Returns the tool of a request, if the request calls one.
 fn called_tool(request: &Request<'_>, members: &Members<'_>) -> Result<Option<String>, RpcError> {
     match &*request.method {
         "tools/call" => standard_headers::target(request, members),
@@ -802,7 +802,7 @@ fn called_tool(request: &Request<'_>, members: &Members<'_>) -> Result<Option<St
     }
 }
 
-/// Refuses a request for load.
+/// Refuses a request because of load.
 fn overloaded(request: &Request<'_>, full: &Full) -> Response {
     let error = RpcError::too_many_requests(full.to_string());
     let json = Outgoing::error(Some(&request.id), &error).bytes;
@@ -811,7 +811,7 @@ fn overloaded(request: &Request<'_>, full: &Full) -> Response {
     response
 }
 
-/// The response of an endpoint that is closed.
+/// Returns the response of a closed endpoint.
 fn closed() -> Response {
     refused(StatusCode::SERVICE_UNAVAILABLE, "the server is going down")
 }

@@ -1,4 +1,4 @@
-//! That what ends leaves nothing behind: sessions by `DELETE`, by expiry and by the end of the endpoint.
+//! Ended sessions free everything: by `DELETE`, by expiry and by the end of the endpoint.
 
 use std::{
     sync::{Arc, Weak},
@@ -97,7 +97,7 @@ async fn a_closed_endpoint_has_ended_everything_and_answers_503() {
     assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// A stream ends when its token expires; a call that began before is answered.
+/// A stream ends when its token expires; a call that began before is still answered.
 #[tokio::test(start_paused = true)]
 async fn streams_without_end_end_with_their_token() {
     struct Visitor;
@@ -155,7 +155,7 @@ async fn open(endpoint: &HttpEndpoint) -> (String, Weak<Session>) {
     (id, session)
 }
 
-/// An answer, as a stream of events.
+/// Returns an answer as an event stream.
 async fn call(endpoint: &HttpEndpoint, session: &str, tool: &str) -> Response {
     let message =
         json!({ "jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": { "name": tool } });
@@ -191,14 +191,14 @@ async fn send(endpoint: &HttpEndpoint, method: Method, session: &str, message: V
     endpoint.handle(request.body(Full::from(Bytes::from(message.to_string()))).unwrap()).await
 }
 
-/// Whether the body ends, within a time in which nothing else would end it.
+/// Returns whether the body ends, in a time in which nothing else would end it.
 async fn ends(response: &mut Response) -> bool {
     let all = async { while response.body_mut().frame().await.is_some() {} };
     tokio::time::timeout(Duration::from_secs(1), all).await.is_ok()
 }
 
 async fn is_gone(endpoint: &HttpEndpoint, session: &Weak<Session>) {
-    // Tasks that were cancelled have to be polled once more.
+    // Cancelled tasks must be polled once more.
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(session.upgrade().is_none(), "the session is still referenced");
     assert_eq!(endpoint.replay_bytes(), 0, "what it kept is still kept");

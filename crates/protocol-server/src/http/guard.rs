@@ -10,7 +10,7 @@ pub struct HostGuard {
     origins: Vec<String>,
 }
 
-/// Why a request was not let in.
+/// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -32,14 +32,14 @@ impl HostGuard {
         Self::default()
     }
 
-    /// Allows the host names `hosts` (without port, or with the one that must be named) beside loopback.
+    /// Allows the host names `hosts` (without a port, or with the port that requests must name) besides loopback.
     #[must_use]
     pub fn and_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.hosts.extend(hosts.into_iter().map(|host| host.to_ascii_lowercase()));
         self
     }
 
-    /// Allows pages from `origins` (`https://example.com`) beside those on loopback.
+    /// Allows pages from `origins` (`https://example.com`) besides pages on loopback.
     #[must_use]
     pub fn and_origins(mut self, origins: impl IntoIterator<Item = String>) -> Self {
         self.origins.extend(
@@ -48,11 +48,11 @@ impl HostGuard {
         self
     }
 
-    /// Checks a request. Over HTTP/2 the host is what `:authority` says, or `Host` where there is none; the two must not
-    /// differ (RFC 9113, section 8.3.1).
+    /// Checks a request. In HTTP/2 the host is in `:authority`, or else in `Host`; the two must not differ (RFC 9113,
+    /// section 8.3.1).
     ///
     /// # Errors
-    /// Which header was refused; answer with 403.
+    /// The refused header; answer with 403.
     pub fn check_request<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
         let authority = request.uri().authority().filter(|_| request.version() >= Version::HTTP_2);
@@ -72,13 +72,13 @@ impl HostGuard {
         self.check_origin(headers)
     }
 
-    /// Checks the headers of a request over HTTP/1.1; [`Self::check_request`] knows HTTP/2 as well.
+    /// Checks the headers of an HTTP/1.1 request; [`Self::check_request`] supports HTTP/2, too.
     ///
     /// # Errors
-    /// Which header was refused; answer with 403.
+    /// The refused header; answer with 403.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers.get(header::HOST));
-        // With several, a proxy in front of us might check another one than we do.
+        // With several headers, a proxy in front of the server might check another one.
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(Refusal::Host(format!(
                 "{}, and another",

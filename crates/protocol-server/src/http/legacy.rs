@@ -1,4 +1,4 @@
-//! HTTP+SSE, the transport of 2024-11-05: a GET opens a stream, which names the address for messages.
+//! HTTP+SSE, the transport of 2024-11-05: a GET opens a stream, whose first event names the path for messages.
 
 use std::{
     collections::HashMap,
@@ -19,18 +19,19 @@ use super::{
 };
 use crate::{Peer, Principal, Server, channel::Channel, conversation::Conversation};
 
-/// A server's endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
+/// Endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
 ///
-/// Clients of today use Streamable HTTP, which [`HttpEndpoint`](super::HttpEndpoint) serves.
+/// Current clients use Streamable HTTP, which [`HttpEndpoint`](super::HttpEndpoint) serves.
 ///
 /// A stream is a session, and counts among the sessions of its caller
-/// ([`Limits::max_sessions_per_caller`](crate::Limits::max_sessions_per_caller)). Where there are too many, a new
-/// one ends the caller's longest idle session of Streamable HTTP. It ends no other stream: a client that keeps one open
-/// is in use. When no session of the caller is idle, it is refused with 503, and the error names the limit.
+/// ([`Limits::max_sessions_per_caller`](crate::Limits::max_sessions_per_caller)). At the limit, a new stream ends the
+/// caller's Streamable HTTP session that was idle for the longest. It never ends another stream, because an open
+/// stream is in use. If no session of the caller is idle, the new stream is refused with status 503, and the error
+/// names the limit.
 #[derive(Clone)]
 pub struct LegacySseEndpoint {
     inner: Arc<Inner>,
-    /// Where messages go: the path that the stream names.
+    /// The path for messages, which the stream names.
     messages_path: Arc<str>,
 }
 
@@ -41,14 +42,14 @@ struct Inner {
 }
 
 impl LegacySseEndpoint {
-    /// The endpoints of `server`; messages are posted to `messages_path`, for example `/messages`.
+    /// Creates the endpoints of `server`; clients post messages to `messages_path`, for example `/messages`.
     #[must_use]
     pub fn new(server: Server, options: HttpOptions, messages_path: impl Into<String>) -> Self {
         let messages_path = messages_path.into().into();
         Self { inner: Arc::new(Inner { server, options, open: Mutex::default() }), messages_path }
     }
 
-    /// Returns the same endpoints, whose streams name another path for messages: that of a router nested under a path.
+    /// Returns the same endpoints with another path for messages, such as that of a router nested under a path.
     #[must_use]
     pub fn with_messages_path(&self, messages_path: impl Into<String>) -> Self {
         Self { inner: self.inner.clone(), messages_path: messages_path.into().into() }
@@ -100,7 +101,7 @@ impl LegacySseEndpoint {
         let time_left = client.principal().and_then(Principal::time_left);
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight)
             .of(client.peer.principal.clone());
-        // Each message has a head of its own; that of the stream must not be kept as long as the stream.
+        // Each message has its own head; the head of the stream must not stay in memory as long as the stream.
         let peer = Peer { http: None, ..client.peer.clone() };
         let (stream, messages) = Channel::of(self.inner.server.clone(), conversation, peer);
         let stream = Arc::new(stream);
@@ -125,7 +126,7 @@ impl LegacySseEndpoint {
         events(body.probing(client.connection.as_ref()))
     }
 
-    /// Takes a message.
+    /// Handles a posted message.
     pub async fn message<B>(&self, request: HttpRequest<B>) -> Response
     where
         B: Body<Data = Bytes> + Send,
@@ -165,7 +166,7 @@ impl LegacySseEndpoint {
             Ok(received) => received,
             Err(response) => return *response,
         };
-        // Every answer, one to what is no message included, comes on the stream.
+        // Every answer is sent on the stream, including errors about invalid messages.
         stream.take_from(&client.peer, received.bytes()).await;
         empty(StatusCode::ACCEPTED)
     }

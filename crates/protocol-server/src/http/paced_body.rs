@@ -1,4 +1,4 @@
-//! The body of an answer on its way to the client.
+//! The body of an answer that is being sent.
 
 use std::{
     pin::Pin,
@@ -11,8 +11,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::connection::{Backlog, Busy, Connection};
 
-/// A body that keeps its connection busy until it has left. Over HTTP/2 long parts leave piece by piece, so that it shows
-/// whether the client takes them.
+/// A body that keeps its connection busy until it was sent. In HTTP/2, long parts are sent in pieces, so that a
+/// client that does not read is noticed.
 pub(super) struct PacedBody<B> {
     body: B,
     _busy: Busy,
@@ -21,7 +21,7 @@ pub(super) struct PacedBody<B> {
     rest: Option<(Bytes, Backlog)>,
 }
 
-/// The longest piece over HTTP/2.
+/// The longest piece in HTTP/2.
 const PIECE: usize = 32 << 10;
 
 impl<B> PacedBody<B> {

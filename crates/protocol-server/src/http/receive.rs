@@ -11,7 +11,7 @@ use crate::{
     fair::{Full, Place},
 };
 
-/// A body that has arrived. Its bytes are counted until this is dropped.
+/// A received body. Its bytes are counted until this is dropped.
 #[derive(Debug)]
 pub struct Received {
     bytes: Bytes,
@@ -19,7 +19,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// The whole body.
+    /// Returns the complete body.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -30,29 +30,29 @@ impl Received {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
-    /// It is too long.
+    /// It exceeds the limit.
     #[error("message is longer than {most} bytes")]
     TooLong {
-        /// The bound.
+        /// The limit.
         most: usize,
     },
-    /// It ended before it was whole, with the reason.
+    /// It ended too early, with the reason.
     #[error("the message did not arrive: {0}")]
     Broken(String),
-    /// It was too slow.
+    /// It did not arrive in time.
     #[error("the message did not arrive in time")]
     Late,
-    /// The bodies of all clients, or of this one, take all the bytes that they may take.
+    /// The limit on the bodies of all clients, or of this one, is exceeded.
     #[error(transparent)]
     Full(#[from] Full),
 }
 
 impl Server {
-    /// Receives a request's body of at most `most` bytes, which must be there after `timeout`. Its bytes count among those
-    /// that arrive ([`Limits::max_receive_bytes`](crate::Limits::max_receive_bytes)), in total and for `peer`.
+    /// Receives a request's body of at most `most` bytes within `timeout`. Its bytes count for
+    /// [`Limits::max_receive_bytes`](crate::Limits::max_receive_bytes), in total and for `peer`.
     ///
     /// # Errors
-    /// Which limit it went beyond, or how it broke.
+    /// The exceeded limit, or the error of the connection.
     pub async fn receive<B>(
         &self,
         peer: &Peer,
@@ -64,7 +64,7 @@ impl Server {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        /// So many bytes of each body are not counted: the number of connections bounds them.
+        /// Bytes of each body that are not counted: the number of connections limits them.
         const FREE: usize = 64 << 10;
         if body.size_hint().lower() > most as u64 {
             return Err(ReceiveError::TooLong { most });
@@ -76,7 +76,7 @@ impl Server {
             let mut whole = BytesMut::new();
             let (mut counted, mut places) = (FREE, Vec::new());
             loop {
-                // The error is made one that may be kept across an await.
+                // Converts the error into one that is `Send`.
                 let frame = body.frame().await.map(|frame| {
                     frame.map_err(|error| ReceiveError::Broken(error.into().to_string()))
                 });

@@ -1,4 +1,4 @@
-//! What a session's streams have said, for clients whose connection broke (2025-11-25, "Resumability and Redelivery").
+//! Sent events of sessions, stored for clients whose connection broke (2025-11-25, "Resumability and Redelivery").
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,20 +21,20 @@ use crate::{
     outgoing::{Kind, Outgoing},
 };
 
-/// What all sessions of an endpoint may keep together.
+/// The events of all sessions of an endpoint, with a common limit.
 #[derive(Debug)]
 pub(super) struct ReplayRoom {
     replays: Mutex<Vec<Weak<Replay>>>,
     bytes: AtomicUsize,
-    /// With no more bytes than these it is not tried again to make room: the last time there was too little to forget.
+    /// Number of bytes below which no attempt is made to free more, because the last attempt freed too little.
     not_before: AtomicUsize,
     most_bytes: usize,
     most_bytes_each: usize,
     time: Duration,
 }
 
-/// The streams of one session, with the events that may be asked for again. Bounded in bytes, the oldest go first, and
-/// in time from the end of a stream on.
+/// The streams of one session with their stored events. Limited in bytes, the oldest are dropped first; and in time
+/// after the end of a stream.
 #[derive(Debug)]
 pub(super) struct Replay {
     state: Mutex<Streams>,
@@ -45,12 +45,12 @@ pub(super) struct Replay {
 struct Streams {
     next: u64,
     known: BTreeMap<u64, Arc<Log>>,
-    /// Those of them that have ended, and when, the first to end first.
+    /// Ended streams with the time of their end, the earliest first.
     ended: VecDeque<(Instant, u64)>,
     bytes: usize,
 }
 
-/// The events of one stream.
+/// The stored events of one stream.
 #[derive(Debug)]
 pub(super) struct Log {
     stream: u64,
@@ -61,13 +61,14 @@ pub(super) struct Log {
 
 #[derive(Debug, Default)]
 struct Events {
-    /// The number of the first event that is still there.
+    /// Number of the first stored event.
     first: u64,
     kept: VecDeque<Bytes>,
     ended: bool,
 }
 
-/// What a stream costs apart from its events, about. It counts, so that very many short ones are bounded, too.
+/// Approximate memory of a stream without its events. It is counted, so that very many short streams are limited,
+/// too.
 const STREAM_BYTES: usize = 256;
 
 impl ReplayRoom {
@@ -82,11 +83,11 @@ impl ReplayRoom {
         })
     }
 
-    /// For a new session.
+    /// Creates the storage of a new session.
     pub(super) fn replay(self: &Arc<Self>) -> Arc<Replay> {
         let replay = Arc::new(Replay { state: Mutex::default(), room: self.clone() });
         let mut replays = locked(&self.replays);
-        // Entries that are gone are removed now and then, so that it costs little each time.
+        // Entries of ended sessions are removed when the list is full, so that the cost for each session is small.
         if replays.len() == replays.capacity() {
             replays.retain(|replay| replay.strong_count() > 0);
         }
@@ -94,16 +95,16 @@ impl ReplayRoom {
         replay
     }
 
-    /// Forgets what is over its time.
+    /// Drops expired streams.
     pub(super) fn forget_old(&self) {
         for replay in self.all() {
             replay.forget_old();
         }
     }
 
-    /// Makes room for the next eighth: sessions forget what has ended, the one first whose streams ended first; then
-    /// the largest sessions forget the oldest events of what still runs. The newest event of each running stream stays,
-    /// as does its place in the books, so very many running streams may keep more than is wanted.
+    /// Frees an eighth of the limit: sessions drop ended streams, the earliest ended first. Then the largest sessions
+    /// drop the oldest events of running streams. Each running stream keeps its newest event and its entry, so very
+    /// many running streams may exceed the limit.
     fn make_room(&self) {
         let enough = self.most_bytes - self.most_bytes / 8;
         let is_enough = || self.bytes.load(Ordering::Relaxed) <= enough;
@@ -129,7 +130,7 @@ impl ReplayRoom {
         self.not_before.store(next, Ordering::Relaxed);
     }
 
-    /// Whether there is too much, and something may be done about it.
+    /// Returns whether the limit is exceeded and something may be dropped.
     fn is_full(&self) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         bytes > self.most_bytes && bytes > self.not_before.load(Ordering::Relaxed)
@@ -154,7 +155,7 @@ impl ReplayRoom {
 }
 
 impl Replay {
-    /// A log for a new stream.
+    /// Creates the log of a new stream.
     pub(super) fn open(self: &Arc<Self>) -> Arc<Log> {
         let mut state = locked(&self.state);
         let stream = state.next;
@@ -172,7 +173,7 @@ impl Replay {
         log
     }
 
-    /// The events after `last`, those still to come included; none when they are no longer known.
+    /// Returns the events after `last` and those to come; [`None`] if the events after `last` were dropped.
     pub(super) fn resume(
         &self,
         last: EventId,
@@ -212,8 +213,8 @@ impl Replay {
         Some(events)
     }
 
-    /// Makes room: what has ended goes first, then the oldest events of what still runs. The newest event of a stream
-    /// stays while the stream runs, however long: it may be an answer. So does the newest stream.
+    /// Frees space: drops ended streams first, then the oldest events of running streams. The newest event of a
+    /// running stream stays, even a long one: it may be an answer. The newest stream stays, too.
     fn make_room(&self, state: &mut Streams) {
         let most = self.room.most_bytes_each;
         let newest = state.next.checked_sub(1);
@@ -224,7 +225,7 @@ impl Replay {
         self.trim(state, |bytes| bytes <= most);
     }
 
-    /// Forgets the oldest events of each stream but for its newest, until the session's bytes are few enough.
+    /// Drops the oldest events of each stream except its newest, until the session has few enough bytes.
     fn trim(&self, state: &mut Streams, is_enough: impl Fn(usize) -> bool) {
         let Streams { known, bytes, .. } = state;
         for log in known.values() {
@@ -238,7 +239,7 @@ impl Replay {
         }
     }
 
-    /// Forgets the stream that ended first, unless it is the one to `spare`. False when there is none.
+    /// Drops the stream that ended first, except `spare`. Returns false if there is none.
     fn forget_first_ended(&self, state: &mut Streams, spare: Option<u64>) -> bool {
         let Some((_, stream)) = state.ended.front().copied() else { return false };
         if spare == Some(stream) {
@@ -270,12 +271,12 @@ impl Drop for Replay {
 }
 
 impl Log {
-    /// The id of the stream's opening: a client that saw nothing else can come back with it.
+    /// Returns the id of the stream's opening: a client that saw nothing else can return with it.
     pub(super) fn opening(&self) -> EventId {
         EventId { stream: self.stream, number: 0 }
     }
 
-    /// Keeps an event and gives it its id.
+    /// Stores an event and returns its id.
     pub(super) fn append(&self, bytes: &Bytes) -> EventId {
         let number = {
             let mut events = locked(&self.state);
@@ -284,7 +285,7 @@ impl Log {
         };
         if let Some(replay) = self.replay.upgrade() {
             let mut state = locked(&replay.state);
-            // One that was forgotten while it still spoke counts no more.
+            // A stream that was dropped while it was running is not counted.
             if state.known.contains_key(&self.stream) {
                 state.bytes += bytes.len();
                 replay.room.add(bytes.len());
@@ -301,7 +302,7 @@ impl Log {
         EventId { stream: self.stream, number }
     }
 
-    /// The stream has said all. It is kept for a while.
+    /// Marks the end of the stream. Its events are stored for some time.
     pub(super) fn end(&self) {
         if std::mem::replace(&mut locked(&self.state).ended, true) {
             return;
@@ -309,14 +310,14 @@ impl Log {
         self.changed.notify_waiters();
         if let Some(replay) = self.replay.upgrade() {
             locked(&replay.state).ended.push_back((Instant::now(), self.stream));
-            // Here is something to forget.
+            // Now something can be dropped.
             replay.room.not_before.store(0, Ordering::Relaxed);
             replay.forget_old();
         }
     }
 
-    /// Goes on where a connection broke: keeps what is still to come, the answer included, with which it ends when it is
-    /// to end with that.
+    /// Continues a stream whose connection broke: stores the later messages, including the answer. With
+    /// `until_answered`, the stream ends with the answer.
     pub(super) fn take_over(
         self: Arc<Self>,
         mut messages: mpsc::Receiver<Outgoing>,
@@ -324,7 +325,7 @@ impl Log {
     ) {
         tokio::spawn(async move {
             while let Some(message) = messages.recv().await {
-                // The stream that this would close is closed.
+                // The stream that this message would close is closed already.
                 if !matches!(message.kind, Kind::Close(_)) {
                     self.append(&message.bytes);
                 }
@@ -336,10 +337,10 @@ impl Log {
         });
     }
 
-    /// The event of that number, or the first that is still there after it; and whether there are no more to come.
+    /// Returns the event with a number, or the first stored one after it; and whether it is the last.
     fn event(&self, number: &mut u64) -> (Option<Bytes>, bool) {
         let events = locked(&self.state);
-        // What a slow reader did not fetch in time is gone; the rest, the answer above all, is not.
+        // A slow reader has lost dropped events; the rest, in particular the answer, is still stored.
         *number = (*number).max(events.first);
         let index = number.checked_sub(events.first).and_then(|index| usize::try_from(index).ok());
         (index.and_then(|index| events.kept.get(index).cloned()), events.ended)
@@ -393,7 +394,7 @@ mod tests {
         old.end();
         let new = replay.open();
         new.append(&Bytes::from(vec![b'x'; 50]));
-        // An answer stays, however long; older streams that have ended make room for it.
+        // An answer stays, even a long one; older ended streams are dropped for it.
         assert!(replay.resume(new.opening(), 4).is_some());
         assert!(replay.resume("0-4".parse().unwrap(), 4).is_none());
         new.end();
@@ -427,7 +428,7 @@ mod tests {
             sessions.iter().map(|session| session.resume(opening, 1).is_some()).collect();
         assert_eq!(kept, [false, false, true, true, true], "an eighth is freed, the oldest first");
         drop(sessions);
-        // Those who resumed hold the logs, not the sessions.
+        // A resumed stream holds its log, not its session.
         assert_eq!(room.bytes.load(Ordering::Relaxed), 0);
     }
 
@@ -448,7 +449,7 @@ mod tests {
         assert!(small.resume(quiet.opening(), 1).is_some());
         assert!(large.resume(talks.opening(), 1).is_none());
         assert!(large.resume("0-999".parse().unwrap(), 1).is_some());
-        // Nothing is left to forget but newest events: it is not tried each time.
+        // Only newest events are left: there is no new attempt each time.
         let logs: Vec<_> = (0..100).map(|_| small.open()).collect();
         let mut tries = 0;
         for log in &logs {

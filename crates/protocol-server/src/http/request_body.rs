@@ -12,10 +12,10 @@ use hyper::body::Incoming;
 
 use super::connection::{BodyWait, Connection};
 
-/// The body of a request that [`serve`](super::serve) hands to its service.
+/// The body of a request from [`serve`](super::serve).
 ///
-/// It knows its connection: a connection whose client does not send the body counts as silent, and one whose body was not
-/// read to its end is closed after the answer.
+/// While the client does not send the body, its connection counts as silent. If the body is not read to its end, the
+/// connection is closed after the answer.
 pub struct RequestBody {
     body: Incoming,
     connection: Arc<Connection>,

@@ -1,4 +1,4 @@
-//! The answers of the endpoints, as HTTP responses.
+//! HTTP responses of the endpoints.
 
 use std::fmt::Display;
 
@@ -23,13 +23,13 @@ pub(super) fn events(body: ResponseBody) -> Response {
     HttpResponse::builder()
         .header(header::CONTENT_TYPE, "text/event-stream")
         .header(header::CACHE_CONTROL, "no-store")
-        // nginx would collect events before it hands them on.
+        // nginx would buffer events otherwise.
         .header("x-accel-buffering", "no")
         .body(body)
         .expect("a plain head")
 }
 
-/// A refusal outside of any JSON-RPC request, with its reason as a JSON-RPC error all the same.
+/// Returns a refusal before any JSON-RPC request; its body is a JSON-RPC error with the reason.
 pub(super) fn refused(status: StatusCode, why: impl Display) -> Response {
     answered(status, Outgoing::error(None, &RpcError::invalid_request(why.to_string())).bytes)
 }
@@ -41,7 +41,7 @@ pub(super) fn not_allowed(methods: &'static str) -> Response {
     response
 }
 
-/// How soon a client that was refused for load may try again, in seconds.
+/// Seconds after which a client that was refused because of load may try again.
 pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 pub(super) fn empty(status: StatusCode) -> Response {

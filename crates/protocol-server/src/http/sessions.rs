@@ -17,10 +17,10 @@ use crate::{
     session_places::{IdleSessions, SessionPlaces},
 };
 
-/// The sessions that are open, each for so long without a request.
+/// The open sessions. A session ends after a limited time without a request.
 pub(super) struct Sessions {
     open: Mutex<HashMap<Arc<str>, Arc<Session>>>,
-    /// Bounds how many there are, in total and of one caller.
+    /// Limits the sessions, in total and of one caller.
     places: SessionPlaces,
     idle: Duration,
 }
@@ -28,13 +28,13 @@ pub(super) struct Sessions {
 /// One session.
 pub(super) struct Session {
     pub(super) conversation: Arc<Conversation>,
-    /// What its streams have said.
+    /// Stored events of its streams.
     pub(super) replay: Arc<Replay>,
     caller: Caller,
     /// Its place among the sessions, until it ends.
     place: Mutex<Option<Place>>,
     last_used: Mutex<Instant>,
-    /// The GET stream that is open, if one is.
+    /// The open GET stream, if there is one.
     stream: Mutex<Option<CancellationToken>>,
 }
 
@@ -46,7 +46,7 @@ impl Sessions {
         sessions
     }
 
-    /// Keeps a session.
+    /// Adds a session.
     ///
     /// # Errors
     /// As [`SessionPlaces::enter`].
@@ -70,7 +70,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The caller's session that has been idle the longest, and since when.
+    /// Returns the caller's session that was idle for the longest, and since when.
     fn longest_idle_of(
         open: &HashMap<Arc<str>, Arc<Session>>,
         caller: &Caller,
@@ -80,13 +80,13 @@ impl Sessions {
         idle.map(|(id, session)| (session.last_used(), id.clone())).min()
     }
 
-    /// Ends them all.
+    /// Ends all sessions.
     pub(super) fn end_all(&self) {
         let all = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         all.values().for_each(|session| session.end());
     }
 
-    /// The session with that id, if it belongs to the principal: to know an id is not enough.
+    /// Returns the session with that id, if it belongs to the principal: knowing the id is not enough.
     pub(super) fn get(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
         let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
         if !session.is_of(principal) {
@@ -96,8 +96,8 @@ impl Sessions {
         Some(session)
     }
 
-    /// Ends a session: what is in flight is cancelled, its streams close. False when there is none of that id, or it
-    /// is somebody else's.
+    /// Ends a session: cancels its requests and closes its streams. Returns false if the principal has no session
+    /// with that id.
     pub(super) fn end(&self, id: &str, principal: Option<&Principal>) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let is_theirs = open.get(id).is_some_and(|session| session.is_of(principal));
@@ -131,7 +131,7 @@ impl Session {
             && self.conversation.in_flight.is_idle()
     }
 
-    /// Opens the GET stream. One that is open closes: the client may have lost it long before we notice.
+    /// Opens the GET stream. Closes an open one: its client may have lost it unnoticed.
     pub(super) fn open_stream(&self) -> CancellationToken {
         let stream = CancellationToken::new();
         let old =
@@ -150,7 +150,7 @@ impl IdleSessions for Sessions {
             session.is_idle() && session.last_used().elapsed() >= self.idle
         };
         let expired: Vec<_> = open.extract_if(|_, session| is_expired(session)).collect();
-        // What many sessions took must not be kept for few.
+        // Frees memory after a peak of sessions.
         if open.len() < open.capacity() / 4 {
             let most = open.len() * 2;
             open.shrink_to(most);
@@ -200,7 +200,7 @@ mod tests {
             |id: &str, of: Option<&Arc<Principal>>| sessions.get(id, of.map(|it| &**it)).is_some();
         assert_eq!(["c", "d", "e"].map(|id| left(id, Some(&ann))), [false, true, true]);
         assert_eq!(["b", "a"].map(|id| left(id, None)), [true, true], "others lose nothing");
-        // All together are too many now: still it is one of the caller's own.
+        // The total limit is exceeded: one of the caller's own sessions ends.
         insert("f", None).unwrap();
         assert_eq!(["a", "b", "f"].map(|id| left(id, None)), [true, false, true]);
         assert_eq!(["d", "e"].map(|id| left(id, Some(&ann))), [true, true]);

@@ -1,4 +1,4 @@
-//! The `Mcp-*` headers of the stateless era, which must say what the body says.
+//! The `Mcp-*` headers of the stateless era, which must match the body.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// (2026-07-28, "Standard Request Headers").
 ///
 /// # Errors
-/// Header mismatch (-32020), naming the header.
+/// Header mismatch (-32020) with the name of the header.
 pub(super) fn check(
     headers: &HeaderMap,
     request: &Request<'_>,
@@ -30,7 +30,7 @@ pub(super) fn check(
 /// `x-mcp-header` (2026-07-28, "Custom Headers").
 ///
 /// # Errors
-/// Header mismatch (-32020), naming the header.
+/// Header mismatch (-32020) with the name of the header.
 pub(super) fn check_params(
     headers: &HeaderMap,
     members: &Members<'_>,
@@ -62,17 +62,17 @@ pub(super) fn check_params(
     Ok(())
 }
 
-/// Whether the text is that number, written in whatever way ("Server Validation").
+/// Returns whether the text is that number in any notation ("Server Validation").
 fn is_number(text: &str, number: f64) -> bool {
-    // Beyond, neighbouring integers are the same number here; they have to be written alike.
+    // Larger integers are not exact as floating-point numbers, so their text must be the same.
     const EXACT: f64 = 9_007_199_254_740_991.0;
     number.abs() <= EXACT && text.parse() == Ok(number)
 }
 
-/// What the request is about: the tool, the prompt or the resource.
+/// Returns the target of the request: the tool, the prompt or the resource.
 ///
 /// # Errors
-/// Invalid parameters, when the body does not say it as text: then no header can agree with it.
+/// Invalid parameters, if the body has no such text: then no header can match it.
 pub(super) fn target(
     request: &Request<'_>,
     members: &Members<'_>,
@@ -112,7 +112,7 @@ fn agrees_with(
     if agrees(&value) { Ok(()) } else { mismatch("differs from the body") }
 }
 
-/// A header's text; what a header cannot hold comes as `=?base64?…?=`.
+/// Decodes the text of a header; text that a header cannot contain is sent as `=?base64?…?=`.
 fn decoded(value: &[u8]) -> Option<String> {
     let value = std::str::from_utf8(value).ok()?.trim();
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {

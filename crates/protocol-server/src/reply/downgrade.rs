@@ -1,4 +1,4 @@
-//! Results in the form of the revision that they go to.
+//! Converts results for older revisions.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,13 @@ use serde_json::{
 
 use super::origin::Origin;
 
-/// Handlers speak the last revisions; [`for_session`] has the one difference between the two.
+/// Handlers use the latest revisions; [`for_session`] converts the only difference between them.
 pub(crate) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
 
-/// Removes from a result what clients in sessions do not know; none when there is no such thing.
+/// Removes the parts of a result that clients in sessions do not know; [`None`] if there are none.
 ///
-/// Of a result that is complete in the sense of 2026-07-28 that is its type, its hints for caches, and which server gave
-/// it. Data of a tool that is no object goes as well (2025-11-25, "Structured Content"): its text stays, or takes its
-/// place.
+/// For a complete result of 2026-07-28 these are its type, its cache hints, and the name of its server. Structured
+/// content that is not an object is removed, too (2025-11-25, "Structured Content"): the text replaces it.
 pub(crate) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Option<String> {
     let is_complete = origin == Origin::Stateless;
     let may_have_data = method == "tools/call" && may_have(result, &[r#""structuredContent""#]);
@@ -61,7 +60,7 @@ pub(crate) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Op
     is_changed.then(|| object.write())
 }
 
-/// The items of a tool's answer with `data` as one more text; none when there is a text already.
+/// Returns the items of a tool's answer with `data` as an additional text; [`None`] if there is a text already.
 fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -81,7 +80,7 @@ fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
     Some(format!("[{}]", items.join(",")))
 }
 
-/// Leaves tools without an `outputSchema` that is not one of objects, which clients in sessions do not know.
+/// Removes the `outputSchema` of tools if it is not one of objects, which clients in sessions do not know.
 pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
     for tool in tools {
         let is_of_objects = |schema: &Value| schema.get("type") == Some(&Value::from("object"));
@@ -89,12 +88,12 @@ pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
     }
 }
 
-/// The result of `method` as a client of `revision` knows it. What that revision lacks is left out, with the nearest
-/// text instead.
+/// Converts the result of `method` for a client of `revision`. Parts that the revision lacks are removed, with the
+/// nearest text in their place.
 ///
 /// # Errors
-/// In 2024-10-07 a tool cannot say that it failed but by an error. An internal error, when the result has a number beyond
-/// those that we can hold.
+/// In 2024-10-07 a failed tool call is an error. An internal error, if the result has a number that cannot be
+/// represented.
 pub(crate) fn shape(
     method: &str,
     revision: Revision,
@@ -106,7 +105,7 @@ pub(crate) fn shape(
     let mut object = match serde_json::from_str::<Value>(result.get()) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Ok(result),
-        // A number that is too large for us, for example. As it is, the result may have what the client does not know.
+        // For example a number out of range. Unchanged, the result may have parts that the client does not know.
         Err(error) => {
             return Err(RpcError::internal(format!(
                 "the result cannot be given the form of revision {revision}: {error}"
@@ -182,7 +181,7 @@ fn list(object: &mut JsonObject, member: &str, revision: Revision) {
     }
 }
 
-/// What people are shown of tools, prompts, resources and servers.
+/// Converts the descriptions of tools, prompts, resources and servers.
 fn described(entry: &mut JsonObject, revision: Revision) {
     if !revision.has(Feature::Icons) {
         entry.remove("icons");
@@ -234,7 +233,7 @@ fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValu
     raw(&json!({ "toolResult": result }))
 }
 
-/// One item of a tool answer or a prompt.
+/// Converts one item of a tool answer or a prompt.
 fn item(content: &mut Value, revision: Revision) {
     let kind = content["type"].as_str().unwrap_or_default();
     let instead = match kind {
@@ -373,7 +372,7 @@ mod tests {
         let read =
             json!({ "contents": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "public" });
         check("resources/read", read.clone(), true, Some(json!({ "contents": [] })));
-        // An older server's own members mean something else.
+        // These members of an older server have another meaning.
         check("resources/read", read, false, None);
         let result = |meta: Value| json!({ "content": [], "_meta": meta });
         check(

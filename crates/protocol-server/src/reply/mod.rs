@@ -35,12 +35,12 @@ pub struct Reply {
 #[derive(Clone, Debug)]
 enum ReplyContent {
     Json(Box<RawValue>),
-    /// A tool's answer of one text and nothing else, as most are: written when the message is.
+    /// A tool's answer with a single text, the most frequent one; serialised together with the message.
     Text {
         text: String,
         json: OnceLock<Box<RawValue>>,
     },
-    /// JSON with some members changed: valid, and not parsed once more to prove it.
+    /// JSON with some changed members, which is valid and not parsed again.
     Edited {
         text: String,
         json: OnceLock<Box<RawValue>>,
@@ -48,31 +48,32 @@ enum ReplyContent {
 }
 
 impl Reply {
-    /// Serialises `value`, which must give a JSON object.
+    /// Serialises `value`, which must be a JSON object.
     ///
     /// # Errors
-    /// An internal error when it cannot be serialised.
+    /// An internal error if it cannot be serialised.
     pub fn json(value: &impl Serialize) -> Result<Self, RpcError> {
         let json = to_raw_value(value)
             .map_err(|error| RpcError::internal(format!("result is not JSON: {error}")))?;
         Ok(Self::raw(json))
     }
 
-    /// A JSON object that goes out as it is, but for the members that a revision demands of every result.
+    /// Creates a result from a JSON object, which is sent unchanged except for the members that a revision requires
+    /// of every result.
     #[must_use]
     pub fn raw(json: Box<RawValue>) -> Self {
         Self::of(ReplyContent::Json(json))
     }
 
-    /// A complete result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads
-    /// `ttlMs` and `cacheScope`), as one that came from a server of that revision. Those that are missing or not valid
-    /// are added, and the type is "complete" whatever it says; clients of older revisions get none of them.
+    /// Creates a complete result that has the members which 2026-07-28 requires (`resultType`, and for lists and
+    /// reads `ttlMs` and `cacheScope`), such as one from a server of that revision. Missing or invalid ones are
+    /// added, and the type is always "complete". Clients of older revisions do not get them.
     #[must_use]
     pub fn complete(json: Box<RawValue>) -> Self {
         Self { origin: Origin::Stateless, ..Self::raw(json) }
     }
 
-    /// A question, with its type.
+    /// Creates a question, with its type.
     pub(crate) fn question(json: Box<RawValue>) -> Self {
         Self { origin: Origin::Protocol, ..Self::raw(json) }
     }
@@ -81,16 +82,16 @@ impl Reply {
         Self { content, origin: Origin::Handler, cache: None, is_private: false }
     }
 
-    /// The same, for its client alone: caches must not give it to anybody else, whatever it says of itself.
+    /// Makes the result private: caches must not share it between clients, whatever its own hint says.
     #[must_use]
     pub fn private(self) -> Self {
         Self { is_private: true, ..self }
     }
 
-    /// The same, which clients may keep for a while (since 2026-07-28; older revisions are told nothing).
+    /// Sets how long clients may cache the result (since 2026-07-28; older revisions have no such hint).
     ///
-    /// Lists and reads of resources have a hint in any case, [`Handler::cache_hint`](crate::Handler::cache_hint) if none is given here. A
-    /// [complete](Self::complete) reply bears its own.
+    /// Lists and reads of resources always have a hint: by default that of
+    /// [`Handler::cache_hint`](crate::Handler::cache_hint). A [complete](Self::complete) reply has its own.
     #[must_use]
     pub fn cached(self, hint: CacheHint) -> Self {
         Self { cache: Some(hint), ..self }
@@ -100,7 +101,7 @@ impl Reply {
         self.cache
     }
 
-    /// The JSON.
+    /// Returns the JSON.
     #[must_use]
     pub fn get(&self) -> &RawValue {
         match &self.content {
@@ -155,7 +156,7 @@ impl Reply {
         Ok(Self { content: ReplyContent::Json(json), ..reply })
     }
 
-    /// The answer that creates a task (SEP-2663, "Task Creation").
+    /// Returns the answer that creates a task (SEP-2663, "Task Creation").
     pub(crate) fn task(task: &Task) -> Result<Self, RpcError> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -168,7 +169,7 @@ impl Reply {
         Ok(Self { origin: Origin::Protocol, ..Self::json(&created)? })
     }
 
-    /// With what the stateless era demands of a tool's result, for use inside of another result.
+    /// Returns the result with the members that the stateless era requires, for use inside of another result.
     pub(crate) fn into_whole(self) -> Box<RawValue> {
         let json = self.get();
         if self.origin != Origin::Handler {
@@ -180,12 +181,13 @@ impl Reply {
         RawValue::from_string(format!("{members}{comma}{rest}")).unwrap_or_else(|_| json.to_owned())
     }
 
-    /// The bytes of the answer to a client in a session.
+    /// Returns the bytes of the answer to a client in a session.
     pub(crate) fn write(&self, id: &RequestId) -> Vec<u8> {
         self.write_around(id, Around::default())
     }
 
-    /// The bytes of the answer to a client without a session, with all that 2026-07-28 wants in every result.
+    /// Returns the bytes of the answer to a stateless client, with the members that 2026-07-28 requires of every
+    /// result.
     pub(crate) fn write_stamped(&self, id: &RequestId, stamp: &Stamp<'_>) -> Vec<u8> {
         let hint = stamp.hint.map(|hint| match self.is_private {
             true => CacheHint { cache_scope: CacheScope::Private, ..hint },
@@ -193,7 +195,7 @@ impl Reply {
         });
         let stamp = Stamp { hint, ..*stamp };
         match &self.content {
-            // Most results have none of the members, and are not taken apart.
+            // Most results have none of the members, and are not parsed.
             ReplyContent::Json(json)
                 if self.origin != Origin::Handler
                     || may_have(json, &[r#""_meta""#, r#""resultType""#])

@@ -1,12 +1,12 @@
 //! The author of a result.
 
-/// The author of a result. It decides how the members are read that 2026-07-28 adds to every result.
+/// The author of a result. It decides how to treat the members that 2026-07-28 adds to every result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A handler, which writes none of them: what has their names is something else.
+    /// A handler. It does not write these members: members with their names have another meaning.
     Handler,
-    /// A server of 2026-07-28: it is an answer, and says how long it may be kept.
+    /// A server of 2026-07-28: the result is complete and has its own cache hint.
     Stateless,
-    /// This crate: a question or a task. They are not kept.
+    /// This crate: a question or a task. They are not cached.
     Protocol,
 }

@@ -1,4 +1,4 @@
-//! What 2026-07-28 wants in every result beside the answer itself.
+//! The members that 2026-07-28 requires of every result.
 
 use marquetry_protocol_wire::{
     object::ObjectText,
@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 
 use super::origin::Origin;
 
-/// The members that 2026-07-28 wants in every result: its type, how long it may be kept, and which server gave it.
+/// The members that 2026-07-28 requires of every result: its type, its cache hint, and its server.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamp<'a> {
-    /// For results that may be kept.
+    /// For results that may be cached.
     pub(crate) hint: Option<CacheHint>,
-    /// An `Implementation` as JSON; none where the result says it by itself.
+    /// An `Implementation` as JSON; [`None`] if the result contains it already.
     pub(crate) server_info: Option<&'a str>,
 }
 
 impl Stamp<'_> {
-    /// The members to put before and after those of a result that has none of them.
+    /// Returns the text before and after the members of a result that has none of these members.
     pub(crate) fn members(&self) -> (String, String) {
         let mut before = r#""resultType":"complete","#.to_owned();
         if let Some(hint) = self.hint {
@@ -32,10 +32,10 @@ impl Stamp<'_> {
         (before, after)
     }
 
-    /// A result that may have some of the members already; none when it is no object.
+    /// Adds the members to a result that may have some of them; [`None`] if it is not an object.
     ///
-    /// Members that its origin does not answer for are replaced. A member that is there twice is there once afterwards:
-    /// parsers do not agree which of the two counts. The server is always this one, even if another made the result.
+    /// Members that its origin does not write are replaced. Duplicate members are reduced to one, because parsers
+    /// disagree which one counts. The server is always this one, even if another one made the result.
     pub(crate) fn stamped(
         &self,
         result: &RawValue,

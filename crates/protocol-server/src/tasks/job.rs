@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{time::iso8601, watch::Watchers};
 use crate::Principal;
 
-/// One task: how far it is, what it asks, what became of it.
+/// One task: its status, its questions, its outcome.
 pub(crate) struct Job {
     id: Arc<str>,
     created: SystemTime,
@@ -32,9 +32,9 @@ pub(crate) struct Job {
 struct State {
     updated: SystemTime,
     message: Option<String>,
-    /// What waits for an answer.
+    /// Questions that wait for an answer.
     questions: BTreeMap<String, Asked>,
-    /// How often each key was used: one key must not name two questions (SEP-2663, "Task Update Requests").
+    /// How often each key was used: a key must not name two questions (SEP-2663, "Task Update Requests").
     used: HashMap<String, u32>,
     outcome: Option<Outcome>,
 }
@@ -44,9 +44,9 @@ struct Asked {
     answer: oneshot::Sender<Box<RawValue>>,
 }
 
-/// What became of a task.
+/// Outcome of a task.
 pub(super) enum Outcome {
-    /// With what the stateless era demands of a result.
+    /// With the members that the stateless era requires of a result.
     Completed(Box<RawValue>),
     Failed(RpcError),
     Cancelled,
@@ -94,7 +94,7 @@ impl Job {
         &self.cancel
     }
 
-    /// As the client sees it.
+    /// Returns the task for the client.
     pub(crate) fn shown(&self) -> Task {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -134,7 +134,7 @@ impl Job {
         task
     }
 
-    /// Says in words how far the task is.
+    /// Sets the status message of the task.
     pub(crate) fn say(&self, message: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.outcome.is_none() {
@@ -146,7 +146,7 @@ impl Job {
     /// Asks the client, which finds the question in the task, and waits for the answer.
     ///
     /// # Errors
-    /// When the task is at its end.
+    /// If the task has ended.
     pub(crate) async fn ask(
         &self,
         key: &str,
@@ -169,7 +169,7 @@ impl Job {
         })
     }
 
-    /// Takes answers; those to questions that do not wait are no error (SEP-2663, "Task Update Requests").
+    /// Delivers answers. Answers to unknown questions are ignored (SEP-2663, "Task Update Requests").
     pub(crate) fn answered(&self, answers: BTreeMap<String, Box<RawValue>>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = state.questions.len();
@@ -183,13 +183,13 @@ impl Job {
         }
     }
 
-    /// Cancels the task, if it is not at its end.
+    /// Cancels the task, if it has not ended.
     pub(crate) fn cancel(&self) {
         _ = self.finish(Outcome::Cancelled);
         self.cancel.cancel();
     }
 
-    /// Ends the task; the first end counts. Gives the bytes of the result that does not.
+    /// Ends the task; only the first call counts. Returns the bytes of a result that is not used.
     pub(super) fn finish(&self, outcome: Outcome) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.outcome.is_some() {
@@ -218,7 +218,7 @@ impl Job {
 }
 
 impl State {
-    /// A key that was not used yet.
+    /// Returns a key that was not used yet.
     fn unused(&mut self, key: &str) -> String {
         let mut name = key.to_owned();
         loop {
@@ -241,7 +241,7 @@ impl Outcome {
     }
 }
 
-/// A question's place: given up before the answer came, it is no longer asked.
+/// A pending question: dropped before the answer, it is removed from the task.
 struct Place<'a> {
     job: &'a Job,
     key: String,

@@ -1,7 +1,7 @@
-//! Tasks: calls that go on after they were answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
+//! Tasks: calls that continue after they were answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
 //!
-//! A [`Job`] is one of them; [`Tasks`] keeps those of a server, bounded in number, bytes and time. The work runs on a
-//! task of the runtime, with a [`RequestContext`](super::RequestContext) of its own that belongs to no request.
+//! A [`Job`] is one task. [`Tasks`] are those of a server, limited in number, bytes and time. The work runs on a task
+//! of the runtime, with its own [`RequestContext`](super::RequestContext) that belongs to no request.
 
 mod job;
 mod time;
@@ -30,34 +30,34 @@ use super::{
     reply::Reply,
 };
 
-/// How a call runs as a task.
+/// Options of a call that runs as a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskOptions {
-    /// How long the task is kept from its creation on, if not as long as [`Limits::task_time`]. Work that is not done
-    /// by then is given up.
+    /// Time for which the task is stored after its creation; [`Limits::task_time`] by default. Work that is not
+    /// finished by then is cancelled.
     pub time_to_live: Option<Duration>,
-    /// How often the client should ask for it, if not every second.
+    /// Interval at which the client should poll; a second by default.
     pub poll_interval: Option<Duration>,
-    /// Whether the call makes no sense but as a task: a stateless client that does not know tasks gets an error
-    /// (-32021). Clients with sessions, whose revisions know no tasks, wait for the answer all the same.
+    /// Whether the call must run as a task: a stateless client without tasks then gets an error (-32021). Clients
+    /// with sessions, whose revisions have no tasks, wait for the answer in any case.
     pub required: bool,
 }
 
 impl TaskOptions {
-    /// A call that makes no sense but as a task.
+    /// Options of a call that must run as a task.
     #[must_use]
     pub fn required() -> Self {
         Self { required: true, ..Self::default() }
     }
 
-    /// The same, kept for that long.
+    /// Sets the time for which the task is stored.
     #[must_use]
     pub fn time_to_live(self, time: Duration) -> Self {
         Self { time_to_live: Some(time), ..self }
     }
 
-    /// The same, with another interval for clients to ask in.
+    /// Sets the interval at which clients should poll.
     #[must_use]
     pub fn poll_interval(self, interval: Duration) -> Self {
         Self { poll_interval: Some(interval), ..self }
@@ -69,7 +69,7 @@ pub(super) struct Tasks {
     kept: Mutex<Kept>,
     watchers: Arc<Watchers>,
     declared: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Bounds how many are kept, in total and of one caller.
+    /// Limits the number of stored tasks, in total and of one caller.
     places: FairLimiter,
     most_bytes: usize,
     time: Duration,
@@ -81,23 +81,23 @@ pub(super) struct Tasks {
 #[derive(Default)]
 struct Kept {
     jobs: HashMap<Arc<str>, Entry>,
-    /// Of all results together.
+    /// Bytes of all results together.
     bytes: usize,
-    /// The number of the next task: a smaller one is older.
+    /// Number of the next task: smaller numbers are older.
     next: u64,
 }
 
-/// A task that is kept.
+/// A stored task.
 struct Entry {
     job: Arc<Job>,
     number: u64,
     caller: Caller,
     _place: Place,
-    /// Ends the wait for the task's time, which holds its result.
+    /// Ends the timer of the task, which holds its result.
     _forgotten: DropGuard,
 }
 
-/// How some work came to its end.
+/// How the work of a task ended.
 enum Ended {
     Done(Result<Reply, RpcError>),
     Cancelled,
@@ -106,14 +106,14 @@ enum Ended {
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a task that ran out of time can still be asked what became of it.
+/// Time for which the state of an expired task can be read.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
-/// The longest that a task is kept, whatever is asked for: ten years.
+/// Maximum time for which a task is stored: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 impl Tasks {
-    /// `declared` says whether the server declares tasks.
+    /// `declared` returns whether the server declares tasks.
     pub(super) fn new(limits: &Limits, declared: Box<dyn Fn() -> bool + Send + Sync>) -> Arc<Self> {
         let stop = CancellationToken::new();
         Arc::new(Self {
@@ -136,12 +136,12 @@ impl Tasks {
         })
     }
 
-    /// Whether the server declares tasks.
+    /// Returns whether the server declares tasks.
     pub(super) fn declared(&self) -> bool {
         (self.declared)()
     }
 
-    /// The task of that id, if `asks` is whose call it was.
+    /// Returns the task with that id, if the call was `asks`'s.
     ///
     /// # Errors
     /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
@@ -151,12 +151,12 @@ impl Tasks {
             .ok_or_else(|| RpcError::invalid_params("no such task; it may have expired"))
     }
 
-    /// Hears of changes of the tasks `ids`, starting with what they are now.
+    /// Watches the tasks `ids`; each counts as changed at first.
     pub(super) fn watch(&self, ids: impl IntoIterator<Item = String>) -> Arc<Watch> {
         self.watchers.watch(ids)
     }
 
-    /// Starts some work as a task, which can be asked for from now on.
+    /// Starts work as a task.
     pub(super) fn start<F, Fut>(
         self: &Arc<Self>,
         principal: Option<Arc<Principal>>,
@@ -168,7 +168,7 @@ impl Tasks {
         F: FnOnce(Arc<Job>) -> Fut,
         Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
     {
-        // An instant further away may be none that the clock knows.
+        // The clock may not represent an instant further away.
         let time = options.time_to_live.unwrap_or(self.time).min(LONGEST);
         let id = random_id()?;
         let job = Job::new(
@@ -180,7 +180,7 @@ impl Tasks {
         );
         let job = Arc::new(job.of(principal));
         let expires = Instant::now() + time;
-        // Before the task has its place, which would be lost if this panicked.
+        // Before the task gets its place, which would be lost if this panicked.
         let work = work(job.clone());
         let forgotten = CancellationToken::new();
         self.keep(&job, caller, forgotten.clone().drop_guard())?;
@@ -188,8 +188,8 @@ impl Tasks {
         Ok(job)
     }
 
-    /// Keeps a task. When there are too many, a finished one is forgotten: the caller's own oldest, otherwise the oldest of
-    /// the caller that has the most.
+    /// Stores a task. At a limit, a finished one is dropped: the caller's own oldest, otherwise the oldest of the
+    /// caller with the most.
     fn keep(&self, job: &Arc<Job>, caller: &Caller, forgotten: DropGuard) -> Result<(), RpcError> {
         let mut kept = self.kept();
         let place = loop {
@@ -266,14 +266,14 @@ impl Tasks {
 
 impl Kept {
     fn forget(&mut self, id: &str) {
-        // It may have made room for others before.
+        // It may have been dropped to make room.
         if let Some(entry) = self.jobs.remove(id) {
             self.bytes -= entry.job.result_bytes();
         }
     }
 
-    /// Forgets a finished task that has a weight: the oldest of `caller`, otherwise, when those `of_others` may go, the
-    /// oldest of the caller whose tasks weigh most together. False when there is none.
+    /// Drops a finished task with a weight: the oldest of `caller`; or, if tasks `of_others` may be dropped, the
+    /// oldest of the caller whose tasks have the greatest weight. Returns false if there is none.
     fn forget_finished(
         &mut self,
         caller: &Caller,
@@ -297,7 +297,7 @@ impl Kept {
     }
 }
 
-/// A task's life: its work, then the time in which its end can be asked for.
+/// Runs a task: its work, then the time for which its outcome is stored.
 async fn live(
     tasks: Weak<Tasks>,
     job: Arc<Job>,
@@ -326,7 +326,7 @@ async fn live(
     }
 }
 
-/// Does the work, and drops it however it ended.
+/// Runs the work, and drops it in any case.
 async fn ended(
     job: &Job,
     expires: Instant,
@@ -342,15 +342,15 @@ async fn ended(
     }
 }
 
-/// What a client that does not declare tasks is told.
+/// Returns the error for a client that does not declare tasks.
 pub(super) fn needs_tasks(method: &str) -> RpcError {
     let message = format!("'{method}' needs a client that knows tasks ('{TASKS_EXTENSION}')");
     RpcError::new(error_code::MISSING_CAPABILITY, message)
         .with_data(&json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }))
 }
 
-/// 128 random bits: a client that knows the id gets the result, so it must not be guessable (SEP-2663, "Security
-/// Considerations").
+/// Returns 128 random bits: a client that knows the id can read the result, so it must not be guessable (SEP-2663,
+/// "Security Considerations").
 fn random_id() -> Result<Arc<str>, RpcError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

@@ -1,50 +1,16 @@
-//! Points in time as text.
+//! Times as text.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// ISO 8601 in UTC, to the millisecond: `2026-07-28T09:30:00.250Z`.
+/// Formats a time as ISO 8601 in UTC, to the millisecond: `2026-07-28T09:30:00.250Z`. The years are 1970 to 9999.
 pub(super) fn iso8601(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (seconds, millis) = (since.as_secs(), since.subsec_millis());
-    let (hours, minutes) = (seconds / 3_600 % 24, seconds / 60 % 60);
-    let (year, month, day) = date(seconds / 86_400);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{:02}.{millis:03}Z",
-        seconds % 60
-    )
-}
-
-/// The Gregorian date of a day, counted from 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    let leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    // A clock may be wrong, but a loop must end soon.
-    let mut days = days.min(3_000_000);
-    let mut year = 1970;
-    loop {
-        let length = if leap(year) { 366 } else { 365 };
-        if days < length {
-            break;
-        }
-        days -= length;
-        year += 1;
-    }
-    let february = if leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days + 1)
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    let time = time.clamp(UNIX_EPOCH, UNIX_EPOCH + LAST);
+    humantime::format_rfc3339_millis(time).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -59,5 +25,8 @@ mod tests {
         ] {
             assert_eq!(iso8601(UNIX_EPOCH + Duration::from_millis(millis)), text);
         }
+        let day = Duration::from_secs(86_400);
+        assert_eq!(iso8601(UNIX_EPOCH - day), "1970-01-01T00:00:00.000Z");
+        assert_eq!(iso8601(UNIX_EPOCH + 4_000_000 * day), "9999-12-31T23:59:59.000Z");
     }
 }

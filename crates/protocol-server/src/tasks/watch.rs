@@ -1,4 +1,4 @@
-//! Who wants to hear of which tasks.
+//! Watchers of tasks.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -7,12 +7,12 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Those who listen.
+/// All watchers.
 #[derive(Default)]
 pub(super) struct Watchers(Mutex<Vec<Weak<Watch>>>);
 
-/// One who listens. It is told which task has changed, not how: however often a task changes before its listener
-/// looks, it waits once.
+/// One watcher. It learns which tasks have changed, not how: several changes of a task before the watcher looks count
+/// as one.
 pub(crate) struct Watch {
     ids: HashSet<String>,
     changed: Mutex<BTreeSet<String>>,
@@ -20,7 +20,7 @@ pub(crate) struct Watch {
 }
 
 impl Watchers {
-    /// Listens; every task counts as changed at first.
+    /// Adds a watcher; every task counts as changed at first.
     pub(super) fn watch(&self, ids: impl IntoIterator<Item = String>) -> Arc<Watch> {
         let ids: HashSet<String> = ids.into_iter().collect();
         let changed = Mutex::new(ids.iter().cloned().collect());
@@ -45,7 +45,7 @@ impl Watchers {
 }
 
 impl Watch {
-    /// The next task that has changed; waits for one. Safe to drop half-way.
+    /// Waits for the next changed task. Cancel safe.
     pub(crate) async fn next(&self) -> String {
         loop {
             if let Some(id) =

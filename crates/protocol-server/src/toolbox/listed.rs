@@ -31,7 +31,7 @@ impl ListedResource {
         Self { resource, read: Box::new(read) }
     }
 
-    /// The contents; what they do not say of themselves is as the list says it.
+    /// Returns the contents; members that the function leaves out are taken from the list's entry.
     pub(super) async fn read(&self, cx: RequestContext) -> Result<ResourceContents, RpcError> {
         let mut contents = (self.read)(cx).await?;
         if contents.uri.is_empty() {
@@ -64,10 +64,10 @@ impl ListedPrompt {
         Self { prompt, get: Box::new(get) }
     }
 
-    /// The prompt, filled in.
+    /// Returns the filled-in prompt.
     ///
     /// # Errors
-    /// When a required argument is missing; otherwise the function's own.
+    /// If a required argument is missing; the error of the function.
     pub(super) async fn get(
         &self,
         arguments: JsonObject,

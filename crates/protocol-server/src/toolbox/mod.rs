@@ -30,10 +30,10 @@ use super::{
     states::States,
 };
 
-/// A server made of typed tools, resources and prompts.
+/// A server of typed tools, resources and prompts.
 ///
-/// A tool's schema comes from its argument type, and each call's arguments are checked against it. Arguments that do
-/// not fit are a failed tool call, which a model can mend (2025-11-25, "Error Handling").
+/// The type of a tool's arguments defines its schema, and each call is checked against it. Invalid arguments result
+/// in a failed tool call, which a model can correct (2025-11-25, "Error Handling").
 ///
 /// ```
 /// # use marquetry_protocol_server::Toolbox;
@@ -91,7 +91,7 @@ impl TypedTool {
             call: Box::new(move |arguments, cx| {
                 let call = call.clone();
                 Box::pin(async move {
-                    // The unit type takes no arguments, which JSON writes as an empty object.
+                    // The unit type takes no arguments, which are an empty object in JSON.
                     let arguments = if takes_nothing::<A>() { Value::Null } else { arguments };
                     match serde_json::from_value::<A>(arguments) {
                         Ok(arguments) => call(arguments, cx).await.into_result(),
@@ -106,12 +106,12 @@ impl TypedTool {
 }
 
 impl TypedTool {
-    /// Whether clients of `revision` get data only as objects.
+    /// Returns whether clients of `revision` accept only objects as structured content.
     fn wraps(&self, revision: Revision) -> bool {
         self.wrapped_output.is_some() && revision.era() == Era::Session
     }
 
-    /// The tool as clients of `revision` see it.
+    /// Returns the tool in the form for clients of `revision`.
     fn listed_for(&self, revision: Revision) -> Tool {
         let mut tool = self.tool.clone();
         if self.wraps(revision) {
@@ -124,7 +124,7 @@ impl TypedTool {
 type CallFuture = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 
 impl Toolbox {
-    /// A server without tools yet.
+    /// Creates a server without tools.
     #[must_use]
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let mut capabilities = ServerCapabilities::default();
@@ -140,25 +140,25 @@ impl Toolbox {
         }
     }
 
-    /// How to use the server, for the model.
+    /// Sets the instructions for the model.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.description.instructions = Some(text.into());
         self
     }
 
-    /// Changes what the server says of itself: its title, description, web site and icons, capabilities.
+    /// Changes the server's description: its title, web site and icons, capabilities.
     #[must_use]
     pub fn description(mut self, change: impl FnOnce(&mut ServerDescription)) -> Self {
         change(&mut self.description);
         self
     }
 
-    /// Says more of the tool `name`, which was added before: a title, icons, hints, `_meta`. Its name and schemas stay
-    /// what they are.
+    /// Changes the description of the tool `name`, which must exist: its title, icons, hints, `_meta`. Its name and
+    /// schemas stay unchanged.
     ///
     /// # Panics
-    /// When there is no such tool.
+    /// If there is no such tool.
     #[must_use]
     pub fn tool_description(mut self, name: &str, change: impl FnOnce(&mut Tool)) -> Self {
         let typed = self.tools.iter_mut().find(|typed| typed.tool.name == name);
@@ -169,8 +169,8 @@ impl Toolbox {
         self
     }
 
-    /// Gives the functions of tools, resources and prompts a value, which they reach by
-    /// [`RequestContext::state`]. There is one value of each type; a second one replaces the first.
+    /// Adds a value for the functions of tools, resources and prompts; [`RequestContext::state`] returns it. There is
+    /// one value of each type; a second one replaces the first.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU64, Ordering};
@@ -187,19 +187,19 @@ impl Toolbox {
         self
     }
 
-    /// Tools a page of `tools/list`: 100 unless said otherwise.
+    /// Sets the number of tools on a page of `tools/list`; 100 by default.
     #[must_use]
     pub fn page_size(mut self, tools: usize) -> Self {
         self.page_size = tools;
         self
     }
 
-    /// Adds a tool; one that has the name already is replaced. An `Err` of `call` is a failed tool call, whose message the
+    /// Adds a tool, or replaces one with the same name. An `Err` from `call` is a failed tool call, whose message the
     /// model reads.
     ///
     /// # Panics
-    /// When `A` is no object (arguments always are one), or its schema is not valid: faults of the type, found as soon as
-    /// the program starts.
+    /// If `A` is not an object, or its schema is invalid. Both are errors in the program, and appear as soon as it
+    /// starts.
     #[must_use]
     pub fn tool<A, F, Fut>(
         self,
@@ -215,7 +215,7 @@ impl Toolbox {
         self.add(TypedTool::new(name.into(), description.into(), call))
     }
 
-    /// Adds a tool whose calls run as tasks where the client knows those; elsewhere it is a tool as any other. The
+    /// Adds a tool whose calls run as tasks for clients that support tasks, and as ordinary calls for others. The
     /// server then declares tasks.
     ///
     /// # Panics
@@ -238,7 +238,7 @@ impl Toolbox {
         self.add(TypedTool { task: Some(options), ..tool })
     }
 
-    /// Adds a resource; one that has the URI already is replaced. `read` gives its text or its contents.
+    /// Adds a resource, or replaces one with the same URI. `read` returns its text or its contents.
     ///
     /// ```
     /// # use marquetry_protocol_server::Toolbox; use marquetry_protocol_wire::types::Resource;
@@ -258,7 +258,7 @@ impl Toolbox {
         self
     }
 
-    /// Adds a prompt; one that has the name already is replaced. `get` fills it in with the arguments, by their names.
+    /// Adds a prompt, or replaces one with the same name. `get` fills it in with the arguments, by name.
     ///
     /// ```
     /// # use marquetry_protocol_server::Toolbox; use marquetry_protocol_wire::types::Prompt;
@@ -287,22 +287,22 @@ impl Toolbox {
         self
     }
 
-    /// The tools, as they are listed.
+    /// Returns the tools for lists.
     pub fn tools(&self) -> impl Iterator<Item = &Tool> {
         self.tools.iter().map(|typed| &typed.tool)
     }
 
-    /// The resources, as they are listed.
+    /// Returns the resources for lists.
     pub fn resources(&self) -> impl Iterator<Item = &Resource> {
         self.resources.iter().map(|listed| &listed.resource)
     }
 
-    /// The prompts, as they are listed.
+    /// Returns the prompts for lists.
     pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
         self.prompts.iter().map(|listed| &listed.prompt)
     }
 
-    /// Calls a tool; none when there is none of that name.
+    /// Calls a tool; [`None`] if there is no tool with that name.
     pub async fn call(
         &self,
         name: &str,

@@ -11,13 +11,13 @@ use super::schema::output_schema_of;
 
 /// A result type of typed tools.
 pub trait ToolOutput {
-    /// The schema of the answer's `structuredContent`, if it has one.
+    /// Returns the schema of the answer's `structuredContent`, if it has one.
     #[must_use]
     fn output_schema() -> Option<Value> {
         None
     }
 
-    /// The answer.
+    /// Converts the value into an answer.
     fn into_result(self) -> CallToolResult;
 }
 
@@ -59,10 +59,10 @@ impl<R: ToolOutput, E: Display> ToolOutput for Result<R, E> {
     }
 }
 
-/// An answer as data: its type's schema is listed with the tool.
+/// An answer as structured content. The schema of its type is listed with the tool.
 ///
-/// Clients of 2026-07-28 get any value as it is. Until then data is an object: clients in sessions get a value that is
-/// none as `{"result": value}`, with the schema of that object.
+/// Clients of 2026-07-28 get any value unchanged. Older revisions require objects: clients in sessions get other
+/// values as `{"result": value}`, with the schema of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
-/// The JSON Schema (2020-12) of a type whose values are objects; none for other types.
+/// Returns the JSON Schema (2020-12) of a type whose values are objects; [`None`] for other types.
 pub(super) fn object_schema_of<T: JsonSchema>() -> Option<Value> {
     if takes_nothing::<T>() {
         return Some(json!({ "type": "object", "additionalProperties": false }));
@@ -15,27 +15,28 @@ pub(super) fn object_schema_of<T: JsonSchema>() -> Option<Value> {
     match members.get("type") {
         Some(kind) if kind == "object" => {}
         Some(_) => return None,
-        // A choice between objects; clients want it said.
+        // A choice between objects; clients expect the type at the top.
         None => _ = members.insert("type".to_owned(), json!("object")),
     }
     Some(schema)
 }
 
-/// The JSON Schema (2020-12) of a type.
+/// Returns the JSON Schema (2020-12) of a type.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema =
         SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
-    // A title is the type's name, which means nothing to a model.
+    // The title is the name of the Rust type, which means nothing to a model.
     schema.remove("title");
     let mut schema = schema.to_value();
     remove_integer_formats(&mut schema);
     schema
 }
 
-/// The member that holds a value which is not an object, for clients whose revision knows only objects.
+/// Name of the member with a value that is not an object, for clients whose revision requires objects.
 const WRAPPER: &str = "result";
 
-/// The JSON Schema of a type of results. That all values are objects is said at its top, where clients look.
+/// Returns the JSON Schema of a result type. If all values are objects, this is stated at the top, where clients
+/// look.
 pub(super) fn output_schema_of<T: JsonSchema>() -> Value {
     let mut schema = schema_of::<T>();
     if schema.get("type").is_none() && may_be_of_objects(&schema) {
@@ -44,7 +45,7 @@ pub(super) fn output_schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Whether a schema that names no type itself is a choice between schemas of objects, or leaves the type open.
+/// Returns whether a schema without a type is a choice between schemas of objects, or allows any type.
 fn may_be_of_objects(root: &Value) -> bool {
     let choice = ["oneOf", "anyOf"].iter().find_map(|name| root.get(name)?.as_array());
     let is_of_objects = |branch: &Value| {
@@ -55,7 +56,7 @@ fn may_be_of_objects(root: &Value) -> bool {
     choice.is_none_or(|branches| branches.iter().all(is_of_objects))
 }
 
-/// The schema of `{"result": value}` for values of `schema`; none if those are objects already.
+/// Returns the schema of `{"result": value}` for values of `schema`; [`None`] if those are objects already.
 pub(super) fn wrapped(schema: &Value) -> Option<Value> {
     if schema.get("type") == Some(&json!("object")) {
         return None;
@@ -64,7 +65,7 @@ pub(super) fn wrapped(schema: &Value) -> Option<Value> {
     move_root(&mut inner);
     let mut outer = json!({ "type": "object", "required": [WRAPPER] });
     if let Some(members) = inner.as_object_mut() {
-        // References are to the root of the whole schema.
+        // References point to the root of the whole schema.
         for name in ["$schema", "$defs"] {
             if let Some(value) = members.remove(name) {
                 outer[name] = value;
@@ -75,7 +76,7 @@ pub(super) fn wrapped(schema: &Value) -> Option<Value> {
     Some(outer)
 }
 
-/// Lets references to the root of a schema point to the place that the schema gets in [`wrapped`].
+/// Redirects references to the root of a schema to its place in [`wrapped`].
 fn move_root(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -93,7 +94,7 @@ fn move_root(schema: &mut Value) {
     }
 }
 
-/// A value as [`wrapped`] says.
+/// Wraps a value as [`wrapped`] describes.
 pub(super) fn wrap(value: Value) -> Value {
     json!({ WRAPPER: value })
 }
@@ -102,7 +103,7 @@ pub(super) fn takes_nothing<T: JsonSchema>() -> bool {
     T::schema_name() == Cow::Borrowed("null")
 }
 
-/// `uint32` and the like are formats of this language, which validators elsewhere complain of.
+/// Removes `uint32` and similar formats: they are Rust's, and other validators reject them.
 fn remove_integer_formats(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

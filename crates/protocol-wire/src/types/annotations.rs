@@ -1,18 +1,45 @@
-//! What is said of an item of content beside it.
+//! Annotations of content items and resources.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// For whom an item is, and how much it matters.
+use super::prompt::Role;
+
+/// The audience of an item, and how important it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
-    /// `user`, `assistant` or both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audience: Option<Vec<String>>,
-    /// From 0 (may be left out) to 1 (is needed).
+    /// For whom the item is. Unknown values are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_roles")]
+    pub audience: Option<Vec<Role>>,
+    /// Importance, from 0 (may be left out) to 1 (required).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// When the item last changed, ISO 8601.
+    /// Time of the item's last change, ISO 8601.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
+}
+
+/// Leaves out what is no known role: it must not hide the item.
+fn known_roles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Role>>, D::Error> {
+    let values = Option::<Vec<serde_json::Value>>::deserialize(deserializer)?;
+    let roles = |values: Vec<serde_json::Value>| {
+        values.iter().filter_map(|value| Role::deserialize(value).ok()).collect()
+    };
+    Ok(values.map(roles))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_audience_is_left_out() {
+        let read = |json: &str| serde_json::from_str::<Annotations>(json).unwrap();
+        let both = read(r#"{"audience":["user","robot","assistant"]}"#);
+        assert_eq!(both.audience, Some(vec![Role::User, Role::Assistant]));
+        let text = serde_json::to_string(&both).unwrap();
+        assert_eq!(text, r#"{"audience":["user","assistant"]}"#);
+        assert_eq!(read("{}").audience, None);
+        assert_eq!(read(r#"{"audience":["robot"]}"#).audience, Some(vec![]));
+    }
 }

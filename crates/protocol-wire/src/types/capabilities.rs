@@ -1,10 +1,10 @@
-//! What each side says that it can do.
+//! Capabilities of servers and clients.
 
 use serde::{Deserialize, Serialize};
 
 use super::JsonObject;
 
-/// What a server offers.
+/// The capabilities of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -33,7 +33,7 @@ pub struct ServerCapabilities {
 }
 
 impl ServerCapabilities {
-    /// Whether the extension is declared.
+    /// Returns whether the extension is declared.
     #[must_use]
     pub fn has_extension(&self, identifier: &str) -> bool {
         self.extensions.contains_key(identifier)
@@ -45,7 +45,7 @@ impl ServerCapabilities {
     }
 }
 
-/// What is no object counts as none: it must not hide the other capabilities.
+/// A value that is not an object counts as empty, so that it does not hide the other capabilities.
 fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {
     Ok(match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Object(members) => members,
@@ -74,49 +74,236 @@ pub struct ResourcesCapability {
     pub subscribe: bool,
 }
 
-/// What a client offers, each capability with its settings.
+/// The capabilities of a client: the questions that servers may ask it, and the extensions that it supports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ClientCapabilities(pub JsonObject);
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ClientCapabilities {
+    /// `elicitation/create`: questions to the user.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    pub elicitation: Option<ElicitationCapability>,
+    /// `sampling/createMessage`: questions to the client's model.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    pub sampling: Option<SamplingCapability>,
+    /// `roots/list`: the places in which the user lets the server work.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    pub roots: Option<RootsCapability>,
+    /// Extensions of the protocol, by identifier, each with its settings.
+    #[serde(default, skip_serializing_if = "JsonObject::is_empty", deserialize_with = "lenient")]
+    pub extensions: JsonObject,
+    /// Capabilities that this crate does not act on, by name.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
+
+/// Questions to the user. Without any member, only forms.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ElicitationCapability {
+    /// The client can show forms.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    pub form: Option<JsonObject>,
+    /// The client can show pages to visit (since 2025-11-25).
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    pub url: Option<JsonObject>,
+    /// Members that this crate does not act on.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
+
+/// Questions to the client's model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SamplingCapability {
+    /// The model may be given tools (since 2025-11-25).
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    pub tools: Option<JsonObject>,
+    /// Members that this crate does not act on, such as `context`.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
+
+/// The places in which the user lets the server work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct RootsCapability {
+    /// A notification follows a change of the list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub list_changed: bool,
+    /// Members that this crate does not act on.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
 
 impl ClientCapabilities {
-    /// Whether the capability is declared.
+    /// The capabilities of a client that answers every question: in forms and on pages, by a model that may be given
+    /// tools, and with roots.
     #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+    pub fn all() -> Self {
+        Self::default()
+            .with_form_elicitation()
+            .with_url_elicitation()
+            .with_sampling_tools()
+            .with_roots()
     }
 
-    /// Whether the extension is declared.
+    /// Adds forms for the user.
+    #[must_use]
+    pub fn with_form_elicitation(mut self) -> Self {
+        self.elicitation.get_or_insert_default().form.get_or_insert_default();
+        self
+    }
+
+    /// Adds pages that the user visits.
+    #[must_use]
+    pub fn with_url_elicitation(mut self) -> Self {
+        self.elicitation.get_or_insert_default().url.get_or_insert_default();
+        self
+    }
+
+    /// Adds questions to the client's model.
+    #[must_use]
+    pub fn with_sampling(mut self) -> Self {
+        self.sampling.get_or_insert_default();
+        self
+    }
+
+    /// Adds questions to the client's model, which may be given tools.
+    #[must_use]
+    pub fn with_sampling_tools(mut self) -> Self {
+        self.sampling.get_or_insert_default().tools.get_or_insert_default();
+        self
+    }
+
+    /// Adds roots.
+    #[must_use]
+    pub fn with_roots(mut self) -> Self {
+        self.roots.get_or_insert_default();
+        self
+    }
+
+    /// Returns whether the client has no capability.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns whether the capability is declared.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        match name {
+            "elicitation" => self.elicitation.is_some(),
+            "sampling" => self.sampling.is_some(),
+            "roots" => self.roots.is_some(),
+            "extensions" => !self.extensions.is_empty(),
+            _ => self.extra.contains_key(name),
+        }
+    }
+
+    /// Returns whether the extension is declared.
     #[must_use]
     pub fn has_extension(&self, identifier: &str) -> bool {
-        self.0.get("extensions").is_some_and(|extensions| extensions.get(identifier).is_some())
+        self.extensions.contains_key(identifier)
     }
 
     /// Declares an extension without settings.
     pub fn add_extension(&mut self, identifier: &str) {
-        let extensions = self.0.entry("extensions").or_insert_with(|| JsonObject::new().into());
-        if let Some(extensions) = extensions.as_object_mut() {
-            extensions.entry(identifier).or_insert_with(|| JsonObject::new().into());
-        }
+        self.extensions.entry(identifier).or_insert_with(|| JsonObject::new().into());
     }
 
-    /// Whether forms can be shown to the user: they can unless only pages are offered.
+    /// Returns whether forms can be shown to the user: they can unless only pages are declared.
     #[must_use]
     pub fn has_form_elicitation(&self) -> bool {
-        self.0.get("elicitation").is_some_and(|elicitation| {
-            elicitation.get("form").is_some() || elicitation.get("url").is_none()
-        })
+        self.elicitation.as_ref().is_some_and(|it| it.form.is_some() || it.url.is_none())
     }
 
-    /// Whether the client's model may be given tools (since 2025-11-25).
+    /// Returns whether the client's model may be given tools (since 2025-11-25).
     #[must_use]
     pub fn has_sampling_tools(&self) -> bool {
-        self.0.get("sampling").is_some_and(|sampling| sampling.get("tools").is_some())
+        self.sampling.as_ref().is_some_and(|it| it.tools.is_some())
     }
 
-    /// Whether pages to visit can be shown to the user (since 2025-11-25).
+    /// Returns whether pages to visit can be shown to the user (since 2025-11-25).
     #[must_use]
     pub fn has_url_elicitation(&self) -> bool {
-        self.0.get("elicitation").is_some_and(|elicitation| elicitation.get("url").is_some())
+        self.elicitation.as_ref().is_some_and(|it| it.url.is_some())
+    }
+}
+
+/// A capability with invalid settings counts as one without settings, so that it does not hide the others.
+fn forgiving<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + serde::de::DeserializeOwned,
+{
+    Ok(match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::Null => None,
+        value => Some(serde_json::from_value(value).unwrap_or_default()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(json: serde_json::Value, want: [bool; 5]) -> ClientCapabilities {
+        let read: ClientCapabilities = serde_json::from_value(json).unwrap();
+        let got = [
+            read.has_form_elicitation(),
+            read.has_url_elicitation(),
+            read.has("sampling"),
+            read.has_sampling_tools(),
+            read.has("roots"),
+        ];
+        assert_eq!(got, want, "{read:?}");
+        read
+    }
+
+    #[test]
+    fn each_capability_is_read() {
+        check(json!({}), [false; 5]);
+        check(json!({ "elicitation": {} }), [true, false, false, false, false]);
+        check(json!({ "elicitation": { "url": {} } }), [false, true, false, false, false]);
+        check(
+            json!({ "elicitation": { "url": {}, "form": {} } }),
+            [true, true, false, false, false],
+        );
+        check(json!({ "sampling": {} }), [false, false, true, false, false]);
+        check(
+            json!({ "sampling": { "tools": {} }, "roots": {} }),
+            [false, false, true, true, true],
+        );
+    }
+
+    #[test]
+    fn invalid_settings_do_not_hide_other_capabilities() {
+        let odd = json!({ "elicitation": true, "sampling": null, "roots": { "listChanged": 7 }, "extensions": [] });
+        let read = check(odd, [true, false, false, false, true]);
+        assert!(read.extensions.is_empty());
+    }
+
+    #[test]
+    fn unknown_members_are_kept() {
+        let json = json!({
+            "elicitation": { "form": { "a": 1 }, "b": 2 },
+            "sampling": { "context": {} },
+            "roots": { "listChanged": true, "c": 3 },
+            "extensions": { "x/y": { "d": 4 } },
+            "experimental": { "e": 5 },
+        });
+        let read = check(json.clone(), [true, false, true, false, true]);
+        assert!(read.has("experimental") && read.has_extension("x/y") && !read.is_empty());
+        assert_eq!(serde_json::to_value(&read).unwrap(), json);
+    }
+
+    #[test]
+    fn a_client_that_answers_everything_declares_it() {
+        let all = serde_json::to_value(ClientCapabilities::all()).unwrap();
+        let want = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
+        assert_eq!(all, want);
     }
 }

@@ -19,7 +19,10 @@ mod tool;
 pub use self::{
     annotations::Annotations,
     cache::{CacheHint, CacheScope},
-    capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
+    capabilities::{
+        ClientCapabilities, ElicitationCapability, ListChanged, ResourcesCapability,
+        RootsCapability, SamplingCapability, ServerCapabilities,
+    },
     content::Content,
     icon::Icon,
     interaction::{

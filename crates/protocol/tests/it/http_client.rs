@@ -15,7 +15,8 @@ use marquetry_protocol::{
     Revision, RpcError,
     client::{
         AuthorizationError, Authorizer, CallOptions, Client, ClientError, ClientHandler,
-        ClientOptions, CloseReason, HttpTarget, Interaction, Network, Refusal, RevisionChoice,
+        ClientOptions, CloseReason, HttpTarget, Interaction, Network, ProtocolError, Refusal,
+        RevisionChoice,
     },
     server::http::{RequestBody, ServeOptions, serve},
     types::{CallToolParams, ClientCapabilities, ListRootsResult},
@@ -148,7 +149,7 @@ async fn a_stream_with_nothing_new_is_given_up_after_some_attempts() {
     .await;
     let client = server.connect(Revision::V2025_11_25, 3).await.unwrap();
     let error = call(&client).await.unwrap_err().to_string();
-    assert!(error.ends_with("gave nothing new when taken up again 3 times"), "{error}");
+    assert!(error.ends_with("3 attempts to resume it brought no new event"), "{error}");
     let called = server.find(|seen| rpc(seen) == "tools/call")[0].at;
     let resumed = server.find(|seen| seen.last_event_id.is_some());
     assert_eq!(resumed.len(), 3);
@@ -167,7 +168,7 @@ async fn a_stream_that_the_server_no_longer_has_is_not_asked_for_again() {
     .await;
     let client = server.connect(Revision::V2025_11_25, 3).await.unwrap();
     let error = call(&client).await.unwrap_err().to_string();
-    assert!(error.ends_with("is not to be had again: HTTP status 400"), "{error}");
+    assert!(error.ends_with("the server refused to resume it: HTTP status 400"), "{error}");
     assert_eq!(server.find(|seen| seen.last_event_id.is_some()).len(), 1);
 }
 
@@ -336,7 +337,7 @@ async fn batches_are_read_as_a_body_and_as_an_event() {
 #[tokio::test]
 async fn there_is_a_stream_before_somebody_can_be_asked() {
     let server = script(session).await;
-    let capabilities = ClientCapabilities(json!({ "roots": {} }).as_object().unwrap().clone());
+    let capabilities = ClientCapabilities::default().with_roots();
     let options = ClientOptions { capabilities, ..options(Revision::V2025_11_25, 5) };
     let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
     let _client = Client::http(target, options).await.unwrap();
@@ -414,8 +415,10 @@ async fn a_refusal_of_a_broken_answer_does_not_send_the_call_again() {
         let client = Client::http(target, options).await.unwrap();
         match call(&client).await {
             Ok(answer) if refusals == 1 => assert_eq!(answer, json!({ "content": [] })),
-            Err(ClientError::Protocol(why)) if refusals == 100 => {
-                assert!(why.contains("is not to be had again: server "), "{why}");
+            Err(ClientError::Protocol(ProtocolError::ResumeRefused { refusal }))
+                if refusals == 100 =>
+            {
+                assert!(refusal.starts_with("server "), "{refusal}");
             }
             other => panic!("{refusals} {authorizes}: {other:?}"),
         }

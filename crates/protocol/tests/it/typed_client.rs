@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use marquetry_protocol::{
     Revision, RpcError,
-    client::{ClientError, ClientOptions},
+    client::{ClientError, ClientOptions, ProtocolError},
     server::{Handler, Reply, RequestContext, Server, ServerDescription},
     types::{
         CallToolParams, CallToolResult, CompleteArgument, CompleteParams, CompleteReference,
@@ -91,7 +91,10 @@ async fn results_are_values() {
         assert!(matches!(failed, ClientError::ToolFailed { .. }), "{failed}");
         assert_eq!(failed.to_string(), "tool 'fails' failed: no such city");
         let unfit = client.call_tool_as::<Sum>("text", &json!({})).await.unwrap_err();
-        assert!(matches!(unfit, ClientError::Protocol(_)), "{unfit}");
+        assert!(
+            matches!(unfit, ClientError::Protocol(ProtocolError::ToolAnswer { .. })),
+            "{unfit}"
+        );
 
         let read = client.read_resource("test://one").await.unwrap();
         assert_eq!(read.contents[0].text.as_deref(), Some("contents"));

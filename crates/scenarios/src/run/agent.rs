@@ -11,7 +11,8 @@ use marquetry_protocol::{
     },
     types::{
         CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
-        ElicitParams, ElicitResult, Implementation, ListRootsResult, Role, Root, SamplingContent,
+        ElicitParams, ElicitResult, ElicitationCapability, Implementation, ListRootsResult, Role,
+        Root, RootsCapability, SamplingCapability, SamplingContent,
     },
 };
 use serde::Serialize;
