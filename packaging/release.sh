@@ -6,7 +6,7 @@
 #   packaging/release.sh --program PATH                 packs a program that is built already, for this machine
 #
 # It writes target/release-archives/marquetry-VERSION-TARGET.tar.gz and its SHA-256 beside it. Completions and man pages
-# are printed by a program that runs on this machine: for another target, that of this machine is built as well.
+# are printed by the program itself, so for another target it is built for this machine, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

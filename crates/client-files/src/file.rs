@@ -1,13 +1,13 @@
 //! Files in which other clients keep their MCP servers: Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline
 //! (`mcpServers`), VS Code (`servers` in `mcp.json`, `mcp.servers` in `settings.json`), Zed (`context_servers`).
 //!
-//! Clients differ in their extra keys, so an unknown one is reported and ignored. A server that cannot be used here is
-//! reported as well, and takes nothing from the others.
+//! Clients differ in their additional keys, so unknown keys are reported and ignored. A server that cannot be used here is
+//! reported, too, and does not affect the others.
 
 use std::{cell::RefCell, collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
-use marquetry_gateway::{ToolFilter, UpstreamOptions, nearest};
+use marquetry_gateway::{DirectAccess, ToolFilter, UpstreamOptions, nearest};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
@@ -25,7 +25,7 @@ use crate::{
 pub struct ClientFile {
     /// The servers by name, in the order of the file.
     pub servers: IndexMap<String, ClientServer>,
-    /// A sentence for everything that is ignored, and for every server that cannot be used.
+    /// A sentence for each ignored key, and for each server that cannot be used.
     pub warnings: Vec<String>,
 }
 
@@ -33,11 +33,11 @@ pub struct ClientFile {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClientServer {
-    /// How it is reached, with variables replaced.
+    /// Its transport, with variables replaced.
     pub transport: Transport,
-    /// Whether the file says not to start it.
+    /// Whether the file disables it.
     pub is_disabled: bool,
-    /// Which of its tools are offered.
+    /// The filter of its tools.
     pub filter: ToolFilter,
 }
 
@@ -46,26 +46,10 @@ impl ClientServer {
         Self { transport, is_disabled: false, filter: ToolFilter::default() }
     }
 
-    /// The server as an upstream of a gateway.
+    /// Returns the server as an upstream of a gateway.
     #[must_use]
     pub fn to_upstream(&self, name: &str) -> UpstreamOptions {
-        use marquetry_gateway::Transport as To;
-        let transport = match &self.transport {
-            Transport::Stdio { command, args, env, cwd } => To::Stdio {
-                command: command.clone(),
-                args: args.clone(),
-                env: env.clone(),
-                cwd: cwd.clone(),
-            },
-            Transport::Http { url, headers, .. } => match To::http(url) {
-                To::Http { url, access, .. } => To::Http { url, headers: headers.clone(), access },
-                other => other,
-            },
-            Transport::Unusable { problem, .. } => To::Unusable { problem: problem.clone() },
-            Transport::NotGiven => {
-                To::Unusable { problem: "it has neither a command nor a URL".to_owned() }
-            }
-        };
+        let transport = self.transport.to_upstream(DirectAccess);
         let mut options = UpstreamOptions::new(name, transport);
         options.is_disabled = self.is_disabled;
         options.filter = self.filter.clone();

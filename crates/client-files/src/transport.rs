@@ -1,12 +1,13 @@
-//! How a server is reached.
+//! Transports of servers.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use indexmap::IndexMap;
+use marquetry_gateway::HttpAccess;
 
 use crate::expand::{ExpandError, Variables, expand};
 
-/// How a server is reached.
+/// The transport of a server: a program or a URL.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transport {
     /// A child process that speaks MCP over its standard input and output.
@@ -15,9 +16,9 @@ pub enum Transport {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables over those that it inherits.
+        /// Environment variables, which override inherited ones.
         env: IndexMap<String, String>,
-        /// Its working directory; this process's when absent.
+        /// Working directory; by default that of this process.
         cwd: Option<PathBuf>,
     },
     /// A server that speaks Streamable HTTP.
@@ -29,20 +30,20 @@ pub enum Transport {
         /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). The client detects the transport in any case.
         is_sse: bool,
     },
-    /// Cannot be started here: its entry is malformed, an environment variable is not set, or only other clients know the transport.
-    /// The server fails alone.
+    /// Cannot be used here: its entry is malformed, an environment variable is not set, or only other clients support
+    /// the transport. Other servers are not affected.
     Unusable {
         /// `stdio`, `http`, `sse`, `unsupported` or `invalid`.
         kind: &'static str,
         /// What is missing or not supported.
         problem: String,
     },
-    /// This source does not say how: another source does, or the server is not started.
+    /// The source names no transport: another source does, or the server is not started.
     NotGiven,
 }
 
 impl Transport {
-    /// `stdio`, `http`, `sse`, `unsupported`, or `none`.
+    /// Returns `stdio`, `http`, `sse`, `unsupported`, or `none`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -54,10 +55,40 @@ impl Transport {
         }
     }
 
-    /// The same kind of transport, marked as one that cannot be used here.
+    /// Returns the URL of a server over HTTP.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        match self {
+            Self::Http { url, .. } => Some(url),
+            _ => None,
+        }
+    }
+
+    /// Returns the same kind of transport, marked as unusable.
     #[must_use]
     pub fn unusable(&self, problem: String) -> Self {
         Self::Unusable { kind: self.kind(), problem }
+    }
+
+    /// Returns this transport for an upstream of a gateway. A URL is reached through `access`.
+    #[must_use]
+    pub fn to_upstream(&self, access: impl HttpAccess + 'static) -> marquetry_gateway::Transport {
+        use marquetry_gateway::Transport as To;
+        match self {
+            Self::Stdio { command, args, env, cwd } => To::Stdio {
+                command: command.clone(),
+                args: args.clone(),
+                env: env.clone(),
+                cwd: cwd.clone(),
+            },
+            Self::Http { url, headers, .. } => {
+                To::Http { url: url.clone(), headers: headers.clone(), access: Arc::new(access) }
+            }
+            Self::Unusable { problem, .. } => To::Unusable { problem: problem.clone() },
+            Self::NotGiven => {
+                To::Unusable { problem: "it has neither a command nor a URL".to_owned() }
+            }
+        }
     }
 
     /// Replaces the variables in every string.
@@ -98,11 +129,11 @@ impl Transport {
         Ok(())
     }
 
-    /// Checks URL and headers, once the variables are replaced.
+    /// Checks URL and headers, after the variables were replaced.
     ///
     /// # Errors
     ///
-    /// They can never work; with the path of the key.
+    /// They are invalid; with the path of the key.
     pub fn check(&self) -> Result<(), TransportError> {
         let Self::Http { url, headers, .. } = self else { return Ok(()) };
         let wrong = |path: Vec<String>, problem: &str| {
@@ -143,7 +174,7 @@ pub enum TransportError {
         /// What is wrong with the variable.
         error: ExpandError,
     },
-    /// The keys make no transport.
+    /// The keys do not form a transport.
     Wrong {
         /// The path of the key.
         path: Vec<String>,
@@ -153,7 +184,7 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// The path of the key.
+    /// Returns the path of the key.
     #[must_use]
     pub fn path(&self) -> &[String] {
         match self {

@@ -68,7 +68,7 @@ pub(super) enum AskVia {
     Nothing,
 }
 
-/// A question on its way to an agent, and the way back of its answer.
+/// A question for an agent, and the channel for its answer.
 pub(super) struct Asked {
     pub(super) method: String,
     pub(super) params: Box<RawValue>,
@@ -114,7 +114,7 @@ impl Asker {
         }
     }
 
-    /// Completes when the call has taken as long as it may, without the time that its questions took.
+    /// Completes when the time limit of the call is over; time during questions does not count.
     pub(super) async fn run_out(&self, limit: Duration) {
         let mut open = self.open.subscribe();
         let mut left = limit;
@@ -130,13 +130,13 @@ impl Asker {
         }
     }
 
-    /// Takes a log message to the agent.
+    /// Forwards a log message to the agent.
     pub(super) fn logged(&self, notification: &ServerNotification) {
         _ = self.log.try_send(notification.clone());
     }
 
-    /// Says no to what the agent cannot be asked, with the codes that a client itself would use (2025-11-25): the
-    /// upstream was told what this server can pass on, not what each agent offers.
+    /// Refuses questions that the agent does not support, with the error codes of a client (2025-11-25): the upstream
+    /// knows what this server can forward, but not the capabilities of each agent.
     fn check(&self, method: &str, params: &RawValue) -> Result<(), RpcError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -178,16 +178,16 @@ impl Asker {
     }
 }
 
-/// The key in a question's `_meta` that names the upstream.
+/// Member of a question's `_meta` that names the upstream.
 const UPSTREAM: &str = "marquetry/upstream";
 
-/// A question's parameters as the agent gets them: in the form of its revision, and with the upstream that asks.
+/// Returns a question's parameters for the agent: in the form of its revision, and with the name of the upstream.
 ///
-/// A client must make clear which server wants to know something (2026-07-28, "Elicitation"), and this server is the only
-/// one that it knows. What the user reads begins with the upstream's name; where only programs read, `_meta` has it.
+/// A client must make clear which server asks (2026-07-28, "Elicitation"), and this server is the only one that it
+/// knows. Text for users begins with the upstream's name; for programs the name is in `_meta`.
 ///
 /// # Errors
-/// When the parameters are no object.
+/// If the parameters are not an object.
 pub(super) fn for_agent<'a>(
     upstream: &str,
     revision: Revision,
@@ -199,7 +199,7 @@ pub(super) fn for_agent<'a>(
     if method == "roots/list" {
         return Ok(Cow::Borrowed(params));
     }
-    // Members alone are read: what stands in them may be more than a `Value` can hold.
+    // The values are not parsed: they may contain more than a `Value` can represent.
     type Members = IndexMap<String, Box<RawValue>>;
     let invalid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
     let mut members: Members = serde_json::from_str(params.get()).map_err(invalid)?;
@@ -218,7 +218,7 @@ pub(super) fn for_agent<'a>(
         members.insert("message".to_owned(), to_raw_value(&message).map_err(invalid)?);
     }
     if text(&members, "mode").as_deref() == Some("url") {
-        // A page's id came with 2025-11-25 and went with 2026-07-28.
+        // The id of a page exists only in 2025-11-25.
         match (revision.era(), members.contains_key(ID)) {
             (Era::Stateless, true) => _ = members.shift_remove(ID),
             (Era::Session, false) if revision.has(Feature::UrlElicitation) => {
@@ -251,7 +251,7 @@ impl ClientHandler for Asker {
     }
 }
 
-/// Parameters, an empty object where there are none.
+/// Returns the parameters, or an empty object.
 pub(super) fn or_empty(params: Option<&RawValue>) -> Cow<'_, RawValue> {
     match params {
         Some(params) => Cow::Borrowed(params),
@@ -261,7 +261,7 @@ pub(super) fn or_empty(params: Option<&RawValue>) -> Cow<'_, RawValue> {
     }
 }
 
-/// Counts as open while it lives.
+/// A question that counts as open until it is dropped.
 struct OpenQuestion<'a>(&'a watch::Sender<usize>);
 
 impl<'a> OpenQuestion<'a> {
@@ -319,7 +319,7 @@ mod tests {
             json!({"messages": [], "maxTokens": 1, "_meta": {"x": 1, "marquetry/upstream": "github"}}),
         );
         check(revision, "roots/list", "{}", json!({}));
-        // A number that is too large for a `Value` hides nothing.
+        // A number that is too large for a `Value` must not hide anything.
         let params: &RawValue = serde_json::from_str(r#"{"message":"m","x":1e999}"#).unwrap();
         let got = for_agent("github", revision, "elicitation/create", params).unwrap();
         assert!(got.get().contains(r#""message":"[github] m""#), "{got}");

@@ -1,12 +1,13 @@
-//! One request of an agent at an upstream, with the upstream's questions.
+//! Sends a request of an agent to an upstream, and handles the upstream's questions.
 //!
-//! | agent | upstream | what the upstream asks |
+//! | agent | upstream | questions of the upstream |
 //! |---|---|---|
 //! | session | session | becomes a request to the agent |
 //! | session | stateless | becomes a request to the agent; the call is sent again with the answers |
 //! | stateless | session | becomes the result `input_required`; the call waits at the upstream until the agent is back |
-//! | stateless | stateless | goes on as it is, with the upstream's `requestState` sealed in ours; nothing waits here |
-//! | any | stateless, by a task | the task is followed to its end, its questions as those of a session's call |
+//! | stateless | stateless | are forwarded, with the upstream's `requestState` sealed in ours; nothing waits here |
+//! | any | stateless, with a task | this server follows the task; its questions are handled like those of a session's
+//! call |
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -31,12 +32,12 @@ use super::{
     poll::polled_once,
 };
 
-/// The result as the upstream wrote it, or why there is none.
+/// The result as the upstream wrote it, or the reason why there is none.
 pub(super) type Outcome = Result<Box<RawValue>, ClientError>;
 
 /// A call that waits for answers of its agent.
 pub(super) struct Call {
-    /// Dropped, it is cancelled at the upstream.
+    /// Dropping it cancels the call at the upstream.
     work: AbortOnDropHandle<Outcome>,
     questions: mpsc::Receiver<Asked>,
     open: Vec<(String, Asked)>,
@@ -51,16 +52,16 @@ pub(super) struct Call {
 pub(super) enum Carried {
     /// The call waits here.
     Waiting(Handle),
-    /// The upstream is stateless as well, and keeps what it needs in a state of its own.
+    /// The upstream is stateless, too, and keeps its own state.
     Passed { round: usize, state: Option<String> },
-    /// The agent's user was sent to pages, and the upstream is called anew.
+    /// The agent's user is visiting pages; then the request is sent again.
     Visiting { round: usize, pages: usize },
 }
 
-/// Questions of one call that may wait to be asked; as many as the client half answers at once.
+/// Questions of one call that may wait; as many as the client answers at once.
 const AT_ONCE: usize = 32;
 
-/// Questions of one call that come within this time are asked together.
+/// Questions of one call within this time are asked together.
 const GATHERED: Duration = Duration::from_millis(20);
 
 impl Gateway {
@@ -89,7 +90,7 @@ impl Gateway {
         }
         let (sender, mut events) = CallEvents::new(upstream.name());
         let mut options = CallOptions {
-            // The time that questions take does not count, so the clock is ours.
+            // The time of questions does not count, so this function measures the time itself.
             timeout: Some(Duration::MAX),
             progress: cx.wants_progress().then_some(sender.progress),
             ..CallOptions::default()
@@ -117,7 +118,7 @@ impl Gateway {
             (asker, options)
         };
         let offers_something = !bridged(cx.capabilities()).is_empty();
-        // A call that goes on as a task is followed here, so its questions wait here.
+        // A call that continues as a task is followed here, so its questions wait here.
         let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
         match (agent_era, upstream_era) {
             (Era::Stateless, Era::Stateless) if !has_tasks => {
@@ -157,7 +158,7 @@ impl Gateway {
         }
     }
 
-    /// Waits for a call's answer, or leaves it to its agent's next round.
+    /// Waits for a call's answer, or leaves the call to the agent's next round.
     async fn attend(&self, call: Call, cx: &RequestContext) -> Outcome {
         let mut parking = ParkOnDrop {
             call: Some(call),
@@ -177,7 +178,7 @@ impl Gateway {
                     let next = self.parked.next_handle();
                     cx.carry(&Carried::Waiting(next)).map_err(ClientError::Rpc)?;
                     *handle = Some(next);
-                    // The agent is asked, and this future dropped.
+                    // The agent is asked, and this future is dropped.
                     std::future::pending::<()>().await;
                 }
                 tokio::select! {
@@ -202,7 +203,8 @@ impl Gateway {
         events.forward_while(attending, cx).await
     }
 
-    /// A request between two sides without sessions: the agent gets the upstream's questions, the upstream its answers.
+    /// Forwards a request between two stateless sides: the agent gets the upstream's questions, the upstream gets the
+    /// answers.
     #[expect(clippy::too_many_arguments, reason = "one request and all that belongs to it")]
     async fn pass(
         &self,
@@ -250,7 +252,7 @@ impl Gateway {
             let params = super::asker::or_empty(question.params.as_deref());
             let params = for_agent(name, cx.revision(), &question.method, &params)
                 .map_err(ClientError::Rpc)?;
-            // The keys are this round's, so that no earlier answer serves.
+            // The keys name the round, so that earlier answers do not match.
             let key = format!("{round}.{key}");
             let asked = cx.ask(&key, &question.method, &params);
             if let Some(Err(error)) = polled_once(asked).await {
@@ -261,7 +263,7 @@ impl Gateway {
     }
 }
 
-/// The request itself, within its time.
+/// Sends the request within its time limit.
 async fn work(
     upstream: Arc<Upstream>,
     client: Client,
@@ -279,7 +281,7 @@ async fn work(
         outcome = client.request(method, Some(&params), options) => outcome,
         () = asker.run_out(limit) => Err(ClientError::Timeout(limit)),
     };
-    // One whose connection is closed asks nothing any more either.
+    // After a closed connection the upstream cannot ask any more, either.
     if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_) | ClientError::Closed(_))) {
         place.answered();
     }
@@ -289,7 +291,7 @@ async fn work(
 /// Asks the agent the open questions, and passes answers to the upstream. Returns whether a question stays open.
 async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<bool, ClientError> {
     for (key, question) in std::mem::take(open) {
-        // The upstream may have taken it back.
+        // The upstream may have cancelled it.
         if question.answer.is_closed() {
             continue;
         }
@@ -301,7 +303,8 @@ async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<boo
     Ok(!open.is_empty())
 }
 
-/// Where a call is attended to. Left with a handle, the call is kept under it; left without, it is cancelled.
+/// Parks or cancels a call when it is dropped: with a handle, the call is parked under it; without one, it is
+/// cancelled.
 struct ParkOnDrop<'a> {
     call: Option<Call>,
     handle: Option<Handle>,
@@ -319,7 +322,7 @@ impl Drop for ParkOnDrop<'_> {
     }
 }
 
-/// A stateless upstream's questions.
+/// The questions of a stateless upstream.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InputRequired {
@@ -340,7 +343,7 @@ fn input_required(result: &RawValue) -> Option<InputRequired> {
     struct Kind {
         result_type: Option<String>,
     }
-    // The cheap look first: results may be large.
+    // A search is cheaper than parsing, and results may be large.
     if !result.get().contains("input_required") {
         return None;
     }

@@ -125,7 +125,7 @@ impl Gateway {
         async {
             let (client, result) = self.request(index, "tools/call", &params, cx).await?;
             let (result, links) = routes::with_links(result).await;
-            // An upstream that has no resources would only draw the reads of others' to itself.
+            // Links of an upstream without resources would only attract reads of other upstreams' resources.
             if !links.is_empty() && catalog.has_resources(index) {
                 let agent = LinkOwner::of(cx);
                 let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,7 +168,8 @@ impl Gateway {
         let reply =
             reply.map(|reply| if cx.principal().is_some() { reply.private() } else { reply });
         reply.map_err(|mut error| {
-            // Stateless servers say -32602 where the older revisions have a code of its own; our server half says what the client's revision wants.
+            // Stateless servers answer -32602 where older revisions have a separate code; the protocol server
+            // converts it for the client's revision.
             if error.code == error_code::INVALID_PARAMS && names_uri(&error) {
                 error.code = error_code::RESOURCE_NOT_FOUND;
             }
@@ -251,8 +252,8 @@ impl Gateway {
         })
     }
 
-    /// Waits for the upstreams that may have a tool and are still starting, however long after this server's own start:
-    /// the caller knows the name, so it expects the tool.
+    /// Waits for the upstreams that may have a tool and are still starting, however long this server has been
+    /// running: the caller knows the name, so it expects the tool.
     async fn tool_owners_started(&self, name: &str) {
         let may_have = |upstream: &&Arc<Upstream>| {
             upstream.namer.owns(name) || upstream.namer.head_chars() == 0
@@ -263,7 +264,7 @@ impl Gateway {
         join_all(owners).await;
     }
 
-    /// Waits for upstreams that are still starting where none lists a resource.
+    /// Waits for upstreams that are still starting, if no upstream lists the resource.
     pub(super) async fn resource_known(
         &self,
         uri: &str,
@@ -277,10 +278,10 @@ impl Gateway {
         Ok(())
     }
 
-    /// Waits until it is known which upstream has a tool, for a request that holds no place among those in flight.
+    /// Waits until the upstream of a tool is known, for a request without a place among those in flight.
     ///
     /// # Errors
-    /// When too many requests wait.
+    /// If too many requests wait.
     pub async fn tool_known(&self, name: &str, caller: &Caller) -> Result<(), Full> {
         if self.catalog().tool(name).is_some() {
             return Ok(());
@@ -293,9 +294,9 @@ impl Gateway {
         Ok(())
     }
 
-    /// The upstream that has a resource: the one that lists it, whose template stands for it, that gave this agent a link
-    /// to it, or that is the only one with resources. What upstreams say of themselves to all comes before what one of
-    /// them says to one agent, so that a link draws no reads of another's resources to its upstream.
+    /// Returns the upstream of a resource: the one that lists it, whose template matches it, that gave this agent a
+    /// link to it, or that is the only one with resources. Lists and templates come before links: otherwise a link
+    /// could attract reads of another upstream's resources.
     pub(super) fn owner_of_resource(&self, uri: &str, cx: &RequestContext) -> Option<usize> {
         if is_reserved(uri) {
             return None;
@@ -354,7 +355,7 @@ impl Gateway {
         let client = self.ready_client(upstream, cx).await?;
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
         let place = match cx.carried()? {
-            // The call that waited for this request holds its place already.
+            // The call that waited for this request has a place already.
             Some(Carried::Waiting(_)) => None,
             _ => Some(upstream.places.enter(cx.caller(), 1).await.map_err(|full| {
                 RpcError::too_many_requests(format!(
@@ -388,7 +389,7 @@ impl Gateway {
             }
             Err(error) => {
                 tracing::warn!(ms, %error, "no answer");
-                // Before the caller hears of it, so that health never contradicts what a caller was told.
+                // Before the caller is answered, so that health does not contradict the answer.
                 if is_fault_of_upstream(&error)
                     && matches!(upstream.state(), UpstreamState::Ready(_))
                 {
@@ -427,11 +428,11 @@ impl Gateway {
     }
 }
 
-/// An upstream's 401 or 403 as the agent gets it.
+/// Returns the error for an agent whose call an upstream refused with 401 or 403.
 ///
-/// It is the gateway whose credentials the upstream refuses: an agent has none there, and its own must not be passed on
-/// (2025-11-25, "Token Passthrough"). So it is no 401 of ours, which would send the agent to log in here, but an error that
-/// says which upstream refused, and with what.
+/// The upstream refuses the credentials of this gateway: an agent has none there, and its own token must not be
+/// forwarded (2025-11-25, "Token Passthrough"). A 401 would ask the agent to log in at this server, so the agent gets
+/// an error with the upstream's name and status.
 fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
     let message = format!("upstream '{}' refuses this server: {refusal}", upstream.name());
     let challenges = refusal.challenges.iter().map(ToString::to_string);
@@ -462,7 +463,7 @@ pub(super) fn is_stateless(client: &Client) -> bool {
     client.server().revision.era() == Era::Stateless
 }
 
-/// The part of a request's `_meta` that is the caller's business with the tool; the rest belongs to its connection with us.
+/// Returns the part of a request's `_meta` that concerns the tool; the rest concerns the connection to this server.
 fn passed_on(mut meta: JsonObject) -> JsonObject {
     meta.retain(|key, _| key != "progressToken" && !key.starts_with("io.modelcontextprotocol/"));
     meta
@@ -530,7 +531,7 @@ impl From<RpcError> for CallFailure {
     }
 }
 
-/// Prompts and resources have no results that say "failed", so an upstream that is not there is an error of the protocol.
+/// Prompts and resources have no failed results, so a missing upstream is a protocol error.
 impl From<CallFailure> for RpcError {
     fn from(failure: CallFailure) -> Self {
         match failure {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-/// Progress and log messages of one call; what its agent does not read in time is left out.
+/// Progress and log messages of one call. Those that its agent does not read in time are dropped.
 pub(super) struct CallEvents {
     /// The upstream's name, for the agent.
     upstream: String,
@@ -34,13 +34,13 @@ impl CallEvents {
         (CallEventSender { progress, log }, Self { upstream, progress: progress_out, log: log_out })
     }
 
-    /// Waits for some work, and forwards events meanwhile as fast as the agent reads them.
+    /// Waits for some work, and forwards events meanwhile, as fast as the agent reads them.
     pub(super) async fn forward_while<T>(
         &mut self,
         work: impl Future<Output = T>,
         cx: &RequestContext,
     ) -> T {
-        /// How long what was told before the answer may hold the answer up.
+        /// Maximum delay of the answer by earlier events.
         const LATE: Duration = Duration::from_secs(1);
         let outcome = {
             let telling = async {
@@ -55,7 +55,7 @@ impl CallEvents {
             let mut work = pin!(work);
             tokio::select! {
                 biased;
-                // Beside the work, never before it: an agent that reads no progress must not stop the call's clock.
+                // At the same time as the work: an agent that does not read progress must not stop the call's clock.
                 () = telling => work.await,
                 outcome = &mut work => outcome,
             }
@@ -77,7 +77,7 @@ async fn tell(cx: &RequestContext, told: &Progress) {
     cx.progress(told.progress, told.total, told.message.as_deref()).await;
 }
 
-/// Hands a log message on, if the agent wants those of its level; the logger's name begins with the upstream's.
+/// Forwards a log message if the agent wants its level. The logger's name begins with the upstream's name.
 async fn log(cx: &RequestContext, upstream: &str, logged: &ServerNotification) {
     #[derive(Deserialize)]
     struct Logged<'a> {

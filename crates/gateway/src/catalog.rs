@@ -184,7 +184,7 @@ impl Catalog {
                     catalog.refuse(index, "resource template", &template.uri_template, why);
                     continue;
                 }
-                // A later one may still match what the first does not have: both are tried, only one is listed.
+                // A later one may match URIs that the first does not: both are used, only one is listed.
                 let pattern = UriPattern::new(&template.uri_template);
                 if pattern.has_scheme() {
                     catalog.patterns.push((pattern, index));
@@ -201,7 +201,7 @@ impl Catalog {
                 catalog.with_resources.push(index);
             }
         }
-        // Equals stay in the order of the configuration.
+        // The sort is stable, so equal ones stay in the order of the configuration.
         catalog.patterns.sort_by_key(|(pattern, _)| Reverse(pattern.fixed_bytes()));
         catalog
     }
@@ -250,23 +250,23 @@ impl Catalog {
         self.tool_routes.get(exposed)
     }
 
-    /// Where a prompt's name leads.
+    /// Returns the route of a prompt.
     #[must_use]
     pub fn prompt(&self, exposed: &str) -> Option<&Route> {
         self.prompt_routes.get(exposed)
     }
 
-    /// The upstream that lists a resource.
+    /// Returns the upstream that lists a resource.
     pub(crate) fn resource(&self, uri: &str) -> Option<usize> {
         self.resource_routes.get(uri).copied()
     }
 
-    /// The upstream that lists a template.
+    /// Returns the upstream that lists a template.
     pub(crate) fn template(&self, uri: &str) -> Option<usize> {
         self.template_routes.get(uri).copied()
     }
 
-    /// The upstream with a template that stands for a URI; of several the one whose template says most of it.
+    /// Returns the upstream with a template that matches a URI; of several, the one with the longest literal text.
     pub(crate) fn template_owner(&self, uri: &str) -> Option<usize> {
         let fits = self.patterns.iter().find(|(pattern, _)| pattern.matches(uri));
         fits.map(|(_, upstream)| *upstream)
@@ -394,7 +394,7 @@ mod tests {
         tool_filter::ToolFilter,
     };
 
-    /// The catalog of upstreams with these lists.
+    /// Returns the catalog of upstreams with these lists.
     fn catalog(upstreams: Vec<(UpstreamOptions, Listing)>) -> Catalog {
         let upstreams: Vec<Upstream> = upstreams
             .into_iter()
@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(catalog.resource("x:1"), Some(0));
         assert_eq!(catalog.resource("x:2"), Some(1));
         assert_eq!(catalog.resource("artifact://mine"), None);
-        // The template that says more has it, and one that leaves the scheme open has nothing.
+        // The longer template wins, and one without a literal scheme matches nothing.
         assert_eq!(catalog.template_owner("x:a/1"), Some(0));
         assert_eq!(catalog.template_owner("x:b/1"), Some(1));
         assert_eq!(catalog.template("Artifact://{name}"), None);

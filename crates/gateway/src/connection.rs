@@ -1,4 +1,4 @@
-//! Questions and notifications of an upstream that name no call.
+//! Questions and notifications of an upstream that do not name a call.
 
 use std::{
     collections::VecDeque,

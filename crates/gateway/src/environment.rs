@@ -66,7 +66,8 @@ pub(crate) fn passed(
     })
 }
 
-/// All of `variables` but those that `secret_variables` names: who may come in here is no upstream's business. One that is not UTF-8 is left out.
+/// Returns all of `variables` except those that `secret_variables` names: upstreams must not see the tokens of this
+/// server. Variables that are not UTF-8 are left out.
 pub(crate) fn inherited(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     secret_variables: &[String],
@@ -93,7 +94,7 @@ fn readable(
 }
 
 fn matches(pattern: &str, name: &str) -> bool {
-    // Windows does not tell `Path` from `PATH`.
+    // On Windows `Path` and `PATH` are the same.
     let same = |a: &str, b: &str| if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b };
     match pattern.strip_suffix('*') {
         Some(head) => name.get(..head.len()).is_some_and(|start| same(start, head)),

@@ -1,7 +1,7 @@
-//! When an upstream's lists are to be fetched anew (2026-07-28, "Caching").
+//! When an upstream's lists must be fetched again (2026-07-28, "Caching").
 //!
-//! A list is fetched when its upstream starts and when it says that the list has changed. An upstream without sessions
-//! also says how long a list stays good: when it is shown after that time, it is fetched anew first.
+//! A list is fetched when its upstream starts and when it announces a change. A stateless upstream also sends a time
+//! to live: if the list is shown after that time, it is fetched again first.
 
 use std::{
     sync::{
@@ -34,24 +34,24 @@ pub enum List {
     Resources,
 }
 
-/// Until when each list of an upstream is good.
+/// Expiry of each list of an upstream.
 #[derive(Debug)]
 pub(crate) struct Freshness {
-    /// By [`List`]. None is good until the upstream says otherwise.
+    /// By [`List`]. `None` never expires.
     stale_from: Mutex<[Option<Instant>; 3]>,
     /// The lists that agents are waiting for.
     wanted: Mutex<[bool; 3]>,
     some_wanted: Notify,
-    /// By [`List`]: how often it was fetched.
+    /// By [`List`]: the number of fetches.
     fetched: watch::Sender<[u64; 3]>,
-    /// By [`List`]: an agent has waited in vain, so no other waits until the list comes.
+    /// By [`List`]: an agent has waited in vain, so others do not wait until the list arrives.
     is_late: [AtomicBool; 3],
-    /// The least time between two fetches.
+    /// Minimum time between two fetches.
     pause: Duration,
 }
 
 impl Freshness {
-    /// Lists are fetched at most once in `pause`.
+    /// Creates the state; lists are fetched at most once in `pause`.
     pub(super) fn new(pause: Duration) -> Self {
         Self {
             stale_from: Mutex::default(),
@@ -63,10 +63,10 @@ impl Freshness {
         }
     }
 
-    /// A list was fetched just now, or could not be.
+    /// Records that a list was fetched, or could not be.
     pub(super) fn note(&self, list: List, hint: Option<CacheHint>) {
         let time = |hint: CacheHint| self.pause.max(Duration::from_millis(hint.ttl_ms));
-        // A time that no clock can hold is no end.
+        // A time that the clock cannot represent means no expiry.
         let stale_from = hint.and_then(|hint| Instant::now().checked_add(time(hint)));
         lock(&self.stale_from)[list as usize] = stale_from;
     }
@@ -84,7 +84,7 @@ impl Freshness {
         lock(&self.stale_from)[list as usize].is_some_and(|from| from <= Instant::now())
     }
 
-    /// Waits until a list was fetched anew that is not fresh any more, or too long has passed.
+    /// Waits until an expired list was fetched again, or for a limited time.
     async fn refreshed(&self, list: List) {
         if !self.is_stale(list) {
             return;
@@ -97,14 +97,14 @@ impl Freshness {
         if is_late.load(Ordering::Relaxed) {
             return;
         }
-        // Another list may come first; and this one may be stale again as soon as it comes.
+        // Another list may arrive first; and this one may expire again at once.
         let fetching = fetched.wait_for(|counts| counts[list as usize] != before);
         if timeout(WAIT, fetching).await.is_err() {
             is_late.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Waits until an agent wants lists that are not fresh any more. Safe to drop half-way.
+    /// Waits until an agent wants expired lists. Cancel safe.
     pub(super) async fn wanted(&self) -> Vec<List> {
         loop {
             self.some_wanted.notified().await;
@@ -117,9 +117,9 @@ impl Freshness {
         }
     }
 
-    /// The wanted lists were fetched and are shown, or could not be fetched.
+    /// Records that the wanted lists were fetched and are shown, or could not be fetched.
     pub(super) fn done(&self, lists: &[List]) {
-        // One that could not be fetched is not asked for again at once.
+        // A list that could not be fetched is not requested again at once.
         for &list in lists.iter().filter(|list| self.is_stale(**list)) {
             self.note(list, Some(CacheHint::default()));
         }
@@ -131,19 +131,19 @@ impl Freshness {
         });
     }
 
-    /// The upstream has started again: what was late before says nothing of it now.
+    /// Resets the delays after a restart of the upstream.
     pub(super) fn begin_anew(&self) {
         self.is_late.iter().for_each(|is_late| is_late.store(false, Ordering::Relaxed));
     }
 }
 
 impl List {
-    /// Every list, in the order of their numbers.
+    /// Every list, in the order of the enum.
     pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 }
 
 impl Gateway {
-    /// Fetches anew what of a list is not fresh any more. What does not come in time is shown as it was.
+    /// Fetches the expired parts of a list. Parts that do not arrive in time are shown as before.
     pub(crate) async fn refreshed(&self, list: List) {
         let ready =
             self.upstreams.iter().filter(|it| matches!(it.state(), UpstreamState::Ready(_)));

@@ -1,10 +1,10 @@
-//! An upstream's program behind the guard that ends it with this process; see [`GatewayOptions::guard`](crate::GatewayOptions::guard).
+//! Starts an upstream's program through the guard; see [`GatewayOptions::guard`](crate::GatewayOptions::guard).
 
 use std::{path::Path, process};
 
 use marquetry_protocol::client::StdioCommand;
 
-/// Makes the guard run the program in its place.
+/// Changes the command so that the guard runs the program.
 pub(super) fn stand_before(command: &mut StdioCommand, guard: &Path) {
     let head = [
         "guard".to_owned(),

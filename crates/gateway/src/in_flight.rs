@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The agent of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agent {
-    /// All calls of a session are one agent's.
+    /// All calls of a session have the same agent.
     Session(ConversationId),
-    /// Without a session, each call may be another's. The number is the call's.
+    /// Without a session, each call may have another agent. The number is that of the call.
     Call(u64),
 }
 
@@ -42,10 +42,10 @@ pub(crate) struct InFlight<A = Asker> {
 
 struct Table<A> {
     open: Vec<Open<A>>,
-    /// Agents whose call has ended without an answer, and until when a question may still be theirs.
+    /// Agents whose call has ended without an answer, and until when a question may belong to them.
     late: Vec<(Agent, Instant)>,
     next: u64,
-    /// It has asked during a call what belonged to no call in particular: until then agents take turns.
+    /// After a question without a call: the time until which agents take turns.
     turns_until: Option<Instant>,
 }
 
@@ -53,11 +53,11 @@ struct Open<A> {
     number: u64,
     agent: Agent,
     asker: Arc<A>,
-    /// Another agent's call has waited for it as long as calls wait.
+    /// Another agent's call has waited for it for the maximum time.
     outwaited: bool,
 }
 
-/// A call's place among those in flight, until it is dropped.
+/// The entry of a call in flight, until it is dropped.
 pub(super) struct Place<A = Asker> {
     calls: Arc<InFlight<A>>,
     number: u64,
@@ -73,7 +73,7 @@ impl<A> Default for InFlight<A> {
 }
 
 impl<A> InFlight<A> {
-    /// Enters a call: at once, when it is its agent's turn, or when it has waited long enough for that.
+    /// Adds a call: at once, at its agent's turn, or after the maximum wait.
     pub(super) async fn enter(
         self: &Arc<Self>,
         session: Option<ConversationId>,
@@ -105,7 +105,8 @@ impl<A> InFlight<A> {
         }
     }
 
-    /// A new process stands at the other end: it knows nothing of the calls that its predecessor left without an answer, and has asked nothing yet.
+    /// Resets the state for a new process: it does not know the unanswered calls of the old one, and has asked
+    /// nothing yet.
     pub(super) fn begin_anew(&self) {
         let mut table = self.table();
         table.late.clear();
@@ -117,7 +118,7 @@ impl<A> InFlight<A> {
     /// Returns the only agent with calls in flight, with its oldest call, for a question that names no call.
     ///
     /// # Errors
-    /// When there is no such agent, or several. The error goes to the upstream.
+    /// If there is no such agent, or several. The upstream gets the error.
     pub(super) fn only_agent(&self) -> Result<(Agent, Arc<A>), RpcError> {
         let mut table = self.table();
         table.forget_late();
@@ -137,7 +138,7 @@ impl<A> InFlight<A> {
         Ok((oldest.agent, oldest.asker.clone()))
     }
 
-    /// Gives `to` the only agent's asker; false when there is not exactly one agent.
+    /// Passes the only agent's asker to `to`. Returns false if there is not exactly one agent.
     pub(super) fn with_only_agent(&self, to: impl FnOnce(&A)) -> bool {
         let mut table = self.table();
         table.forget_late();
@@ -198,7 +199,7 @@ impl<A> Table<A> {
 }
 
 impl<A> Place<A> {
-    /// The upstream has answered: it has nothing more to ask.
+    /// Ends the call after its answer: the upstream cannot ask for it any more.
     pub(super) fn answered(mut self) {
         self.answered = true;
     }
@@ -209,7 +210,7 @@ impl<A> Drop for Place<A> {
         let mut table = self.calls.table();
         table.open.retain(|call| call.number != self.number);
         if !self.answered {
-            // One entry an agent, however many calls it gives up.
+            // One entry for each agent, however many calls it cancels.
             let agent = self.agent;
             table.late.retain(|(other, _)| *other != agent);
             table.late.push((agent, Instant::now() + LATE));
@@ -250,7 +251,7 @@ mod tests {
             tokio::time::sleep(PATIENCE / 2).await;
             asking.answered();
         });
-        // The next call waits for its turn as well: no call has waited the whole time for this one.
+        // The next call waits for its turn, too: no call has waited for this one the whole time.
         let start = Instant::now();
         let next = tokio::time::timeout(PATIENCE / 2, calls.enter(None, &asker)).await;
         assert!(next.is_err() && start.elapsed() == PATIENCE / 2);

@@ -1,4 +1,4 @@
-//! Which log messages upstreams are to send: those that any agent wants. What each agent gets is its own level's matter.
+//! Log levels of upstreams: the lowest level that any agent wants. Each agent gets the messages of its own level.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ impl Levels {
 }
 
 impl Gateway {
-    /// A session's agent wants log messages from `level` on.
+    /// Sets the log level of a session's agent.
     pub async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
         let Some(announcer) = cx.announcer() else { return };
         self.levels.set(cx.conversation(), announcer, level);
@@ -54,7 +54,7 @@ impl Gateway {
         futures_util::future::join_all(all).await;
     }
 
-    /// Tells an upstream that has just started.
+    /// Sets the level of an upstream that has just started.
     pub(super) async fn set_level_again(&self, upstream: &Upstream, client: &Client) {
         upstream.forget_level();
         if let Some(least) = self.levels.least() {
@@ -62,7 +62,7 @@ impl Gateway {
         }
     }
 
-    /// Sees to it that an upstream sends what the agent of a call wants: without a session it says so with each call.
+    /// Sets the level that the agent of a call wants. A stateless upstream gets the level with each call.
     pub(super) async fn level_for(
         &self,
         upstream: &Upstream,
@@ -79,7 +79,7 @@ impl Gateway {
 }
 
 impl Upstream {
-    /// Sets the level of an upstream with a session; one without is told with each call.
+    /// Sets the level of an upstream with a session; a stateless one gets it with each call.
     async fn want_level(&self, client: &Client, level: LogLevel) {
         let server = client.server();
         if server.revision.era() == Era::Stateless
@@ -89,7 +89,7 @@ impl Upstream {
             return;
         }
         let Ok(params) = to_raw_value(&json!({ "level": level })) else { return };
-        // Calls do not wait long, and an upstream that does not answer is not asked again with each call.
+        // Calls do not wait long, and a level without an answer is not sent again with each call.
         self.set_level(level);
         let set = client.request("logging/setLevel", Some(&params), CallOptions::default());
         match tokio::time::timeout(LEVEL_PATIENCE, set).await {

@@ -54,7 +54,10 @@ pub use self::{
     listing::Listing,
     names::{NameError, Namer},
     nearest::nearest,
-    options::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, Transport, UpstreamOptions},
+    options::{
+        DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, Transport,
+        UpstreamOptions,
+    },
     rate::Rate,
     restart::RestartRefused,
     state::UpstreamState,

@@ -1,6 +1,6 @@
 //! Finds the known name that a mistyped one most likely stands for.
 
-/// The known name that `name` most likely stands for: at most a third of it mistyped, or a part of it left out.
+/// Returns the known name that `name` most likely means: at most a third of it mistyped, or a part of it missing.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let name = name.to_lowercase().replace('-', "_");
@@ -16,7 +16,7 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
             let parts =
                 known.iter().filter(|k| name.len() >= 4 && k.to_lowercase().contains(&name));
             let mut parts = parts.copied();
-            // Two that contain it would make the hint a guess.
+            // With two matches, the hint would be a guess.
             parts.next().filter(|_| parts.next().is_none())
         })
 }

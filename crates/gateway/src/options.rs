@@ -93,7 +93,7 @@ pub struct GatewayLimits {
     pub question_time: Duration,
     /// Questions that one call may ask.
     pub max_questions_per_call: usize,
-    /// Calls that wait for stateless agents to come back with their answers.
+    /// Calls that wait for stateless agents to return with their answers.
     pub max_parked_calls: usize,
     /// The same for one caller.
     pub max_parked_calls_per_caller: usize,
@@ -103,9 +103,9 @@ pub struct GatewayLimits {
     pub max_waiting_requests_per_caller: usize,
     /// Pending URL elicitations: web pages that upstreams have sent users to.
     pub max_url_elicitations: usize,
-    /// Resource links of tool answers that are remembered for all agents.
+    /// Resource links in tool answers that are stored for all agents.
     pub max_resource_routes: usize,
-    /// Resource links that are remembered for one agent.
+    /// Resource links that are stored for one agent.
     pub max_resource_routes_per_agent: usize,
     /// Bytes of one message from an upstream.
     pub max_upstream_message_bytes: usize,
@@ -280,8 +280,9 @@ pub trait HttpAccess: Send + Sync {
     }
 }
 
-/// Reaches an upstream without a proxy and without credentials.
-struct DirectAccess;
+/// Access to an upstream without a proxy and without credentials.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DirectAccess;
 
 impl HttpAccess for DirectAccess {}
 

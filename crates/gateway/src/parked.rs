@@ -23,21 +23,21 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::options::GatewayLimits;
 
-/// The member of an error's data that says which kind of failure it is.
+/// Member of an error's data with the kind of the failure.
 const FAILURE_KIND: &str = "marquetry/failure";
 
-/// The calls that wait: a bounded number, shared between callers, each for a bounded time.
+/// The waiting calls: limited in number, shared between callers, and each for a limited time.
 pub(crate) struct Parked<C> {
     calls: Mutex<HashMap<Handle, Entry<C>>>,
     room: FairLimiter,
     time: Duration,
-    /// Handles of another process are not ours.
+    /// Handles of another process are invalid here.
     process: u64,
     next: AtomicU64,
 }
 
-/// Key of a waiting call. It travels in the sealed `requestState`, which is good for the same request alone, and
-/// serves once: each time that the call waits again it gets a new one.
+/// Key of a waiting call. It is part of the sealed `requestState`, which is valid for the same request only, and it
+/// works once: each wait has a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Handle {
     process: u64,
@@ -49,7 +49,7 @@ struct Entry<C> {
     _expiry: AbortOnDropHandle<()>,
 }
 
-/// Room for one call to wait, taken by its first question and given back when the call ends.
+/// The place of one waiting call. Its first question takes the place, and the end of the call frees it.
 pub(super) struct Room {
     all: FairLimiter,
     caller: Caller,
@@ -84,7 +84,7 @@ impl<C: Send + 'static> Parked<C> {
         Handle { process: self.process, number: self.next.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Keeps a call. After the time limit it is dropped, which cancels it at its upstream.
+    /// Stores a call. After the time limit it is dropped, which cancels it at its upstream.
     pub(super) fn put(self: &Arc<Self>, handle: Handle, call: C) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (parked, time) = (Arc::downgrade(self), self.time);
@@ -102,10 +102,10 @@ impl<C: Send + 'static> Parked<C> {
         self.lock().insert(handle, Entry { call, _expiry: AbortOnDropHandle::new(expiry) });
     }
 
-    /// Takes a call out. It can be taken once.
+    /// Removes and returns a call, once.
     ///
     /// # Errors
-    /// When it is not there: it was fetched before, or given up.
+    /// If it is missing: it was taken before, or has expired.
     pub(super) fn take(&self, handle: Handle) -> Result<C, RpcError> {
         let entry = self.lock().remove(&handle);
         entry.map(|entry| entry.call).ok_or_else(|| {
@@ -115,7 +115,7 @@ impl<C: Send + 'static> Parked<C> {
         })
     }
 
-    /// Gives all of them up.
+    /// Drops all calls.
     pub(super) fn clear(&self) {
         let calls = std::mem::take(&mut *self.lock());
         drop(calls);
@@ -136,7 +136,7 @@ impl Room {
         }
         let place = self.all.try_enter(&self.caller, 1).map_err(|full| {
             RpcError::too_many_requests(full.to_string())
-                // It may work later, unlike what exceeds a limit of size.
+                // A later try may work, unlike after exceeding a limit of size.
                 .with_data(&json!({ FAILURE_KIND: "unavailable" }))
         })?;
         *mine = Some(place);

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll};
 
-/// Polls a future once; none when it is not ready.
+/// Polls a future once; returns [`None`] if it is not ready.
 pub(super) async fn polled_once<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|task| {

@@ -19,7 +19,7 @@ pub enum ProgramError {
         /// The program.
         program: String,
     },
-    /// Its path leads nowhere.
+    /// Its path does not exist.
     #[error("program {program:?} not found{}", advice(.program))]
     NoSuchFile {
         /// The program.
@@ -47,7 +47,7 @@ fn advice(program: &str) -> &'static str {
     }
 }
 
-/// Looks the program up as starting it would: a path as seen from its working directory, a name in its `PATH`.
+/// Looks the program up as the system does: a path relative to its working directory, a name in its `PATH`.
 pub(super) fn find(command: &StdioCommand) -> Result<(), ClientError> {
     let inherited = || env::var_os("PATH").filter(|_| command.inherit_env);
     let path = command.env.get("PATH").map(OsString::from).or_else(inherited);
@@ -61,7 +61,7 @@ pub(super) fn find(command: &StdioCommand) -> Result<(), ClientError> {
 ///
 /// # Errors
 ///
-/// It is not there, or cannot be executed. A program that this does not find wrong may still fail to start.
+/// If it does not exist, or cannot be executed. Other programs may still fail to start.
 pub fn check(
     program: &str,
     path: Option<OsString>,
@@ -81,7 +81,7 @@ pub fn check(
             Err(_) => Err(ProgramError::NoSuchFile { program }),
         };
     }
-    // Without a PATH the system's own default applies.
+    // Without a PATH the system uses its own default.
     let Some(path) = path else { return Ok(()) };
     let mut problem = ProgramError::NotInPath { program: program.clone() };
     for directory in env::split_paths(&path) {
@@ -106,7 +106,7 @@ fn is_program(path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Windows adds extensions to what it looks for, and decides itself what can be executed.
+/// Windows adds file extensions, and decides itself what can be executed.
 #[cfg(not(unix))]
 fn is_program(_path: &Path) -> io::Result<()> {
     Ok(())

@@ -1,9 +1,9 @@
-//! Which URIs a template (RFC 6570) stands for, well enough to find the upstream that has them.
+//! Matches URIs against templates (RFC 6570), well enough to find the upstream of a URI.
 
-/// A template's fixed parts, with what may stand between them.
+/// The literal parts of a template, and the gaps between them.
 ///
-/// Names and modifiers of variables do not matter for that. `{var}` stands for one path segment's text; `{+var}`, `{#var}`, `{/var}`, `{?var}`,
-/// `{&var}`, `{;var}`, `{.var}` and every exploded `{var*}` may bring separators of their own and stand for anything, even nothing.
+/// Names and modifiers of variables do not matter. `{var}` matches text without a slash; `{+var}`, `{#var}`,
+/// `{/var}`, `{?var}`, `{&var}`, `{;var}`, `{.var}` and every exploded `{var*}` match any text, including none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UriPattern {
     parts: Vec<Part>,
@@ -17,7 +17,7 @@ enum Part {
 }
 
 impl UriPattern {
-    /// Reads a template; one with an unclosed brace is taken as text from there on.
+    /// Parses a template; after an unclosed brace the rest is literal text.
     pub(crate) fn new(template: &str) -> Self {
         let mut parts = Vec::new();
         let mut rest = template;
@@ -38,13 +38,12 @@ impl UriPattern {
         Self { parts }
     }
 
-    /// Whether the template says by itself which scheme its URIs have. One that leaves that open stands for any URI of
-    /// anybody.
+    /// Returns whether the template has a literal scheme. A template without one could match URIs of any upstream.
     pub(crate) fn has_scheme(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Text(text)) if text.contains(':'))
     }
 
-    /// How much of its URIs the template itself says, in bytes.
+    /// Returns the length of the literal text, in bytes.
     pub(crate) fn fixed_bytes(&self) -> usize {
         let text = |part: &Part| match part {
             Part::Text(text) => text.len(),
@@ -53,9 +52,9 @@ impl UriPattern {
         self.parts.iter().map(text).sum()
     }
 
-    /// Whether `uri` is one of the template's.
+    /// Returns whether the template matches `uri`.
     pub(crate) fn matches(&self, uri: &str) -> bool {
-        // For each part, the offsets that the parts so far can end at: linear in parts × length, whatever the template.
+        // For each part, the offsets at which the parts so far can end: linear in parts × length for every template.
         let mut ends = vec![0];
         for part in &self.parts {
             ends = match part {
@@ -74,14 +73,14 @@ impl UriPattern {
     }
 }
 
-/// Where a gap that starts at one of `starts` (ascending) can end, ascending.
+/// Returns the offsets at which a gap can end that starts at one of `starts`. Both are ascending.
 fn reachable(uri: &str, starts: &[usize], anything: bool) -> Vec<usize> {
     let mut starts = starts.iter().copied().peekable();
     let mut open = false;
     let mut ends = Vec::new();
     for (at, c) in uri.char_indices().map(|(at, c)| (at, Some(c))).chain([(uri.len(), None)]) {
         let starts_here = starts.next_if_eq(&at).is_some();
-        // A segment has at least one character, so it cannot end where it starts.
+        // A segment has at least one character, so it cannot end at its start.
         if open || (anything && starts_here) {
             ends.push(at);
         }

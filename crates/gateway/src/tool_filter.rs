@@ -1,11 +1,11 @@
-//! Which tools of an upstream are offered.
+//! Filters of an upstream's tools.
 
-/// The tools of an upstream that clients see, by the upstream's own names; `*` stands for all.
+/// The offered tools of an upstream, by its own names; `*` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// These alone, if given.
+    /// If set, only these.
     pub enabled: Option<Vec<String>>,
-    /// None of these.
+    /// Never these.
     pub disabled: Vec<String>,
 }
 
@@ -19,13 +19,13 @@ impl ToolFilter {
         self.enabled.as_deref().is_none_or(has) && !has(&self.disabled)
     }
 
-    /// The names of single tools.
+    /// Returns the names of single tools.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         let all = self.enabled.iter().flatten().chain(&self.disabled);
         all.filter(|name| *name != Self::ALL)
     }
 
-    /// Adds what another source says of the same upstream: a tool is offered where both offer it.
+    /// Adds the filter of another source for the same upstream: a tool is offered if both allow it.
     pub fn narrow(&mut self, other: Self) {
         self.disabled.extend(other.disabled);
         self.enabled = match (self.enabled.take(), other.enabled) {

@@ -35,16 +35,16 @@ use super::{
     stderr::StderrLog,
 };
 
-/// An MCP server behind this one.
+/// An upstream MCP server.
 pub struct Upstream {
     pub(crate) options: UpstreamOptions,
     pub(crate) namer: Namer,
     state: watch::Sender<UpstreamState>,
     listing: RwLock<Arc<Listing>>,
-    /// When its lists are to be fetched anew.
+    /// When its lists must be fetched again.
     pub(super) freshness: Freshness,
     starts: AtomicU32,
-    /// The next start begins with `initialize`, since the program exits when it is asked for its revision.
+    /// The next start begins with `initialize`, because the program exits at `server/discover`.
     begins_with_initialize: AtomicBool,
     /// Lines of its standard error.
     pub(super) stderr: Arc<StderrLog>,
@@ -58,11 +58,11 @@ pub struct Upstream {
     pub(super) restart: Notify,
     /// Bounds the requests in flight there, and shares them between callers.
     pub(super) places: FairLimiter,
-    /// The calls that it is working on.
+    /// The calls in flight there.
     pub(super) in_flight: Arc<InFlight>,
-    /// Held while a subscription there is begun or ended, so that what it has agrees with what we know of it.
+    /// Locked while a subscription begins or ends, so that our state matches that of the upstream.
     pub(super) subscribing: tokio::sync::Mutex<()>,
-    /// The level of log messages that was set, if any was.
+    /// The log level that was set, if any.
     level: Mutex<Option<LogLevel>>,
     /// Problem of its last call, which got no answer.
     doubt: Mutex<Option<String>>,
@@ -213,7 +213,7 @@ impl Upstream {
         let is_over = |state: &UpstreamState| {
             let is_returning = self.is_returning.load(Ordering::Relaxed);
             match state {
-                // A closed connection is about to become the next state.
+                // A closed connection will change the state soon.
                 UpstreamState::Ready(client) => !client.is_closed(),
                 UpstreamState::Starting => !is_returning,
                 UpstreamState::BackingOff { retry_in_ms, .. } => {
@@ -224,7 +224,7 @@ impl Upstream {
                 }
             }
         };
-        // The caller looks at the state in either case.
+        // The caller checks the state in either case.
         _ = tokio::time::timeout(limit, states.wait_for(is_over)).await;
     }
 
@@ -271,13 +271,14 @@ impl Upstream {
         self.update_listing(|old| *old = listing);
     }
 
-    /// Changes its lists.
+    /// Changes the lists.
     pub(super) fn update_listing(&self, change: impl FnOnce(&mut Listing)) {
         change(Arc::make_mut(&mut self.listing.write().unwrap_or_else(PoisonError::into_inner)));
     }
 
-    /// The program has ended before it introduced itself. Some programs of the session era end when `initialize` is not the
-    /// first that they are asked, so the next start asks in the other way. Returns whether it was asked for its revision.
+    /// Records that the program has exited before the handshake. Some programs of the session era exit at any request
+    /// before `initialize`, so the next start begins with `initialize`. Returns whether this start began with
+    /// `server/discover`.
     pub(super) fn ended_early(&self) -> bool {
         let may_change = self.options.revision.is_none()
             && matches!(self.options.transport, Transport::Stdio { .. });
@@ -306,7 +307,7 @@ impl Upstream {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// It has started again, and knows nothing of what it was told.
+    /// Forgets the level after a restart, which the upstream does not know.
     pub(super) fn forget_level(&self) {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -337,7 +338,7 @@ impl Upstream {
             max_message_bytes: limits.max_upstream_message_bytes,
             max_list_items: limits.max_upstream_list,
             max_rounds: limits.max_questions_per_call,
-            // Results pass through; those who read them check them.
+            // Results are forwarded; the final client checks them.
             check_results: false,
             ..ClientOptions::default()
         };
@@ -399,8 +400,8 @@ impl Upstream {
 struct StderrLogger {
     upstream: String,
     rate: Rate,
-    /// Lines that are logged for debugging alone have a rate of their own: they are seldom shown, and must not take the
-    /// place of those that are.
+    /// A separate rate for lines that are logged at debug level: they are rarely shown, and must not use up the rate
+    /// of the others.
     repeated: Rate,
     log: Arc<StderrLog>,
     /// Cancelled when this server stops. Many programs then complain about their closed pipes.
@@ -482,14 +483,14 @@ mod tests {
         };
         logger.stopping.cancel();
         logger.log("BrokenPipeError: [Errno 32] Broken pipe");
-        // A line that is shown takes one of ten.
+        // One of ten places is for a line that is shown.
         let shown = (0..20).filter(|_| logger.rate.admit().is_some()).count();
         let hidden = (0..20).filter(|_| logger.repeated.admit().is_some()).count();
         assert_eq!((shown, hidden), (10, 9));
         assert_eq!(logger.log.tail().len(), 1, "health still has the line");
     }
 
-    /// An upstream whose next start is awaited.
+    /// Returns an upstream whose next start is awaited.
     fn returning(call_timeout_ms: u64) -> Upstream {
         let mut options = UpstreamOptions::new("a", Transport::stdio("x", [""; 0]));
         options.call_timeout = Duration::from_millis(call_timeout_ms);

@@ -1,11 +1,11 @@
-//! URIs that are this server's own.
+//! URIs of this server's own resources.
 
 /// The schemes of this server's own resources: artifacts, and records of its knowledge.
 const OWN: [&str; 2] = ["artifact", "am7"];
 
-/// Whether a URI, or what a template of URIs begins with, has a scheme of this server's own. No upstream can have such
-/// a resource, also while this server keeps no knowledge: what a URI means must not depend on that. Schemes are the
-/// same in capital letters (RFC 3986, 3.1).
+/// Returns whether a URI, or the start of a URI template, has a scheme of this server's own. Upstreams cannot have
+/// such resources, even if this server has no knowledge: the meaning of a URI must not depend on that. Schemes ignore
+/// case (RFC 3986, 3.1).
 pub(crate) fn is_reserved(uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };
     OWN.iter().any(|own| own.eq_ignore_ascii_case(scheme))

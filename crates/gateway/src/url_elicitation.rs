@@ -1,5 +1,5 @@
-//! Errors of upstreams in the form of the agent's revision, above all pages that a user has to visit before a call
-//! can go on.
+//! Converts errors of upstreams for the agent's revision, in particular requests to visit pages before a call can
+//! continue.
 
 use std::{
     sync::Arc,
@@ -26,18 +26,18 @@ use super::{
     poll::polled_once,
 };
 
-/// Pages of one error that an agent is asked to visit; further ones come with the next error.
+/// Pages of one error that an agent is asked to visit; further ones are asked for with the next error.
 const MOST_PAGES: usize = 16;
 
-/// How long an upstream may need to notice that a user has been to its page, before the user is asked again.
+/// Time for an upstream to notice a visit to its page, before the user is asked again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The first and the longest pause between two calls in that time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
 impl Gateway {
-    /// Sends a request as [`Self::exchange`] does. Where the upstream answers a stateless agent that a page has to be
-    /// visited first (-32042, 2025-11-25), the agent is asked by `input_required` and the request is sent anew.
+    /// Sends a request as [`Self::exchange`] does. If the upstream asks a stateless agent for a visit to a page
+    /// (-32042, 2025-11-25), the agent gets `input_required`, and the request is sent again.
     pub(super) async fn exchange_with_url_elicitation(
         &self,
         index: usize,
@@ -69,7 +69,7 @@ impl Gateway {
         let give_up = Instant::now() + PATIENCE;
         let pages = loop {
             let finished = self.pages.finished.notified();
-            // One call needs no copy of what it sends, and nearly all calls are one.
+            // A single call needs no copy of its parameters, and almost all calls are single.
             if !has_visited {
                 match self.exchange(index, client, method, params, place, cx).await {
                     Err(ClientError::Rpc(error)) if is_page(&error) => {
@@ -86,7 +86,7 @@ impl Gateway {
             if Instant::now() + pause > give_up {
                 break pages(error).map_err(ClientError::Rpc)?;
             }
-            // The agent says that its user went there, which does not mean that the user is done.
+            // The agent reports that its user has opened the page, not that the user is done.
             _ = tokio::time::timeout(pause, finished).await;
             pause = (pause * 2).min(PAUSES.1);
         };
@@ -107,16 +107,16 @@ impl Gateway {
                 return Err(ClientError::Rpc(error));
             }
         }
-        // The agent is asked, and this future dropped.
+        // The agent is asked, and this future is dropped.
         std::future::pending().await
     }
 }
 
-/// An upstream's error as an agent may get it.
+/// Converts an upstream's error for an agent.
 ///
-/// Codes from -32020 to -32099 mean what the specification says. To a stateless agent this server is the one that says
-/// it, and of an upstream's only "missing capability" holds for the agent as well. In sessions they go through, as every
-/// error does; only that a page has to be visited is told with the upstream's name.
+/// Codes from -32020 to -32099 are defined by the specification. For a stateless agent they would be errors of this
+/// server; only "missing capability" applies to the agent itself. In sessions all errors pass; only pages to visit
+/// get the upstream's name.
 pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) -> RpcError {
     let code = error.code;
     let is_reserved = (-32099..=-32020).contains(&code) && code != error_code::MISSING_CAPABILITY;
@@ -138,10 +138,10 @@ fn is_page(error: &RpcError) -> bool {
     error.code == error_code::URL_ELICITATION_REQUIRED
 }
 
-/// The pages that an error of an upstream names.
+/// Returns the pages that an error of an upstream names.
 ///
 /// # Errors
-/// The error itself, when it names none.
+/// The error itself, if it names none.
 fn pages(error: RpcError) -> Result<Vec<Box<RawValue>>, RpcError> {
     #[derive(Deserialize)]
     struct Data {
@@ -165,7 +165,7 @@ fn pages(error: RpcError) -> Result<Vec<Box<RawValue>>, RpcError> {
     if pages.is_empty() { Err(error) } else { Ok(pages) }
 }
 
-/// The error with the upstream's name before what the user is told of each page.
+/// Adds the upstream's name to the message about each page.
 fn with_name(upstream: &Upstream, mut error: RpcError) -> RpcError {
     let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
     let Some(mut data) = data else { return error };
@@ -180,7 +180,7 @@ fn with_name(upstream: &Upstream, mut error: RpcError) -> RpcError {
     error
 }
 
-/// What an agent answered of one page, the worst first.
+/// The agent's answer about one page, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Visit {
     Refused,
@@ -197,7 +197,7 @@ fn visit(cx: &RequestContext, round: usize, page: usize) -> Visit {
     }
 }
 
-/// The name of the question for one page. It has its round, so that no earlier answer serves.
+/// Returns the key of the question for one page. It includes the round, so that earlier answers do not match.
 fn key(round: usize, page: usize) -> String {
     format!("visit-{round}.{page}")
 }

@@ -1,7 +1,7 @@
 //! Lets lists wait for upstreams that are still starting.
 //!
-//! A client that lists once must see every tool, and not every client asks again when it is told that more have come.
-//! So a list waits until each upstream has started or failed for the first time. Later lists find nothing to wait for.
+//! A client that lists once must see every tool, and not every client lists again after a notification. Therefore a
+//! list waits until each upstream has started or failed for the first time. Later lists do not wait.
 
 use std::{
     pin::pin,
@@ -38,7 +38,7 @@ pub(super) fn limiter(limits: &GatewayLimits) -> FairLimiter {
     })
 }
 
-/// Lets one of many waiting requests speak for all.
+/// Selects one of many waiting requests to log for all.
 #[derive(Default)]
 pub(super) struct Messages {
     next: Mutex<Option<Instant>>,
@@ -58,11 +58,11 @@ impl Messages {
 }
 
 impl Gateway {
-    /// Waits until the first start of each upstream is over, or its time is: `gateway.list_wait_ms`, or its
-    /// `start_timeout_ms`, from the start of this server.
+    /// Waits until the first start of each upstream has ended, or its time limit is over: `gateway.list_wait_ms`, or
+    /// its `start_timeout_ms`, from the start of this server.
     ///
     /// # Errors
-    /// When no place among the requests in flight was free after the wait.
+    /// If no place among the requests in flight was free after the wait.
     pub(crate) async fn started(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         self.wait_without_place(cx, self.started_all(list)).await
     }
@@ -70,7 +70,7 @@ impl Gateway {
     /// Waits until a list is complete and fresh, or the time for that is over.
     ///
     /// # Errors
-    /// When no place among the requests in flight was free after the wait.
+    /// If no place among the requests in flight was free after the wait.
     pub async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         let ready = async {
             self.started_all(list).await;

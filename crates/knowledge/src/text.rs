@@ -35,12 +35,12 @@ pub(crate) async fn text_of(
     let file_name = file_name.unwrap_or(&record.name);
     let file_name = if is_text_of_file { "" } else { file_name }.to_owned();
     let media_type = record.media_type.clone();
-    let time = job.time();
+    let limits = job.extract_limits();
     let work = move |stop: &Stop| {
         let mut hint = Hint::file(&file_name);
         hint.media_type = media_type.as_deref();
         hint.source_uri = uri.as_deref();
-        (hint.limits.max_time, hint.stop) = (time, Some(stop));
+        (hint.limits, hint.stop) = (limits, Some(stop));
         Ok(extract(&content, &hint)?)
     };
     worked(job, "reading the document", work).await

@@ -5,13 +5,13 @@
 
 use std::{
     collections::HashMap,
-    num::NonZeroUsize,
+    num::{NonZeroU64, NonZeroUsize},
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
 
-use marquetry_rag::Stop;
+use marquetry_rag::{Stop, extraction::Limits as ExtractLimits};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -25,6 +25,8 @@ pub(crate) struct Job {
     caller: Arc<str>,
     /// Time limit for reading a document, and for cutting it: `knowledge.max_work_ms`.
     time: Duration,
+    /// Limit of the documents that are read at the same time: `knowledge.max_unpacked_bytes_at_once`.
+    max_unpacked_bytes_at_once: NonZeroU64,
     /// Time limit for embedding it: `knowledge.max_embed_ms`.
     embed_time: Duration,
     /// Maximum length of a passage: `knowledge.max_passage_bytes`.
@@ -36,6 +38,7 @@ impl Job {
         Self {
             caller: caller.into(),
             time: Duration::from_millis(config.max_work_ms.get()),
+            max_unpacked_bytes_at_once: config.max_unpacked_bytes_at_once,
             embed_time: Duration::from_millis(config.max_embed_ms.get()),
             max_passage_bytes: config.max_passage_bytes,
         }
@@ -51,9 +54,12 @@ impl Job {
         self.max_passage_bytes
     }
 
-    /// Returns the time limit for reading one document.
-    pub(crate) fn time(&self) -> Duration {
-        self.time
+    /// Returns the limits for reading one document.
+    pub(crate) fn extract_limits(&self) -> ExtractLimits {
+        let mut limits = ExtractLimits::default();
+        limits.max_time = self.time;
+        limits.max_unpacked_bytes_at_once = self.max_unpacked_bytes_at_once.get();
+        limits
     }
 }
 
@@ -230,8 +236,23 @@ mod tests {
         Job::new(&KnowledgeConfig::default(), caller)
     }
 
+    #[test]
+    fn limits_for_reading_come_from_the_settings() {
+        let text = "max_work_ms = 7\nmax_unpacked_bytes_at_once = 1_000";
+        let limits = Job::new(&toml::from_str(text).unwrap(), "me").extract_limits();
+        assert_eq!(
+            (limits.max_time, limits.max_unpacked_bytes_at_once),
+            (Duration::from_millis(7), 1_000)
+        );
+        let defaults = ExtractLimits::default();
+        assert_eq!(
+            job("me").extract_limits().max_unpacked_bytes_at_once,
+            defaults.max_unpacked_bytes_at_once
+        );
+    }
+
     #[tokio::test(flavor = "multi_thread")]
-    async fn so_many_work_at_a_time_even_if_nobody_waits_for_them() {
+    async fn the_limit_of_work_holds_even_after_callers_have_gone() {
         static NOW: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
         let work = |_: &Stop| {

@@ -53,6 +53,8 @@ pub struct KnowledgeConfig {
     pub organization: String,
     /// Largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
+    /// Content that documents which are read at the same time unpack to, all together, in bytes. Further documents wait.
+    pub max_unpacked_bytes_at_once: NonZeroU64,
     /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long again for other work to end.
     pub max_work_ms: NonZeroU64,
     /// Time that embedding all passages of one document may take, in milliseconds.
@@ -73,6 +75,7 @@ impl Default for KnowledgeConfig {
             database: None,
             organization: "default".to_owned(),
             max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
+            max_unpacked_bytes_at_once: NonZeroU64::new(512 << 20).expect("it is not zero"),
             max_work_ms: NonZeroU64::new(60_000).expect("it is not zero"),
             max_embed_ms: NonZeroU64::new(600_000).expect("it is not zero"),
             max_passage_bytes: ChunkOptions::default().max_bytes,

@@ -143,10 +143,10 @@ impl KnowledgeTools {
                     Ok(None) | Err(_) => Arc::new(StaticModel::built_in()),
                 };
                 let job = self.service.job(cx);
-                let time = job.time();
+                let limits = job.extract_limits();
                 let work = move |stop: &Stop| {
                     let mut hint = Hint::media_type("text/plain");
-                    (hint.limits.max_time, hint.stop) = (time, Some(stop));
+                    (hint.limits, hint.stop) = (limits, Some(stop));
                     Ok(extract(content.as_bytes(), &hint)?)
                 };
                 let extracted = worked(&job, "reading the text", work).await?;

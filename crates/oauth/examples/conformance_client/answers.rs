@@ -13,13 +13,15 @@ use serde_json::{from_value, json};
 
 struct Answers;
 
-/// A client that offers everything.
+/// Options of a client with all capabilities.
 pub(crate) fn options() -> ClientOptions {
-    let mut options = ClientOptions::default();
-    options.capabilities =
+    let capabilities =
         ClientCapabilities::default().with_form_elicitation().with_roots().with_sampling();
-    options.handler = std::sync::Arc::new(Answers);
-    options
+    ClientOptions {
+        capabilities,
+        handler: std::sync::Arc::new(Answers),
+        ..ClientOptions::default()
+    }
 }
 
 #[async_trait]

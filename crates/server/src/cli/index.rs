@@ -229,6 +229,7 @@ async fn open(
         .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
     options.chunks.max_bytes = config.knowledge.max_passage_bytes;
     options.limits.max_time = Duration::from_millis(config.knowledge.max_work_ms.get());
+    options.limits.max_unpacked_bytes_at_once = config.knowledge.max_unpacked_bytes_at_once.get();
     let knowledge = match &place {
         // A run that has nothing to store creates no database.
         Place::File(path) if !path.exists() && (arguments.dry_run || arguments.names_nothing()) => {

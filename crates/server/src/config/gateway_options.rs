@@ -2,10 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use marquetry_gateway::{
-    GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, Transport as UpstreamTransport,
-    UpstreamOptions,
-};
+use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, UpstreamOptions};
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use super::{
@@ -42,32 +39,13 @@ impl Config {
 
     fn upstream_options(&self, name: &str, upstream: &UpstreamConfig) -> UpstreamOptions {
         let gateway = &self.gateway;
-        let transport = match &upstream.transport {
-            Transport::Stdio { command, args, env, cwd } => UpstreamTransport::Stdio {
-                command: command.clone(),
-                args: args.clone(),
-                env: env.clone(),
-                cwd: cwd.clone(),
-            },
-            Transport::Http { url, headers, .. } => UpstreamTransport::Http {
-                url: url.clone(),
-                headers: headers.clone(),
-                access: Arc::new(ConfiguredAccess {
-                    upstream: name.to_owned(),
-                    url: url.clone(),
-                    login: upstream.auth.clone(),
-                    credentials: gateway.credentials_directory.clone(),
-                    gateway: gateway.clone(),
-                }),
-            },
-            Transport::Unusable { problem, .. } => {
-                UpstreamTransport::Unusable { problem: problem.clone() }
-            }
-            // Only a disabled upstream has no transport; `Config::check` refuses others.
-            Transport::NotGiven => UpstreamTransport::Unusable {
-                problem: "it has neither a command nor a URL".to_owned(),
-            },
-        };
+        let transport = upstream.transport.to_upstream(ConfiguredAccess {
+            upstream: name.to_owned(),
+            url: upstream.transport.url().unwrap_or_default().to_owned(),
+            login: upstream.auth.clone(),
+            credentials: gateway.credentials_directory.clone(),
+            gateway: gateway.clone(),
+        });
         let mut options = UpstreamOptions::new(name, transport);
         options.is_disabled = upstream.disabled;
         options.inherit_env = upstream.inherit_env;
@@ -183,7 +161,7 @@ mod tests {
         ] {
             assert_eq!(ours, theirs);
         }
-        let new = UpstreamOptions::new("a", UpstreamTransport::http("http://h"));
+        let new = UpstreamOptions::new("a", marquetry_gateway::Transport::http("http://h"));
         let upstream = &config.upstreams[0];
         assert_eq!(
             (upstream.start_timeout, upstream.call_timeout, &upstream.separator),
