@@ -129,7 +129,7 @@ pub(crate) enum Task {
     Skip(Cow<'static, str>),
     /// Not saved, for example because it exceeds a limit.
     Fail(Cow<'static, str>),
-    /// Not saved, because it cannot be decoded. Its JSON is shown in its place as far as it fits.
+    /// Not saved, because it cannot be decoded. Its JSON is shown in its place, as far as it fits.
     Undecodable(Cow<'static, str>),
     /// It cannot be decoded, and its JSON does not fit into the answer: the JSON is saved with others in one artifact.
     BundleUndecodable(Cow<'static, str>),

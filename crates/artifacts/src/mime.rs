@@ -7,7 +7,8 @@ const MAX_BYTES: usize = 255;
 
 /// Returns `type/subtype` in lower case without parameters; none when the text is not a MIME type (RFC 6838, section 4.2).
 ///
-/// The crate `mediatype` is not used: it refuses `text/x-c++`, and parameters only must not have line breaks.
+/// The crate `mediatype` is not used: it refuses `text/x-c++`, and here parameters only need to be free of line
+/// breaks.
 pub(crate) fn essence(mime_type: &str) -> Option<String> {
     let mime_type = mime_type.trim();
     if mime_type.len() > MAX_BYTES || mime_type.contains(char::is_control) {
@@ -75,7 +76,7 @@ const TEXT_FORMATS: [&str; 11] = [
 /// Detects the type of files with unmistakable first bytes.
 pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     let kind = infer::get(bytes)?;
-    // Text and generic containers prove too little to overrule the server.
+    // Detected text and generic containers are not certain enough to overrule the server.
     let certain = matches!(
         kind.matcher_type(),
         infer::MatcherType::Image

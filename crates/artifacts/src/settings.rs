@@ -4,27 +4,27 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// How answers are taken apart: the keys under `mcp_intelligent_processing`.
+/// Settings for splitting answers into items: the keys under `mcp_intelligent_processing`.
 ///
-/// A server's documentation of its settings can be made of these comments with the feature `schema`.
+/// With the feature `schema`, a server can generate the documentation of its settings from these comments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Processing {
-    /// One artifact an item with its own type; off saves the whole answer as one JSON artifact.
+    /// Saves each item as a separate artifact with its own type; off saves the whole answer as one JSON artifact.
     pub enable_intelligent_processing: bool,
-    /// When nothing of an answer could be saved item by item, save the whole as one JSON artifact.
+    /// Saves the whole answer as one JSON artifact if no item of it could be saved.
     pub fallback_to_raw_on_error: bool,
-    /// Save the whole answer as JSON beside its items.
+    /// Saves the whole answer as JSON besides its items.
     pub save_raw_alongside_intelligent: bool,
-    /// Tell JSON, YAML, CSV and Markdown from plain text.
+    /// Detects JSON, YAML, CSV and Markdown in text.
     pub enable_text_format_detection: bool,
-    /// Put a summary of JSON, YAML and CSV in the artifact's metadata.
+    /// Adds a summary of JSON, YAML and CSV to the artifact's metadata.
     pub enable_content_parsing: bool,
-    /// Items of one answer that become artifacts of their own; further ones are saved together, in one JSON artifact.
+    /// Items of one answer that become separate artifacts; further ones are saved together, in one JSON artifact.
     pub max_content_items: usize,
-    /// Items of one answer that are examined one by one; further ones are saved with the others, unexamined.
+    /// Items of one answer that are examined separately; further ones are saved with the others, unexamined.
     pub max_examined_items: usize,
     /// Largest item that is saved, in MiB after decoding.
     pub max_single_item_size_mb: u64,
@@ -132,10 +132,10 @@ impl StoreKind {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ArtifactScope {
-    /// Those of its own calls.
+    /// Artifacts of its own calls.
     #[default]
     Principal,
-    /// Those of its own HTTP session. Without a session, as `Principal`.
+    /// Artifacts of its own HTTP session. Without a session, as `Principal`.
     Session,
     /// All artifacts.
     Shared,
@@ -339,8 +339,9 @@ macro_rules! settings {
             /// Directory of the directory store. It is created if it is missing, and must be empty at first.
             #[cfg_attr(feature = "schema", schemars(example = &"artifacts"))]
             pub directory: Option<PathBuf>,
-            /// Artifacts that a caller can list, read and delete: "principal", those of its own calls; "session", those of its own
-            /// HTTP session, if it has one; "shared", all artifacts. Without `[auth]`, all callers are the principal `local`.
+            /// Artifacts that a caller can list, read and delete: "principal", from its own calls; "session", from
+            /// its own HTTP session, if it has one; "shared", all artifacts. Without `[auth]`, all callers are the
+            /// principal `local`.
             pub scope: ArtifactScope,
             /// Size of all artifacts in the memory store, in bytes. A full store removes the least recently used artifacts of the
             /// principal who holds the most; reading a removed artifact says that it has expired.
@@ -413,7 +414,7 @@ settings! {
         /// another default.
         [example = 65_536]
         mcp_tool_llm_return_max_bytes: u64 = 64 * 1024;
-        /// Images up to this size stay in the answer beside their artifact, for vision models, in bytes after decoding; 0 is none.
+        /// Images up to this size stay in the answer beside their artifact, for vision models, in bytes after decoding; 0 keeps no image.
         /// 1048576, unless `preset` has another default.
         [example = 1_048_576]
         inline_image_max_bytes: u64 = 1024 * 1024;

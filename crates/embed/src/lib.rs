@@ -18,7 +18,7 @@ use async_trait::async_trait;
 
 pub use crate::{error::EmbedError, model::EmbeddingModel, prefixed::Prefixed};
 
-/// A model that makes vectors of texts, in this process or elsewhere.
+/// A model that computes vectors of texts, in this process or remotely.
 ///
 /// Vectors of one model can be compared with each other and with no others, which is why
 /// the [`EmbeddingModel`] is stored beside them.
@@ -27,14 +27,14 @@ pub use crate::{error::EmbedError, model::EmbeddingModel, prefixed::Prefixed};
 /// that take less than a millisecond are embedded at once. Both need a Tokio runtime.
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
-    /// Returns the name and dimension that tell its vectors from those of other models.
+    /// Returns the name and the dimension of the model, which identify its vectors.
     fn model(&self) -> &EmbeddingModel;
 
     /// Returns one vector for each text, in their order, each of the model's dimension.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
 
-    /// Returns the vector of a question, which is near to those of texts that answer it. Some models need to be told
-    /// which is which: see [`Prefixed`].
+    /// Returns the vector of a question, which is close to those of texts that answer it. Some models need a prefix
+    /// for questions and texts: see [`Prefixed`].
     async fn embed_query(&self, query: &str) -> Result<Vec<f32>, EmbedError> {
         let vectors = self.embed(&[query.to_owned()]).await?;
         let got = vectors.len();

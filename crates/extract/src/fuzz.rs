@@ -15,8 +15,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pdf", pdf),
 ];
 
-/// The names that the first byte of the input chooses from. PDF is not among them: it takes a thousand times as long, and
-/// has a target of its own.
+/// The names that the first byte of the input selects. PDF has a separate target, because it takes a thousand times
+/// as long.
 const NAMES: [&str; 16] = [
     "a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx",
     "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf",

@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             }
             return Ok(());
         }
-        // Longer ones mean nothing to anybody.
+        // Longer control words are undefined.
         let (word, rest) = self.rest.split_at(length);
         let signs = usize::from(rest.first() == Some(&b'-'));
         let digits = rest[signs..].iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -76,7 +76,7 @@ struct Lines {
 
 struct Open {
     has_text: bool,
-    /// It stands in the midst of text, and goes on in its line.
+    /// The element is inside of a line of text, which continues after it.
     is_inline: bool,
 }
 

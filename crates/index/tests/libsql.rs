@@ -290,7 +290,7 @@ async fn a_file_opened_read_only_is_not_changed() {
     let reader = LibsqlStore::open_with(&path, model(), options).await.unwrap();
     assert_eq!(reader.search(&request).await.unwrap().len(), 2);
     drop(reader);
-    // Its thread closes the file soon after, and whoever is the last at it takes the log away.
+    // Its thread closes the file soon after that; the last one to close it removes the log.
     let pause = || tokio::time::sleep(Duration::from_millis(10));
     while store.checkpoint().await.is_err() {
         pause().await;
@@ -339,7 +339,7 @@ async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wishe
     assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
 }
 
-/// As several that index at once into a database that none of them has seen before.
+/// Like several processes that begin to index into a new database at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_database_may_be_opened_by_several_at_once() {
     for _ in 0..10 {

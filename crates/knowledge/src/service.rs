@@ -167,6 +167,11 @@ impl KnowledgeService {
 }
 
 /// Notifies the listener of changes until the records are closed.
+///
+/// A changed list is announced to all clients, not only to the readers of the record: readers can be members of nested
+/// groups, and finding them would need many reads for each change. The announcement names no record, and the list shows
+/// each client only its own. An update of a record is announced to its subscribers, who could read it when they
+/// subscribed.
 async fn announce(
     mut events: tokio::sync::broadcast::Receiver<marquetry_rag::RecordEvent>,
     listener: Arc<dyn ChangeListener>,

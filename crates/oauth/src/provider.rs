@@ -24,7 +24,7 @@ pub(crate) enum KeyPair {
 
 #[cfg(feature = "client")]
 impl KeyPair {
-    /// The key in PKCS #8, where it fits the algorithm.
+    /// Returns the key in PKCS #8, if it fits the algorithm.
     pub(super) fn read(algorithm: Algorithm, pkcs8: &[u8]) -> Option<Self> {
         use ring_signature as ring;
         let ecdsa = |signing| {

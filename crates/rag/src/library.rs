@@ -116,7 +116,7 @@ impl LibraryBuilder {
         Self { caller: Some(caller), ..self }
     }
 
-    /// Deletes what was indexed with another model, or by an older version of this program; records stay.
+    /// Deletes index data of another model or of an older version of this program; records stay.
     pub fn reset(self) -> Self {
         Self { reset: true, ..self }
     }
@@ -291,11 +291,11 @@ impl Library {
         Ok(resolver.resolve(&self.caller, &request).await?)
     }
 
-    /// Moves everything that was written into the one file, which can then be copied alone. Does nothing for a server.
+    /// Moves all changes into the database file, which can then be copied alone. Does nothing for a server.
     ///
     /// # Errors
     ///
-    /// Another process uses the file, so that not everything was moved. Nothing is lost.
+    /// If another process uses the file, so that not all changes were moved. No data is lost.
     pub async fn checkpoint(&self) -> Result<(), LibraryError> {
         self.pipeline.store().checkpoint().await?;
         Ok(self.records.store().checkpoint().await?)

@@ -23,8 +23,8 @@ pub fn record_document(record: &Record) -> Document {
     document
 }
 
-/// Whether a document was made of the present revision of this record. Otherwise it may hold a former text of the
-/// record, or that of an earlier record with the same URI.
+/// Returns whether a document belongs to the present revision of this record. Otherwise it may have an earlier text
+/// of the record, or that of an earlier record with the same URI.
 ///
 /// The document of a chat is replaced after each answer, and is current until then. A document without a revision is
 /// current.

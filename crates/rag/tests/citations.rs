@@ -1,4 +1,4 @@
-//! Citations: which passages somebody gets for a reference, and in what form.
+//! Citations: the passages for a reference, and their form.
 
 use std::sync::Arc;
 
@@ -188,7 +188,7 @@ async fn a_chat_is_cited_with_its_history() {
         [("user", "What is bread?"), ("assistant", "Flour and water."), ("user", "Thanks.")]
     );
 
-    // In a session of its own, as AccountManager7 has it, and bounded.
+    // In a separate session, as AccountManager7 does it, and with limits.
     let session =
         NewRecord::new("olio.llm.openai.openaiRequest", "session").attribute("messages", messages);
     let session = world.create(&alice(), session).await;
@@ -280,7 +280,7 @@ async fn the_summary_of_a_document_is_cited_with_it() {
     assert_eq!(contents(&citations)[0], "Bread is made of flour and water.");
     assert!(contents(&citations).contains(&"In short: memory, bread, moon."), "{citations:?}");
     assert!(!contents(&citations).contains(&"Not this."));
-    // With chunks of its own it is searched like any other.
+    // With its own chunks it is searched like any other.
     world.vectorize(&note, "In short: memory, bread, moon. The rest is silence.").await;
     let citations = world.cite(&alice(), "silence", &[&serialized(&document)]).await;
     assert_eq!(contents(&citations)[0], "The rest is silence.");
@@ -434,7 +434,7 @@ async fn blocks_have_uris() {
     for key in ["content", "score", "chunk", "chunkCount", "offsets", "sourceType"] {
         assert!(!result[key].is_null(), "{key}: {result}");
     }
-    // A name that is no part of a URI makes none that leads elsewhere.
+    // A name that is not valid in a URI does not lead to another resource.
     let request = CiteRequest::new("bread").about("../x\"><a").reference(uri(&document));
     let citations = world.resolve(&alice(), &request).await;
     assert_eq!(citations.blocks[0].uri, "am7://default/vector/citations/..-x---a");

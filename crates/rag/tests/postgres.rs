@@ -35,7 +35,7 @@ async fn open_with(url: &str, change: impl FnOnce(&mut PostgresOptions)) -> Post
     PostgresStore::open_with(url, model(), options).await.unwrap()
 }
 
-/// A connection beside those of the store.
+/// Opens a connection besides those of the store.
 async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -404,7 +404,7 @@ async fn records_conform() {
     .await;
 }
 
-/// Two stores in one database, and an extension that lies elsewhere.
+/// Two stores in one database, with the extension in another schema.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_lie_in_the_schema_of_the_search_path() {
     let Some(url) = database().await else { return };
@@ -484,7 +484,7 @@ async fn waiting_has_an_end() {
     assert!(matches!(error, StoreError::Database(DatabaseError::Timeout)), "{error:?}");
     let error = busy.replace(Document::new("doc"), version(2)).await.unwrap_err();
     assert!(matches!(error, StoreError::Database(DatabaseError::Busy)), "{error:?}");
-    // Readers wait for nobody.
+    // Readers do not wait for writers.
     assert_eq!(busy.search(&SearchRequest::new("version", None)).await.unwrap().len(), 2);
 
     let narrow = Arc::new(narrow);
@@ -500,8 +500,8 @@ async fn waiting_has_an_end() {
     assert_eq!(narrow.count(&Filter::default()).await.unwrap(), 4);
 }
 
-/// Whoever stops to wait for a call leaves nothing half done, and a connection that serves the next call. Whether it was
-/// done nobody knows: it may be just when the server is told to commit.
+/// A cancelled call leaves no half-finished change, and its connection serves the next call. Whether the change was
+/// made is unknown: the server may just have been told to commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_dropped_is_done_as_a_whole_or_not_at_all() {
     let Some(url) = database().await else { return };
@@ -555,7 +555,7 @@ async fn a_statement_that_nobody_waits_for_is_cancelled() {
     assert_eq!(records.count(&RecordFilter::new("default")).await.unwrap(), 0);
 }
 
-/// Whenever the statement ends of which nobody knows any more, those after it are left alone.
+/// A cancelled statement may end at any time; it does not affect later ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancellation_hits_nobody_else() {
     let Some(url) = database().await else { return };
@@ -630,7 +630,8 @@ async fn errors_are_clear_and_show_no_password() {
     assert!(message.contains("does not exist (SQLSTATE 3D000)"), "{message}");
 }
 
-/// A TLS of its own before a server that has none, as PostgreSQL begins it. What does not begin so is turned away.
+/// A TLS proxy in front of a server without TLS, with PostgreSQL's handshake. Refuses connections without that
+/// handshake.
 async fn before_it_tls(url: &str) -> u16 {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -15,7 +15,7 @@ pub struct Caller {
     pub user: String,
     /// The URIs of the groups that the caller is a member of.
     pub groups: BTreeSet<String>,
-    /// Whether the caller is an administrator, who may do everything within the organisation.
+    /// Whether the caller is an administrator, who may do everything in the organisation.
     pub is_admin: bool,
 }
 

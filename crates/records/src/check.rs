@@ -199,9 +199,9 @@ pub(crate) fn media_type(text: &str) -> Result<(), RecordError> {
     }
 }
 
-/// Characters that nobody sees, and that can make a name look like another: controls, line ends, and those of Unicode's
-/// general category Cf that have no shape. The two joiners (U+200C, U+200D) stay: Persian, the scripts of India and
-/// emoji are not written without them.
+/// Invisible characters, which can make a name look like another: controls, line ends, and characters of Unicode's
+/// general category Cf without a shape. The two joiners (U+200C, U+200D) are allowed: Persian, the scripts of India
+/// and emoji need them.
 fn is_unseen(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{AtMost, ContentChange, Put, Record, RecordFilter, RecordStore, RecordStoreError};
 
-/// Runs every test, each against a new, empty store that `make` makes.
+/// Runs every test, each with a new, empty store from `make`.
 ///
 /// ```
 /// # #[cfg(feature = "conformance")]
@@ -283,7 +283,7 @@ async fn removed_is_gone(store: &impl RecordStore) {
 
 async fn records_come_in_pages(store: &impl RecordStore) {
     let mut all: Vec<_> = (0..60).map(|number| note(&format!("n{number}"))).collect();
-    // The order is that of bytes: capitals go before small letters, `-` before `.`.
+    // The order is that of bytes: capitals come before small letters, `-` before `.`.
     all.extend(["A", "Z", "a-b", "a.b", "ab", "ä"].map(note));
     all.extend(
         (0..5).map(|number| Record::new("data.data", "x").with_object_id(number.to_string())),
@@ -314,7 +314,7 @@ async fn records_come_in_pages(store: &impl RecordStore) {
     let none = RecordFilter { limit: Some(0), ..RecordFilter::new("default") };
     assert_eq!(store.list(&none).await.expect("list"), []);
     assert_eq!(store.count(&none).await.expect("count"), 71);
-    // The page goes on after a record that is gone by now.
+    // The page continues after a record that no longer exists.
     let after = RecordFilter { after: Some(want[0].clone()), ..RecordFilter::new("default") };
     store.delete(&want[0], None).await.expect("delete");
     assert_eq!(store.list(&after).await.expect("list").first().map(uri).as_ref(), Some(&want[1]));
@@ -476,7 +476,7 @@ async fn paths_are_taken_once(store: &impl RecordStore) {
     put(store, group("two", "/G")).await;
     store.delete(&uri(&group("two", "/G")), None).await.expect("delete");
     put(store, group("four", "/G")).await;
-    // Only groups need names of their own.
+    // Only groups need unique names.
     let mut same = within(note("n"), "/");
     same.name = "G".to_owned();
     put(store, same.clone()).await;

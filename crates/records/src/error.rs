@@ -27,7 +27,7 @@ pub enum RecordError {
     InUse {
         /// Its URI.
         target: String,
-        /// Their number; only administrators are told.
+        /// Their number; only for administrators.
         count: Option<u64>,
         /// The records that refer to it, so that the text fits after the number.
         by: &'static str,

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{Caller, Record, administrators, store::record_readers};
 
-/// A change of a record. Subscribers receive changes made through the same `Records`, and none of other processes.
+/// A change of a record. Subscribers receive changes made through the same `Records`, but not those of other
+/// processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordEvent {
@@ -18,8 +19,7 @@ pub struct RecordEvent {
     pub kind: String,
     /// Its revision after the change, or when it was removed.
     pub revision: u64,
-    /// URIs of all who may read it after the change, or could before it was removed: compare with
-    /// `Records::principals`.
+    /// URIs of all who may read it after the change, or could before its removal: compare with `Records::principals`.
     pub readers: Arc<BTreeSet<String>>,
 }
 

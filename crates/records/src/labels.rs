@@ -44,7 +44,7 @@ pub(crate) fn labels(record: &Record) -> Vec<Label> {
 pub(crate) struct Labels {
     /// Records need one label of each list.
     pub(crate) groups: Vec<Vec<Label>>,
-    /// Records must have none of these.
+    /// Records must not have any of these.
     pub(crate) not: Vec<Label>,
 }
 

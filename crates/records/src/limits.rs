@@ -26,8 +26,8 @@ pub struct RecordLimits {
     pub max_content_bytes: usize,
     /// Most records in a page of a list; 500 by default.
     pub max_page: usize,
-    /// Most groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most this many groups of
-    /// one owner, so that one owner cannot crowd out the groups of others.
+    /// Most groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most this many groups
+    /// of each owner, so that one owner cannot hide the groups of others.
     pub max_groups_per_owner: usize,
     /// Most groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by default. A caller
     /// with more sees fewer records, never more. Not an error.

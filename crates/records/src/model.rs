@@ -29,7 +29,7 @@ pub struct Record {
     /// The path of the group that holds it: `~/Notes` in its owner's home, `/Shared/Papers` outside of homes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The URI of its owner, a `system.user`.
+    /// URI of its owner, a `system.user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// URIs of `common.tag` records.
@@ -66,7 +66,7 @@ impl Record {
     /// The default organisation.
     pub const ORGANIZATION: &str = "default";
 
-    /// Returns a record of the organisation [`Self::ORGANIZATION`]. Nothing is stored.
+    /// Creates a record of the organisation [`Self::ORGANIZATION`]. Stores nothing.
     pub fn new(kind: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             organization: Self::ORGANIZATION.to_owned(),

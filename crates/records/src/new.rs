@@ -28,7 +28,8 @@ pub struct NewRecord {
     /// The path of the group that holds it: `~/Notes`, `~alice/Notes`, `/Shared/Papers`. Missing groups are created.
     /// None: no group holds it; it is found by URI, type and name.
     pub group: Option<String>,
-    /// URI of its owner. If None, the owner of the home that holds it, else the caller. Only administrators may set it.
+    /// URI of its owner. By default the owner of the home that contains it, else the caller. Only administrators may
+    /// set it.
     pub owner: Option<String>,
     /// URIs or names of tags.
     pub tags: BTreeSet<String>,

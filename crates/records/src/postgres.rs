@@ -45,9 +45,9 @@ impl Default for PostgresRecordsOptions {
 /// Of the tables, and of the rules by which labels are made of records. Another number: they cannot be read.
 const VERSION: i64 = 1;
 
-/// Texts are bytes, since PostgreSQL's cannot hold a NUL. What may be too long for an index is there as its hash: `key`
-/// of the URI, `organization`, `lies_in` of the place where a record lies, `place` of the one that a group is. Whoever
-/// writes locks the one row of `record_state`, so that there is one writer at a time.
+/// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL. Values that may be too long for an index are
+/// stored as hashes: `key` of the URI, `organization`, `lies_in` of the group that contains a record, `place` of the
+/// path of a group. Writers lock the single row of `record_state`, so that there is one at a time.
 const TABLES: &str = "
     CREATE TABLE record_state (one boolean PRIMARY KEY DEFAULT true CHECK (one), version bigint NOT NULL);
     CREATE TABLE record_item (
@@ -219,7 +219,7 @@ impl Query {
     }
 }
 
-/// Waits until nobody else writes.
+/// Waits for the lock of writers.
 async fn lock(transaction: &Transaction<'_>) -> Result<(), RecordStoreError> {
     execute(transaction, "SELECT version FROM record_state FOR UPDATE", &[]).await
 }

@@ -21,7 +21,7 @@ pub trait RecordStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// See [`RecordStoreError`]; on an error none of the records is stored.
+    /// See [`RecordStoreError`]; on an error no record is stored.
     async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError>;
 
     /// Stores one record, as [`Self::put_all`] does.
@@ -79,7 +79,7 @@ pub trait RecordStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Busy`] if other connections prevent that; nothing is lost.
+    /// [`DatabaseError::Busy`] if other connections prevent it; no data is lost.
     async fn checkpoint(&self) -> Result<(), RecordStoreError> {
         Ok(())
     }
@@ -173,7 +173,7 @@ pub struct RecordFilter {
     pub tags: Vec<String>,
     /// Records of one of these owners.
     pub owners: Vec<String>,
-    /// Records of none of these owners.
+    /// Only records that belong to none of these owners.
     pub not_owners: Vec<String>,
     /// Records outside of the home of this owner: those that others share.
     pub not_in_home_of: Option<String>,
@@ -216,8 +216,9 @@ impl RecordFilter {
 }
 
 impl Record {
-    /// Returns the URIs of all who may read the record: its owner, readers and writers, the group that holds it, and
-    /// the administrators of its organisation. A caller may read it if one of [`Records::principals`] is among them.
+    /// Returns the URIs of all who may read the record: its owner, readers and writers, the group that contains it,
+    /// and the administrators of its organisation. A caller may read it if one of [`Records::principals`] is among
+    /// them.
     ///
     /// [`Records::principals`]: crate::Records::principals
     pub fn readable_by(&self) -> BTreeSet<String> {
@@ -227,8 +228,8 @@ impl Record {
     }
 }
 
-/// Returns all who may read a record, without the administrators: owner, readers, writers, and the readers of the group
-/// that holds it.
+/// Returns all who may read a record, except the administrators: owner, readers, writers, and the readers of the
+/// group that contains it.
 pub(crate) fn record_readers(record: &Record) -> BTreeSet<String> {
     let Record { owner, readers, writers, .. } = record;
     let named = owner.iter().chain(readers).chain(writers).cloned();

@@ -19,7 +19,7 @@ pub struct ModelType {
     pub name: &'static str,
     /// Name for people.
     pub title: &'static str,
-    /// What it is for.
+    /// Purpose of the type.
     pub description: &'static str,
     /// The attributes whose kind is known. Unknown attributes are stored unchecked: the models of AccountManager7 have
     /// hundreds of attributes, and new ones are added.

@@ -112,7 +112,7 @@ impl Signs {
     fn see_heading(&mut self, level: HeadingLevel, text: &str, range: std::ops::Range<usize>) {
         let source = text[range.clone()].trim_start();
         if !source.starts_with('#') {
-            // A line of dashes below words is common in plain tables and logs; a line of equals signs is not.
+            // Lines of dashes below words are common in plain tables and logs; lines of equals signs are not.
             self.underlined |= source.lines().count() == 2;
             return;
         }
@@ -163,7 +163,8 @@ impl Signs {
     }
 }
 
-/// Says whether text begins as a paragraph below a title does: with a capital or a mark. Code below a comment seldom does.
+/// Returns whether text begins like a paragraph below a title: with a capital or a mark. Code below a comment seldom
+/// does.
 fn begins_like_prose(text: &str) -> bool {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.starts_with(|first: char| {
@@ -173,7 +174,7 @@ fn begins_like_prose(text: &str) -> bool {
     }) || line.ends_with('.')
 }
 
-/// Says whether many lines outside of fences are code, whose comments and operators look like Markdown.
+/// Returns whether many lines outside of fences are code: its comments and operators look like Markdown.
 fn is_program(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "import ",

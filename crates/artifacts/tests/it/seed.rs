@@ -1,4 +1,4 @@
-//! Every row of seed 000, each test under its row's number.
+//! Every row of seed 000, each test under the number of its row.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-/// Saved even when small.
+/// Settings that save even small answers.
 fn eager() -> Settings {
     settings("mcp_tool_response_save_threshold_bytes = 1")
 }
@@ -71,7 +71,7 @@ async fn an_item_that_is_not_text_is_saved_at_any_size() {
     assert!(!seen.raw_result().contains(PNG));
 }
 
-/// A text's artifact: extension, MIME type and format; its bytes are the text's.
+/// Checks a text's artifact: its extension, MIME type and format, and that its bytes are the text.
 #[track_caller]
 fn check_text(seen: &Seen, sent: &str, extension: &str, mime_type: &str, format: TextFormat) {
     let artifact = seen.only();
@@ -142,7 +142,7 @@ async fn markdown_text() {
     check_text(&seen, sent, "md", "text/markdown", TextFormat::Markdown);
 }
 
-/// An item's artifact: extension, MIME type and the decoded bytes.
+/// Checks an item's artifact: its extension, MIME type and decoded bytes.
 #[track_caller]
 fn check_bytes(seen: &Seen, bytes: &[u8], name: &str, mime_type: &str) {
     let artifact = seen.only();
@@ -318,7 +318,7 @@ async fn when_saving_fails_the_answer_is_shown_and_the_failure_told() {
     }
 }
 
-/// seed: 000/3.2, for a resource, of which a link alone would be left.
+/// seed: 000/3.2, for a resource, of which only a link would remain.
 #[tokio::test]
 async fn when_saving_fails_the_text_of_a_resource_is_shown() {
     let resource = |bytes: usize| {
@@ -344,7 +344,7 @@ async fn when_saving_fails_the_text_of_a_resource_is_shown() {
         assert!(notice.contains("is lost") && !notice.contains("whole"), "{notice}");
     }
 
-    // Only what has an artifact is a link.
+    // Only items with an artifact become links.
     let answer = json!({"content": [resource(3000), resource(3000)]}).to_string();
     let seen =
         capture_into(FailingStore::new(|put| put == 1), &Settings::small_context(), &answer).await;
@@ -464,7 +464,7 @@ async fn the_notice_tells_what_a_second_turn_needs() {
     assert!(notice.contains(&line), "{notice}");
     assert!(notice.contains("Read on with the tool 'read_artifact'."), "{notice}");
 
-    // The name that the notice gave leads to the whole text.
+    // The name in the notice is the name of the artifact with the whole text.
     let quoted = notice.split('\'').find(|part| part.contains("_csv_")).unwrap();
     let name = marquetry_artifacts::ArtifactName::parse(quoted).unwrap();
     let scope = marquetry_artifacts::Scope::local();
@@ -489,7 +489,7 @@ async fn texts_of_different_formats_make_artifacts_of_different_types() {
     assert_eq!(seen.texts(), ["{\"a\": [1, 2]}", "a,b\n1,2\n3,4\n"]);
 }
 
-/// A repeat of the same call makes further versions of a resource's name, which has no random part.
+/// A repeated call creates another version of a resource's artifact, whose name has no random part.
 #[tokio::test]
 async fn a_resource_that_comes_again_is_a_new_version() {
     let store = Arc::new(marquetry_artifacts::MemoryStore::default());
@@ -504,7 +504,7 @@ async fn a_resource_that_comes_again_is_a_new_version() {
     }
 }
 
-/// An answer passes through with its white space and key order when nothing is captured.
+/// An answer that is not captured keeps its white space and its order of keys.
 #[tokio::test]
 async fn unchanged_means_byte_for_byte() {
     let sent = "{ \"isError\" : false,\n \"content\":[ {\"text\":\"\\u00e9\",\"type\":\"text\"} ] , \"x\":1.0}";

@@ -84,7 +84,7 @@ pub fn limit(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Busy`] if other connections use the file; the rest then stays in the log, and nothing is lost.
+/// [`DatabaseError::Busy`] if other connections use the file; the rest then stays in the log.
 pub fn checkpoint(connection: &Connection) -> Result<(), DatabaseError> {
     connection.busy_timeout(ENDING).map_err(error)?;
     let busy = number(connection, "PRAGMA wal_checkpoint(TRUNCATE)");

@@ -67,7 +67,7 @@ impl LibsqlFile {
         Ok(connection)
     }
 
-    /// Checks that the name of the file is still that of the open one.
+    /// Checks that the path still leads to the open file.
     ///
     /// # Errors
     ///
@@ -82,8 +82,8 @@ impl LibsqlFile {
         )))
     }
 
-    /// Checks that the database is new, or has one of these tables: one that has other tables alone belongs to another
-    /// program. Nothing is changed.
+    /// Checks that the database is new, or has one of these tables: a database with only other tables belongs to
+    /// another program. Changes nothing.
     ///
     /// # Errors
     ///

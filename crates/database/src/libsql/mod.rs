@@ -1,6 +1,6 @@
 //! A database in one file, on libSQL.
 //!
-//! Connections and values are those of the crate `libsql`, which users of this module depend on, too.
+//! Connections and values are types of the crate `libsql`; users of this module depend on it, too.
 
 mod engine;
 mod file;

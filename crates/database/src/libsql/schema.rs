@@ -14,13 +14,13 @@ pub struct Schema {
     pub version: i64,
     /// The statements that create all tables of the current version.
     pub tables: &'static str,
-    /// Statements that change the tables of a version into those of the next one.
+    /// Statements that migrate the tables of a version to the next one.
     pub migrations: &'static [(i64, &'static str)],
 }
 
 impl Schema {
-    /// Creates the tables if there are none, migrates those of older versions, and checks the version. If the database
-    /// is only to be read, nothing is created or changed.
+    /// Creates missing tables, migrates older versions, and checks the version. Changes nothing if the database is
+    /// read-only.
     ///
     /// # Errors
     ///

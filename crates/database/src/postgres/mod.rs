@@ -1,6 +1,6 @@
 //! Pools of connections to a PostgreSQL.
 //!
-//! Statements and rows are those of the crate `tokio_postgres`, which users of this module depend on, too.
+//! Statements and rows are types of the crate `tokio_postgres`; users of this module depend on it, too.
 
 mod error;
 mod lease;
@@ -101,7 +101,7 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NoConnection`] or [`DatabaseError::Disconnected`] if there is none in time.
+    /// [`DatabaseError::NoConnection`] or [`DatabaseError::Disconnected`] if no connection is available in time.
     pub async fn get(&self) -> Result<Lease, DatabaseError> {
         let got = self.pool.get().await.map(|object| Lease::new(object, self.tls.clone()));
         got.map_err(|error| error::of_pool(error, self.options.max_connections))
@@ -162,8 +162,7 @@ const IS_THERE: &str =
 
 /// Settings of each connection.
 fn session(options: &PoolOptions) -> String {
-    // The types of an extension are found in whichever schema it was created. JIT compilation takes longer than these
-    // queries.
+    // The types of an extension may be in any schema. JIT compilation takes longer than these queries.
     format!(
         "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET jit = off; \
          SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(n.nspname), false) \

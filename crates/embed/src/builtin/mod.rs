@@ -169,7 +169,7 @@ impl Embedder for &'static StaticModel {
             let turn = turn().await;
             let texts = texts[portion].to_vec();
             let compute = move || {
-                // Until it is done, also for nobody: a call that is dropped does not end it.
+                // Held until the work ends: dropping the call does not end it.
                 let _turn = turn;
                 Ok(texts.iter().map(|text| model.embed(text)).collect::<Vec<_>>())
             };

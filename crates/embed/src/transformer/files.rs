@@ -135,7 +135,7 @@ impl Folder<'_> {
     }
 
     fn bytes(&self, name: &str) -> Result<Vec<u8>, EmbedError> {
-        // All but the weights becomes many small things in memory, more than ten times what it is here.
+        // Parsed JSON needs more than ten times the memory of its text; only the weights do not grow.
         let most = if name.ends_with(".json") { self.most.min(JSON_BYTES) } else { self.most };
         let read = || {
             let path = self.path.join(name);

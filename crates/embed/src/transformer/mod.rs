@@ -119,7 +119,7 @@ impl Embedder for Transformer {
             let turn = Arc::clone(&self.turn).acquire_owned().await.expect("nobody closes it");
             let shared = Arc::clone(&self.shared);
             let compute = move || {
-                // Until it is done, also for nobody: a call that is dropped does not end it.
+                // Held until the work ends: dropping the call does not end it.
                 let _turn = turn;
                 shared.compute(&batch)
             };

@@ -92,7 +92,7 @@ fn weights(seed: u32) -> Vec<u8> {
         for _ in 0..shape.iter().product::<usize>() {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let number = (random >> 8) as f32 / (1 << 23) as f32 - 1.0;
-            // As in trained models, so that what is the same for all texts does not outweigh what is not.
+            // As in trained models, so that the common part of all vectors is not larger than the differences.
             let number = match &*name {
                 name if name.ends_with("LayerNorm.weight") => 1.0 + number / 10.0,
                 name if name.ends_with(".bias") => number / 10.0,

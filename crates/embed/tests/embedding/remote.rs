@@ -193,7 +193,7 @@ async fn a_value_that_is_no_finite_number_is_an_error() {
             let (failure, _) = failure(asked(api, with(value)).await);
             assert!(matches!(failure, EndpointFailure::Malformed(_)), "{value}: {failure}");
         }
-        // Numbers, but none of 32 bits; which of the two it is depends on how the reader of JSON rounds.
+        // Numbers that do not fit into 32 bits; the error depends on how the JSON parser rounds.
         for value in ["1e300", "-1e999"] {
             let error = asked(api, with(value)).await.unwrap_err();
             let is_told = matches!(
@@ -280,7 +280,7 @@ async fn refusals_are_not_repeated_and_hold_no_key() {
         (404, "refuses"),
         (400, "refuses"),
     ] {
-        // The key where a message is cut, too.
+        // The key, also where the message is cut.
         let said = format!("{}{KEY} is wrong{KEY}", "x".repeat(290));
         let endpoint = Endpoint::new(
             EmbeddingApi::OpenAi,
@@ -333,7 +333,7 @@ async fn a_slow_endpoint_is_given_up() {
     assert_eq!(failure, EndpointFailure::Timeout(Duration::from_millis(100)));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 
-    // One that goes on for ever, a little at a time.
+    // An answer that arrives slowly and never ends.
     let drip = futures_util::stream::unfold((), |()| async {
         tokio::time::sleep(Duration::from_millis(10)).await;
         Some((Ok::<_, std::io::Error>(" "), ()))

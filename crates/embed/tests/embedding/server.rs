@@ -1,4 +1,4 @@
-//! An embedding endpoint of our own, which does what it is told.
+//! A scripted embedding endpoint.
 
 use std::{
     collections::VecDeque,
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 /// A key that no message may hold.
 pub(crate) const KEY: &str = "sk-a-key-that-nobody-may-see";
 
-/// What is left of the numbers that its vectors are told apart by.
+/// Dimension of its vectors; different texts have different vectors.
 pub(crate) const DIMENSION: usize = 3;
 
-/// Gives prepared answers, then right ones, and keeps what it was sent.
+/// Sends prepared answers first, then valid ones, and records the requests.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     api: EmbeddingApi,

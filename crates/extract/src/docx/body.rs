@@ -19,7 +19,7 @@ pub(super) struct Body<'a> {
     source: Source<'a>,
     text: String,
     headings: Vec<Heading>,
-    /// Paragraphs that are open: those of a text box stand inside of another one.
+    /// Open paragraphs: those of a text box are nested in another one.
     paragraphs: Vec<Paragraph>,
     /// Number of open tables, and the separator before the next text of a cell.
     tables: usize,

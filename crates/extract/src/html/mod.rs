@@ -238,7 +238,7 @@ impl Page {
             return;
         };
         let name = name.to_ascii_lowercase();
-        // Only known names are taken: a document may have any number of names of its own.
+        // Only known names are used: a document may contain any number of others.
         if ["author", "date", "description", "generator", "keywords"].contains(&name.as_str()) {
             self.metadata.entry(name).or_insert_with(|| content.trim().to_owned());
         }

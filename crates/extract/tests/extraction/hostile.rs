@@ -6,7 +6,8 @@ use marquetry_extract::{ExtractError, Hint, Problem};
 
 use super::{extract, file, refusal};
 
-/// Far more than any of these takes, on a slow machine without optimization; what they guard against takes minutes.
+/// Much longer than each of these takes on a slow machine without optimization; without their limits they take
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 #[test]

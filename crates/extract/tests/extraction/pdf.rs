@@ -127,7 +127,7 @@ fn ten_thousand_pages_are_read() {
     assert_eq!(&page.content[page.pages[9_999].span.clone()], "Page 9999 of many.");
 }
 
-/// A form that draws itself twice as often at each of many levels: more than anybody has time for.
+/// A form that draws itself twice as often at each of many levels, which would take for ever.
 #[test]
 fn time_is_bounded() {
     let mut writer = Writer::new();

@@ -9,7 +9,8 @@ use super::{
     support::spreadsheet::{rows, tables, workbook},
 };
 
-/// Far more than any of these takes, on a slow machine without optimization; what they guard against takes minutes.
+/// Much longer than each of these takes on a slow machine without optimization; without their limits they take
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn titles(extracted: &Extracted) -> Vec<&str> {

@@ -79,7 +79,7 @@ struct Both {
     keyword: Option<u32>,
 }
 
-/// Fuses the rankings of rows, or with `key` those of all rows of a document.
+/// Fuses rankings of rows, or with `key` rankings of all rows of a document.
 fn both(
     query: &Query<'_>,
     semantic: &[(u32, u32)],

@@ -1,4 +1,4 @@
-//! Everything that is searched, in memory: one row for each chunk.
+//! The searchable data in memory: one row for each chunk.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -343,7 +343,7 @@ impl Adding<'_> {
         self.row_without_terms(row);
     }
 
-    /// The next row, whose terms come later, with those of all rows: see [`Index::set_postings`].
+    /// Adds the next row; its terms are added later, together with those of all rows: see [`Index::set_postings`].
     pub(crate) fn row_without_terms(&mut self, row: RowRef<'_>) {
         let Self { index, number } = self;
         index.vectors.push(row.scale, row.coarse, row.fine);

@@ -162,7 +162,7 @@ static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
 
 impl Language {
     pub(crate) const ENGLISH: Self = Self(0);
-    /// Number of languages, those of scripts included.
+    /// Number of languages, including those identified by their script.
     pub(crate) const COUNT: usize = LATIN.len() + SCRIPTS.len();
 
     /// The languages in Latin script, English first.
@@ -170,8 +170,8 @@ impl Language {
         (0..LATIN.len() as u8).map(Self)
     }
 
-    /// Returns the languages that a question needs to be stemmed in: English, and those of which the store has a
-    /// document, which it has if it has the language's tag as a term.
+    /// Returns the languages in which a question must be stemmed: English, and those of the store's documents. A
+    /// store has documents in a language if it has the language's tag as a term.
     pub(crate) fn of_store<E>(
         mut has_term: impl FnMut(&str) -> Result<bool, E>,
     ) -> Result<Vec<Self>, E> {

@@ -86,7 +86,7 @@ impl List {
     }
 }
 
-/// The rows by which words are weighed: those that the searcher may read, so that scores tell nothing of others.
+/// The rows for the weights of words: those that the searcher may read, so that scores reveal nothing about others.
 pub(crate) struct Weighed {
     rows: usize,
     total_length: u64,
@@ -107,7 +107,7 @@ impl Weighed {
     }
 }
 
-/// One term of a question: where it stands, and how rare it is.
+/// One term of a question: its postings, and its rarity.
 struct Wanted<'a> {
     list: &'a List,
     weight: f32,
@@ -122,7 +122,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A question's words against all rows.
+/// Scores all rows for the words of a question.
 pub(crate) struct Scorer<'a> {
     postings: &'a Postings,
     wanted: Vec<Wanted<'a>>,
@@ -221,7 +221,7 @@ impl Postings {
 
 /// Rows that are scored at a time: their scores fit into the first-level cache.
 const WINDOW: u32 = 1 << 13;
-/// A window goes on over gaps of fewer rows that are not wanted.
+/// A window continues over gaps with fewer unwanted rows than this.
 const GAP: u32 = 64;
 
 /// A term of a question, while the rows are gone through.
@@ -301,7 +301,7 @@ impl Scorer<'_> {
         let units = |score: f32| (score * unit) as i32;
 
         let mut terms: Vec<_> = (self.wanted.iter())
-            // One more, for the rounding of what it bounds.
+            // Plus one for rounding.
             .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, place: 0 })
             .collect();
         terms.sort_by_key(|term| term.bound);
@@ -395,7 +395,7 @@ fn windows(runs: &[Range<u32>]) -> impl Iterator<Item = (Range<u32>, &[Range<u32
         }
         let window = start..end;
         let runs = &rest[..met];
-        // A run that is longer than the window goes on in the next one.
+        // A run that is longer than the window continues in the next one.
         let is_cut = runs.last().is_some_and(|run| run.end > end);
         first += met - usize::from(is_cut);
         start = if is_cut { end } else { rest.get(met).map_or(end, |run| run.start) };
@@ -558,7 +558,7 @@ mod tests {
     }
 
     proptest! {
-        /// Skipping rows does not change the result: the best rows are those of a plain sum over all rows.
+        /// Skipping rows does not change the result: the best rows equal those of a plain sum over all rows.
         #[test]
         fn the_best_are_the_best_of_all(
             seed: u64, rows in 1_u32..40_000, limit in 1_usize..30,

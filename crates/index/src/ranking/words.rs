@@ -22,7 +22,7 @@ pub(crate) struct Analyzer {
 
 struct Stems {
     stemmer: Option<Stemmer>,
-    /// The terms of words; those of stop words are empty.
+    /// The terms of words; stop words have an empty one.
     terms: HashMap<Box<str>, Box<str>>,
 }
 
@@ -64,7 +64,7 @@ impl Analyzer {
     }
 
     /// Returns the terms of the chunks of a document. Words of the title, of the headings above a chunk, and of file
-    /// name and folder count as if the chunk had them more than once; its length is that of its text.
+    /// name and folder count as if the chunk contained them several times; the length of a chunk is that of its text.
     pub(crate) fn rows<E>(
         &mut self,
         document: &Document,
@@ -148,9 +148,9 @@ impl Analyzer {
     /// Returns the words of a question, each once, up to a maximum. A word has a term for each language of `languages`
     /// in which it may be meant, since a question is too short to tell.
     ///
-    /// `languages` begins with English, and may leave out those of which the store has no document. This saves time and
-    /// changes no score: which words there are and how they are counted depends on the question alone, so that the
-    /// languages of documents that the searcher may not read do not matter.
+    /// `languages` begins with English, and may leave out languages without documents in the store. This saves time
+    /// without changing scores: the words and their counts depend only on the question, so the languages of documents
+    /// that the searcher may not read have no influence.
     pub(crate) fn question(
         &mut self,
         text: &str,
@@ -335,7 +335,7 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
                 None => {
                     word.clear();
                     word.extend(part.chars().take(MAX_WORD_CHARS).flat_map(char::to_lowercase));
-                    // A capital letter may have a mark of its own in lower case: İ.
+                    // A capital letter may become a letter with a combining mark in lower case: İ.
                     word.retain(|character| !is_spared_mark(character));
                     see(Piece::Word(&word));
                 }
@@ -344,8 +344,8 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
     }
 }
 
-/// Returns the number of characters in a group for scripts that are written without spaces; None for others. Chinese
-/// and Japanese words have about two characters, those of South-East Asia four or five.
+/// Returns the number of characters in a group, for scripts that are written without spaces; [`None`] for others.
+/// Chinese and Japanese words have about two characters, South-East Asian words four or five.
 pub(super) fn group_size(character: char) -> Option<usize> {
     match character {
         '\u{3040}'..='\u{30ff}'

@@ -13,7 +13,7 @@ use crate::types::{
     StoredChunk,
 };
 
-/// Runs every test, each against a new, empty store that `make` makes.
+/// Runs every test, each with a new, empty store from `make`.
 ///
 /// ```
 /// # #[cfg(all(feature = "conformance", feature = "builtin-model"))]
@@ -421,8 +421,8 @@ async fn filters_are_exact(store: &impl ChunkStore) {
     }
 }
 
-/// Exactly the right rows, also where a thousandth of all passes: filters that come after an approximate search fail
-/// here.
+/// The exact rows are found even if a thousandth of all rows passes the filter: filters after an approximate search
+/// fail here.
 async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     let dimension = store.model().dimension;
     let documents = (0..2_000).map(|number| {
@@ -474,8 +474,8 @@ async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     assert_eq!(hits[0].chunk.document, "doc-0300");
 }
 
-/// What passes is found in the order of an exact search, also where it is far from the question and thousands that do
-/// not pass are near.
+/// Rows that pass the filter are found in the order of an exact search, even far from the question and with thousands
+/// of nearer rows that do not pass.
 async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
     const CHUNKS: usize = 4_000;
     let dimension = store.model().dimension;
@@ -1056,7 +1056,7 @@ async fn replaced_chunks_are_not_found(store: &impl ChunkStore) {
     }
 }
 
-/// Scores depend on what is there, not on how it came.
+/// Scores depend on the stored chunks, not on earlier changes.
 async fn many_replacements_leave_no_trace(store: &impl ChunkStore) {
     let text =
         |number: usize| format!("Chunk number{number} about topic{}. And more of it.", number % 5);

@@ -41,7 +41,7 @@ pub trait ChunkStore: Send + Sync + 'static {
 
     /// Stores documents with their chunks in place of their former chunks, and returns the number of chunks stored.
     ///
-    /// On an error none of them is stored. Many documents at once are cheaper than one by one.
+    /// On an error none of them is stored. Storing many documents at once is faster than one by one.
     async fn replace_all(
         &self,
         documents: Vec<(Document, Vec<NewChunk>)>,
@@ -100,7 +100,7 @@ pub trait ChunkStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Busy`](marquetry_database::DatabaseError::Busy) if other connections prevent that; nothing is
+    /// [`DatabaseError::Busy`](marquetry_database::DatabaseError::Busy) if other connections prevent it; no data is
     /// lost.
     async fn checkpoint(&self) -> Result<(), StoreError> {
         Ok(())

@@ -20,7 +20,7 @@ pub struct Document {
     pub object_id: Option<String>,
     /// The vector model of the seed that its chunks belong to; [`Self::VECTOR_MODEL`] by default.
     pub vector_model: String,
-    /// The URI of its owner.
+    /// URI of its owner.
     pub owner: Option<String>,
     /// URIs of the users and groups that may read it, the owner among them. Only searches without a filter of readers
     /// find a document without readers.
@@ -36,7 +36,7 @@ pub struct Document {
     pub content_hash: Option<String>,
     /// Its title.
     pub title: Option<String>,
-    /// Its name where it is stored, such as a file name.
+    /// Name of its source, such as a file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

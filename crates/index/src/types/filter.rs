@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use marquetry_database::label_hash;
 
-/// A filter of documents. An empty list does not restrict, except that of readers.
+/// A filter of documents. Empty lists do not restrict the documents, except an empty list of readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -136,7 +136,7 @@ pub(crate) fn label(kind: Kind, values: &[&str]) -> Label {
     label_hash(kind as u8, values, "")
 }
 
-/// Returns all labels of a document except that of its URI, sorted.
+/// Returns all labels of a document except the one for its URI, sorted.
 pub(crate) fn labels(document: &Document) -> Vec<Label> {
     let Document { kind, vector_model, owner, readers, tags, metadata, .. } = document;
     let mut labels = vec![label(Kind::VectorModel, &[vector_model])];

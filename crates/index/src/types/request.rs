@@ -134,7 +134,7 @@ fn coverage_of(_: &EmbeddingModel, _: &str) -> f32 {
 pub struct Fusion {
     /// The constant `k`, at least 0: the larger it is, the less the first ranks count beyond later ones.
     pub k: f64,
-    /// The weight of the ranking by vectors, at least 0; that of the ranking by words is 1.
+    /// Weight of the vector ranking, at least 0; the weight of the word ranking is 1.
     pub semantic_weight: f64,
 }
 
@@ -203,8 +203,8 @@ pub struct Hit {
     pub title: Option<String>,
     /// The score by which the hits are ordered: see [`Fusion`]. Scores of different searches cannot be compared.
     pub score: f64,
-    /// The relevance for the question, from 0 to 1, independent of other chunks: the cosine of the vectors, or the
-    /// share of the words that the chunk has (rare words count more), whichever is larger.
+    /// Relevance for the question, from 0 to 1, independent of other chunks: the larger of the cosine of the vectors
+    /// and the share of the question's words in the chunk (rare words count more).
     pub relevance: f64,
     /// The cosine of the vectors, if both exist.
     pub similarity: Option<f64>,

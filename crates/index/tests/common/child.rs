@@ -1,4 +1,5 @@
-//! Another process, this same test binary, that writes until it is killed, and does not outlive whoever started it.
+//! Another process, with this same test binary, that writes until it is killed. It exits with the process that
+//! started it.
 
 use std::{
     ffi::OsStr,

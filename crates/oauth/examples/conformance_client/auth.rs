@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{Assignment, Failed};
 
-/// Connects with authorization, and calls what is there: some scenarios want more for a call than for a list, or
+/// Connects with authorization and uses all features: some scenarios require more for a call than for a list, or
 /// something else after the first request.
 pub(crate) async fn run(assignment: &Assignment) -> Result<(), Failed> {
     let oauth = OAuth::new(&assignment.url, options(assignment)?)?;
@@ -43,7 +43,7 @@ fn options(assignment: &Assignment) -> Result<OAuthOptions, Failed> {
     };
     let mut options = OAuthOptions::default();
     options.user_agent = Some(Arc::new(Headless));
-    // The document that the suite names; nobody reads it.
+    // The suite names this document, but never reads it.
     options.client_metadata_url =
         Some("https://conformance-test.local/client-metadata.json".to_owned());
     if let Ok(id) = told("client_id") {
@@ -70,7 +70,7 @@ fn options(assignment: &Assignment) -> Result<OAuthOptions, Failed> {
     Ok(options)
 }
 
-/// Goes to the page and straight back: the suite's servers let everybody in.
+/// Opens the page without a user: the suite's servers accept everyone.
 struct Headless;
 
 #[async_trait]

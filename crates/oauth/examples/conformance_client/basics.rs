@@ -1,4 +1,4 @@
-//! Connecting, calling what is there, and answering what is asked.
+//! Connects, calls all features, and answers questions.
 
 use marquetry_protocol::{
     client::{CallOptions, Client},
@@ -40,7 +40,7 @@ pub(crate) async fn answer_questions(assignment: &Assignment) -> Result<(), Fail
     Ok(())
 }
 
-/// Every method that has a header of its own.
+/// Calls every method that has its own header.
 pub(crate) async fn use_everything(assignment: &Assignment) -> Result<(), Failed> {
     let client = assignment.connect(answers::options()).await?;
     for tool in client.list_tools().await? {

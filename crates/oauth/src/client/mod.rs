@@ -122,7 +122,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Where a token was issued.
+/// Endpoint that issued a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Store,
@@ -475,8 +475,9 @@ impl Inner {
         }
     }
 
-    /// The scopes to ask for: those of the refusal, else those of the server's metadata, else none (2025-11-25,
-    /// "Scope Selection Strategy"). If the server asks for more scopes, those already granted are kept (SEP-2350).
+    /// Returns the scopes to request: those of the refusal, else those of the server's metadata, else none
+    /// (2025-11-25, "Scope Selection Strategy"). If the server asks for more scopes, those already granted are kept
+    /// (SEP-2350).
     fn scopes(
         &self,
         work: &Work,

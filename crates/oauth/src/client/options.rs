@@ -78,7 +78,7 @@ pub enum Grant {
     /// A third party vouches for the client, as a platform does for its workloads (RFC 7523; extension Workload Identity
     /// Federation).
     JwtBearer(Arc<dyn Assertion>),
-    /// A company's identity provider vouches for the person who has logged in there (extension Enterprise-Managed
+    /// A company's identity provider vouches for a person who is logged in there (extension Enterprise-Managed
     /// Authorization).
     EnterpriseManaged(IdentityProvider),
 }
@@ -86,7 +86,7 @@ pub enum Grant {
 /// A company's identity provider.
 #[derive(Clone)]
 pub struct IdentityProvider {
-    /// Where it exchanges tokens (RFC 8693).
+    /// Its token endpoint, which exchanges tokens (RFC 8693).
     pub token_endpoint: String,
     /// This client's id there.
     pub client_id: String,

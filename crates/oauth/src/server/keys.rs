@@ -121,8 +121,8 @@ impl Keys {
         }
     }
 
-    /// Starts a fetch, unless the last one was too recent: unauthenticated clients must not cause requests to the issuer at
-    /// will. The fetch is a task, so that it goes on if the caller that started it disconnects.
+    /// Starts a fetch, unless the last one was too recent: unauthenticated clients must not be able to cause many
+    /// requests to the issuer. The fetch is a task, so it continues if the caller that started it disconnects.
     fn start(
         self: &Arc<Self>,
         mut last: OwnedMutexGuard<Option<Instant>>,

@@ -49,7 +49,7 @@ pub struct TokenIssuer {
     pub keys: KeySource,
 }
 
-/// Where an issuer's public keys are.
+/// Source of an issuer's public keys.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum KeySource {

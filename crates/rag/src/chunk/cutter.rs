@@ -71,13 +71,13 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         })
     }
 
-    /// From here on, chunks of several units have at most this many bytes, and a unit of more than half as many has a
-    /// chunk of its own.
+    /// From here on, chunks of several units have at most this many bytes, and a unit of more than half of that is a
+    /// separate chunk.
     pub(super) fn join_up_to(&mut self, bytes: usize) {
         self.joined_bytes = bytes.min(self.options.max_bytes.get());
     }
 
-    /// Adds a unit as [`Self::push`] does, in a chunk of its own if it is large.
+    /// Adds a unit as [`Self::push`] does; a large unit becomes a separate chunk.
     pub(super) fn push_block(&mut self, unit: Range<usize>) -> Result<(), ChunkError> {
         if unit.len() <= self.joined_bytes / 2 {
             return self.push(unit);

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Chapter, Chunk, ChunkError, ChunkOptions, Form, Strategy, chapters, cut};
 use marquetry_extract::{Extracted, Heading, Stop, is_source_code};
 
-/// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have their page if the document has pages,
-/// and their headings if it has headings. Spans are those of [`Extracted::content`].
+/// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have their page and their headings, if
+/// the document has any. Spans refer to [`Extracted::content`].
 ///
 /// With [`Strategy::Chapter`], no chunk crosses a heading; if the document has no headings, they are searched for in
 /// the text. With the other strategies, a chunk has the chapter in which it begins, and ends before the next heading: a

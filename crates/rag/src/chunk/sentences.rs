@@ -52,8 +52,8 @@ fn is_one_line(between: &str) -> bool {
     !between.contains(['\n', '\r'])
 }
 
-/// The text with spaces for those line breaks that only wrap a paragraph. Unicode's rules end a sentence at every line
-/// break. All places stay where they are.
+/// Replaces line breaks that only wrap a paragraph by spaces: Unicode's rules end a sentence at every line break.
+/// Offsets do not change.
 fn unwrap_lines(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut line_start = 0;
@@ -109,7 +109,7 @@ fn ends_in_abbreviation(text: &str) -> bool {
     let mut letters = word.chars();
     let is_initial = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
     let is_dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
-    // "No." answers a question where it stands alone.
+    // "No." on its own is an answer, not an abbreviation.
     let is_known = |word: &str| ABBREVIATIONS.contains(&word) && whole.len() > word.len();
     // The word may begin before this part.
     if word.len() == before.len() && before.len() < whole.len() {

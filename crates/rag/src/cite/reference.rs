@@ -79,7 +79,7 @@ impl Reference {
         let kind =
             part("schema").or_else(|| part("type")).ok_or_else(|| malformed("it has no schema"))?;
         let id = part("objectId").ok_or_else(|| malformed("it has no objectId"))?;
-        // AccountManager7 writes the paths of organisations like those of folders.
+        // AccountManager7 writes paths of organisations like paths of folders.
         let path = part("organizationPath").map(|path| path.trim_matches('/'));
         Self::of_parts(path.filter(|path| !path.is_empty()).unwrap_or(organization), kind, id)
     }

@@ -20,7 +20,7 @@ pub(super) struct Question {
 pub(super) struct Search<'a> {
     resolver: &'a CitationResolver,
     caller: &'a Caller,
-    /// None if nothing is asked.
+    /// [`None`] without a question.
     question: Option<Question>,
     /// Under which names documents name the caller among their readers.
     readers: Vec<String>,
@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
         Ok(passages)
     }
 
-    /// The first chunks of the documents, when nothing is asked.
+    /// Returns the first chunks of the documents, if there is no question.
     async fn beginnings(&self, filter: Filter) -> Result<Vec<Passage>, CiteError> {
         let limits = &self.resolver.limits;
         let store = self.resolver.pipeline.store();
@@ -186,9 +186,9 @@ impl<'a> Search<'a> {
         Ok(passages)
     }
 
-    /// Whether the record behind a document is there for the caller now and says what the document does: chunks may be
-    /// older than the record's rights and text. Where there is no record, the readers of the document decide; those by
-    /// which it was found are hashes, so that the names are compared once more.
+    /// Returns whether the caller can read the record of a document now, and the document is up to date: chunks may
+    /// be older than the record's permissions and text. Without a record, the readers of the document decide; the
+    /// search compared only their hashes, so the names are compared here.
     async fn may_read(&self, uri: &str) -> Result<bool, CiteError> {
         if let Some(known) = self.readable.lock().await.get(uri) {
             return Ok(*known);

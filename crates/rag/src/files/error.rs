@@ -3,7 +3,7 @@
 use marquetry_index::{DatabaseError, StoreError};
 use marquetry_records::{RecordError, RecordStoreError};
 
-/// Why indexing ended early. What was stored by then stays; problems of single files are in the report instead.
+/// Why indexing ended early. Earlier results stay stored; problems of single files are in the report instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {

@@ -5,8 +5,8 @@ use std::{ffi::OsStr, path::Path};
 use super::{FileProblem, place};
 use crate::{Caller, Record};
 
-/// The URI of the record of a file, by its path or `file:` URI: the same each time, whoever has indexed it before in
-/// the caller's name, so that two who do it at once make no second one.
+/// Returns the URI of the record of a file, by its path or `file:` URI. It is always the same for a caller, so two
+/// processes that index the file at the same time create only one record.
 ///
 /// # Errors
 ///

@@ -459,7 +459,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, FileProblem> {
     let time = options.limits.max_time;
-    // After the time limit, the work is told to end and not waited for; its memory stays counted until it ends.
+    // After the time limit, the work is asked to stop without waiting for it; its memory counts until it ends.
     match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err(FileProblem::Panic),

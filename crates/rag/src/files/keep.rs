@@ -46,7 +46,7 @@ impl Prepared {
     /// The chunk options, for a later update of the chunks after a change of the record.
     const CHUNKING: &str = "chunking";
 
-    /// The attributes of the record. Null where there is no value, so that an update removes an old one.
+    /// Attributes of the record. Null means no value, so that an update removes an old one.
     fn attributes(&self) -> Map<String, Value> {
         let Extracted { title, encoding, page_count, mime_type, metadata, .. } = &self.extracted;
         let modified = self.modified.and_then(|time| {
@@ -85,7 +85,7 @@ impl Prepared {
     }
 }
 
-/// Keeps files in somebody's name.
+/// Stores files on behalf of a user.
 pub(super) struct Keeper {
     pipeline: Pipeline,
     records: Arc<Records>,
@@ -126,7 +126,7 @@ impl Keeper {
         Ok(self.tags.clone())
     }
 
-    /// Keeps files, and gives back those that are no records, with the reason.
+    /// Stores files, and returns those that cannot be records, with the reason.
     pub(super) async fn keep(
         &self,
         files: Vec<Prepared>,
@@ -144,8 +144,8 @@ impl Keeper {
                 Err(error) => refused.push((file, error.into())),
             }
         }
-        // The text is kept before its chunks: whoever dies in between finds the old chunks, and the next run sees by
-        // their hash that they are not those of the file.
+        // The text is stored before its chunks: if the process dies in between, the old chunks are still found, and
+        // the next run sees by their hash that they are outdated.
         self.pipeline.store().replace_all(documents).await?;
         Ok(refused)
     }
@@ -192,8 +192,8 @@ impl Keeper {
         Ok(document)
     }
 
-    /// Checks that a record is the caller's own. The text of a file is not written into records of others, though the
-    /// caller may change it: the other would read it.
+    /// Checks that the caller owns the record. The text of a file is not written into records of others, even if the
+    /// caller may change them: their owners would read it.
     fn check_own(&self, record: &Record) -> Result<(), RecordError> {
         if record.owner.as_ref() == Some(&self.caller.user) {
             return Ok(());
@@ -223,8 +223,8 @@ impl Keeper {
         }
     }
 
-    /// The group of a file: its folder below `~/Files`, as seen from the user's home where it lies in it. Where that is
-    /// too deep or too long, the nearest folder around it that is not.
+    /// Returns the group of a file: its folder below `~/Files`, relative to the user's home if the home contains it.
+    /// If that path is too deep or too long, the nearest parent folder that is not.
     fn group(&self, path: &Path) -> String {
         let limits = self.records.limits();
         let folder = path.parent().unwrap_or(path);
@@ -260,8 +260,8 @@ impl Keeper {
         }
     }
 
-    /// Removes a group below `~/Files` and those around it while they are empty, so that folders that went do not
-    /// count. One that somebody has changed, or that says who reads in it, stays.
+    /// Removes empty groups, from this one below `~/Files` upwards, so that removed folders do not count. Groups that
+    /// a user has changed, or that set readers, stay.
     async fn remove_empty(&self, mut path: String) -> Result<(), RecordError> {
         while path.strip_prefix(FILES).is_some_and(|below| below.starts_with('/')) {
             let Some((around, name)) = path.rsplit_once('/') else { break };

@@ -22,9 +22,9 @@ pub struct FileOptions {
     pub limits: ExtractLimits,
     /// Names or URIs of tags that each file gets, besides those that it has. A missing tag is created from its name.
     pub tags: Vec<String>,
-    /// Folders outside of which nothing is indexed; without any, every named path may be indexed.
+    /// Only files in these folders are indexed; without any folder, every named path.
     pub within: Vec<PathBuf>,
-    /// Files that are never indexed, such as those of the database.
+    /// Files that are never indexed, such as the database.
     pub except: Vec<PathBuf>,
     /// Whether files and folders whose names begin with a dot are indexed. A named path always is.
     pub hidden: bool,

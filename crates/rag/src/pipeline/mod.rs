@@ -79,7 +79,7 @@ impl Pipeline {
         &self.embedder
     }
 
-    /// Returns the chunks that a document would have. Nothing is stored.
+    /// Returns the chunks that a document would have. Stores nothing.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Files that do harm, and damaged ones: each is refused for itself, and the rest goes on.
+//! Hostile and damaged files: each is refused, and indexing continues.
 
 use std::{
     fs::{self, File},
@@ -123,7 +123,7 @@ async fn junk_is_no_document_whatever_it_is_called() {
 #[tokio::test]
 async fn a_file_that_changes_while_it_is_read_is_refused() {
     let world = World::new(&[("steady.md", "One.")]);
-    // It takes a while to read, and no time to say that it is none of ours.
+    // Reading it takes some time, but its format is known to be unsupported at once.
     world.write("moving.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0");
     let path = world.path("moving.png");
     File::options().write(true).open(&path).unwrap().set_len(32 << 20).unwrap();

@@ -87,7 +87,7 @@ async fn missing_files_are_reported_and_pruned_on_request() {
     assert_eq!(world.names().await, ["in/a.md"]);
 }
 
-/// A disk that is not mounted has lost none of its files.
+/// Files on a disk that is not mounted are not removed.
 #[tokio::test]
 async fn pruning_skips_named_paths_that_do_not_exist() {
     let world = World::new(&[("in/a.md", "One."), ("in/b.md", "Two."), ("out/c.md", "Three.")]);
@@ -363,7 +363,7 @@ async fn a_file_is_never_written_into_the_record_of_somebody_else() {
     let content = world.records.content(&other, &uri).await.unwrap_or_default();
     assert!(content.is_none_or(|content| content.is_empty()), "the other reads nothing of it");
     assert_eq!(world.search("secret").await.len(), 0);
-    // Nor where the other's record is found already.
+    // Nor if the record of another user is indexed already.
     let document = record_document(&world.records.get(&other, &uri).await.unwrap());
     world.pipeline.store().replace(document, Vec::new()).await.unwrap();
     assert_eq!(world.index(FileOptions::default()).await.failed, 1);

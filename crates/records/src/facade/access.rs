@@ -38,7 +38,7 @@ impl Records {
         Ok(principals)
     }
 
-    /// Returns those of [`Self::principals`] that matter for the records in one group.
+    /// Returns the part of [`Self::principals`] that matters for the records in one group.
     pub(super) async fn principals_in(
         &self,
         caller: &Caller,

@@ -110,8 +110,8 @@ impl Records {
         Ok(record)
     }
 
-    /// Puts a record into a group, and returns the groups to create for it. In a home, record and groups belong to the
-    /// owner of the home; elsewhere, groups belong to the owner of the record.
+    /// Puts a record into a group, and returns the groups to create for it. In a home, record and groups belong to
+    /// the owner of the home; in other places, groups belong to the owner of the record.
     async fn place(
         &self,
         caller: &Caller,
@@ -280,8 +280,8 @@ impl Records {
         let mut puts = Vec::new();
         let to = match group {
             Some(to) => to.clone(),
-            // A record that is given away moves from the home of its owner to the same path in the home of the new
-            // owner.
+            // A record with a new owner moves from the home of the old owner to the same path in the home of the new
+            // one.
             None if record.owner != old.owner => {
                 old.group.clone().filter(|path| path.starts_with('~'))
             }

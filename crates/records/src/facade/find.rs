@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Records {
-    /// Returns the record with this URI, which may also be that of its content.
+    /// Returns the record with this URI, or with this URI of its content.
     pub async fn get(&self, caller: &Caller, uri: &str) -> Result<Record, RecordError> {
         let parsed = parse(uri)?;
         let not_found = || RecordError::NotFound(short(uri));

@@ -98,8 +98,8 @@ impl Records {
         &self.store
     }
 
-    /// Returns a receiver of the changes from now on. A slow receiver loses the oldest ([`RecordLimits::max_events`]).
-    /// [`RecordEvent::is_for`] says who may learn of a change.
+    /// Returns a receiver of future changes. A slow receiver loses the oldest ([`RecordLimits::max_events`]).
+    /// [`RecordEvent::is_for`] returns who may be notified of a change.
     pub fn subscribe(&self) -> broadcast::Receiver<RecordEvent> {
         self.events.subscribe()
     }

@@ -36,8 +36,8 @@ pub struct LibsqlRecordsOptions {
     pub max_bytes: Option<u64>,
     /// Largest content, in bytes; 64 MiB by default. SQLite itself allows 1 GB.
     pub max_content_bytes: u64,
-    /// Whether the file is only read: nothing is created or changed, neither in the file nor beside it, and writes fail
-    /// with [`DatabaseError::ReadOnly`].
+    /// Opens the file for reading only: nothing is created or changed in the file or beside it, and writes fail with
+    /// [`DatabaseError::ReadOnly`].
     pub read_only: bool,
 }
 

@@ -87,7 +87,7 @@ async fn writers_of_a_group_write_what_lies_in_it_for_its_owner() {
     );
     let patch = RecordPatch::new().attribute("text", "Bob was here.");
     records.update(&bob, &uri(&first), patch.clone()).await.unwrap();
-    // He says neither who reads it, nor where it lies, nor whose it is, nor what the group is called.
+    // He may change neither its readers, nor its place, nor its owner, nor the name of the group.
     for change in [
         |patch: &mut RecordPatch| patch.readers = Some([everyone("default")].into()),
         |patch: &mut RecordPatch| patch.writers = Some([everyone("default")].into()),
@@ -272,7 +272,7 @@ async fn tags_go_by_name_or_uri() {
     );
     assert_eq!(records.list(&bob, &tagged("unknown")).await.unwrap().records, []);
     assert_eq!(records.count(&bob, &tagged("unknown")).await.unwrap(), 0);
-    // A tag that somebody keeps to themselves is none for others.
+    // A private tag does not exist for others.
     let own = records.create(&alice, NewRecord::new("common.tag", "own")).await.unwrap();
     let error =
         records.create(&bob, NewRecord::new("data.note", "x").tag(uri(&own))).await.unwrap_err();

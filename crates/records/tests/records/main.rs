@@ -1,4 +1,4 @@
-//! Records: their URIs, their types, and who may do what with them.
+//! Records: their URIs, their types, and their permissions.
 
 mod access;
 #[cfg(feature = "libsql")]

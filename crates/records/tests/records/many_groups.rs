@@ -46,7 +46,7 @@ async fn many_groups_of_one_owner_do_not_hide_records_of_others() {
     let mallory = user("mallory").user;
     let groups = (0..10_000).map(|number| {
         let mut group = Record::new("auth.group", format!("G{number}"));
-        // In the order of URIs before and after those of others.
+        // In the order of URIs, before and after the groups of others.
         group = group.with_object_id(format!("{}{number}", ["0", "z"][number % 2]));
         group.owner = Some(mallory.clone());
         group.group = Some("/".to_owned());
@@ -88,7 +88,7 @@ async fn nested_groups_have_an_end() {
     assert!(caller.groups.contains(&uri(31)) && !caller.groups.contains(&uri(32)));
 }
 
-/// Groups that are found again in each round hide none of the same owner.
+/// Groups that are found again in each round do not hide other groups of the same owner.
 #[tokio::test]
 async fn a_group_counts_once_however_often_it_is_found() {
     let store = Arc::new(MemoryRecords::new());

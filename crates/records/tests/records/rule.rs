@@ -110,7 +110,7 @@ fn may(all: &[Record], caller: &Caller, record: &Record, write: bool) -> bool {
         return true;
     }
     let mut names = BTreeSet::from([caller.user.clone(), everyone(&caller.organization)]);
-    // As often as there are teams, so that membership by way of others is there at the end.
+    // Once for each team, so that indirect membership is complete at the end.
     for _ in 0..all.len() {
         for team in all.iter().filter(|team| team.organization == caller.organization) {
             let members = team.attributes.get("members").and_then(|members| members.as_array());

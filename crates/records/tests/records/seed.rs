@@ -114,7 +114,7 @@ fn without_an_object_id_there_is_no_uri() {
     let user = Record::new("system.user", "alice");
     assert_eq!((user.uri(), user.media_uri(), user.resource_uri()), (None, None, None));
     assert_eq!(ResourceView::of(&user), None);
-    // Neither is there one that leads elsewhere or reads back as another's.
+    // Nor is there a URI that leads outside or reads back as another one.
     for (kind, id) in [("system.user", ".."), ("system.user", "a/b"), ("", "x"), ("media", "x")] {
         let record = Record::new(kind, "x").with_organization("a/b").with_object_id(id);
         assert_eq!(record.uri(), None, "{kind} {id}");

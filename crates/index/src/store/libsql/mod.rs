@@ -1,4 +1,4 @@
-//! A store in one libSQL file, with everything that is searched in memory.
+//! A store in one libSQL file, with the searchable data in memory.
 
 mod schema;
 mod writer;
@@ -38,8 +38,8 @@ use crate::{
 /// [`checkpoint`](ChunkStore::checkpoint) the file alone has everything. Its tables have names that begin with `rag_`,
 /// and leave the rest of the file alone.
 ///
-/// Dropping the store waits until what was ordered is written and the file is closed: at most about a second more than
-/// the writes take, while other processes use the file.
+/// Dropping the store waits until all pending changes are written and the file is closed: at most about a second
+/// longer than the writes take, while other processes use the file.
 pub struct LibsqlStore {
     shared: Arc<Shared>,
     /// None only while the store is dropped.
@@ -87,8 +87,8 @@ pub struct LibsqlOptions {
     pub max_bytes: Option<u64>,
     /// Whether a file with tables of other programs only is refused. Otherwise the tables are created beside them.
     pub only_ours: bool,
-    /// Whether the file is only read: nothing is created or changed, neither in the file nor beside it, and writes fail
-    /// with [`DatabaseError::ReadOnly`]. For files and folders without write permission.
+    /// Opens the file for reading only: nothing is created or changed in the file or beside it, and writes fail with
+    /// [`DatabaseError::ReadOnly`]. For files and folders without write permission.
     pub read_only: bool,
 }
 
@@ -438,7 +438,7 @@ fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
                 adding.row_without_terms(row.with_terms(&[]));
             }
             if batch.len() > TERMS_AT_ONCE {
-                // If the other thread has given up, it will say why.
+                // If the other thread has stopped, it reports the reason.
                 let _ = sender.send(std::mem::take(&mut batch));
             }
             Ok(())

@@ -8,8 +8,8 @@ use marquetry_database::{
 
 use crate::{EmbeddingModel, types::StoreError};
 
-/// The tables; `FORGET_TABLES` drops those of every version so far. The version is raised when the tables change, what
-/// their values hold, or the rules by which terms are made of texts.
+/// The tables; `FORGET_TABLES` drops those of every version so far. The version is raised if the tables change, or
+/// the meaning of their values, or the rules that derive terms from texts.
 const SCHEMA: Schema =
     Schema { settings: "rag_setting", version: 3, tables: TABLES, migrations: &[] };
 
@@ -45,7 +45,7 @@ const FORGET_TABLES: &str = "
 DROP TABLE rag_setting; DROP TABLE rag_document; DROP TABLE rag_chunk; DROP TABLE rag_rows; DROP TABLE rag_term;
 ";
 
-/// Refuses what we cannot read. Nothing is made or changed.
+/// Refuses databases of unsupported versions and models. Changes nothing.
 pub(super) fn check_readable(
     file: &LibsqlFile,
     connection: &Connection,
@@ -66,7 +66,7 @@ pub(super) fn check_readable(
 
 /// Creates the tables if there are none, and refuses those that we cannot use.
 ///
-/// With `reset`, what was indexed with another model or by an older version is deleted.
+/// With `reset`, deletes data of another model or of an older version.
 pub(super) fn check(
     connection: &Connection,
     model: &EmbeddingModel,

@@ -133,7 +133,7 @@ fn commit(
                     .map(|(document, chunks)| writer.put(document, chunks, revision))
                     .sum(),
                 Job::Delete(filter) => writer.delete(filter, revision),
-                // It is none of those that are written.
+                // A checkpoint writes no documents.
                 Job::Checkpoint => Ok(0),
             })
             .collect()

@@ -35,9 +35,9 @@ use crate::{
 pub struct PostgresOptions {
     /// Whether documents of another model, or of an older version of this program, are deleted.
     pub reset: bool,
-    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, where an index is as fast
-    /// (256 numbers each). If more pass the filter, an approximate index of vectors is used. A database of more chunks
-    /// gets one, created concurrently with reads and writes; until it is complete, all vectors are compared.
+    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, where an index is not
+    /// faster (256 numbers each). If more chunks pass the filter, an approximate vector index is used. A larger
+    /// database gets one, created concurrently with reads and writes; until it is complete, all vectors are compared.
     pub scan_up_to: u32,
     /// Limits of the pool of connections.
     pub pool: PoolOptions,
@@ -218,7 +218,7 @@ impl ChunkStore for PostgresStore {
         if request.limit == 0 {
             return Ok(Vec::new());
         }
-        // All terms are looked up at once, so that languages that nothing is in cost little.
+        // All terms are looked up at once, so languages without documents cost little.
         let Ok(languages) = Language::of_store(|_| Ok::<_, std::convert::Infallible>(true));
         let most = SearchRequest::MAX_TERMS;
         let words = Analyzer::default().question(&request.text, most, &languages);

@@ -9,7 +9,7 @@ use crate::{EmbeddingModel, types::StoreError};
 /// Of the tables. Another number: they cannot be read.
 const VERSION: i64 = 3;
 
-/// Texts are bytes, since PostgreSQL's cannot hold a NUL, and those of some databases not every character.
+/// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL, and in some databases not every character.
 ///
 /// - `rag_state` has one row; whoever writes locks it, so that there is one writer at a time.
 /// - `rag_document`: `key` is the hash of the URI, which may be too long for an index; `labels` are what is filtered by.
@@ -131,7 +131,7 @@ pub(super) async fn check(
     }
 
     let mut client = pool.get().await?;
-    // Whoever writes has the row locked; most who open need not wait for that.
+    // Writers lock the row; most readers need not wait for them.
     if version_and_model(&client.query_one(VERSION_AND_STATE, &[]).await?)? == *model {
         client.done();
         return Ok(());

@@ -231,8 +231,8 @@ async fn by_index(
     vector: &HalfVector,
     limit: usize,
 ) -> Result<Vec<Place>, StoreError> {
-    // The index goes on until enough rows pass the filter; 1,000 is the most that it looks for at once. In strict order
-    // it would leave out what it finds late.
+    // The index continues until enough rows pass the filter; 1,000 is its maximum for one step. In strict order it
+    // would leave out rows that it finds late.
     let search = (2 * limit).clamp(100, 1_000);
     let settings = format!(
         "SET LOCAL hnsw.iterative_scan = relaxed_order; SET LOCAL hnsw.ef_search = {search}"

@@ -17,7 +17,7 @@ use crate::types::StoreError;
 
 const INDEX: &str = "rag_vector_embedding";
 
-/// Whether it is complete; no row if there is none in the schema that our tables lie in.
+/// Whether the index is complete; no row if the schema of our tables has none.
 const IS_VALID: &str = "SELECT indisvalid FROM pg_index \
     WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.' || $1::text)";
 
@@ -40,7 +40,7 @@ pub(super) struct VectorIndex {
 #[derive(Default)]
 struct State {
     is_valid: AtomicBool,
-    /// Somebody here sees to it, or it is given up.
+    /// Whether a task of this process creates it, or has failed to.
     is_seen_to: AtomicBool,
     /// Why it could not be made the last time.
     problem: Mutex<Option<String>>,

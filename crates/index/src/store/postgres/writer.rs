@@ -33,7 +33,7 @@ pub(super) struct Batch {
     documents: Vec<Prepared>,
     /// The terms of the chunks, by their places here.
     terms: Vec<Vec<u8>>,
-    /// Number of all chunks, those of replaced duplicates of a URI included.
+    /// Number of all chunks, including those of replaced duplicates of a URI.
     count: u64,
 }
 
@@ -42,7 +42,7 @@ struct Prepared {
     uri: Vec<u8>,
     /// As a literal: an array of arrays would need them to be of the same length.
     labels: String,
-    /// The labels of those who may read it.
+    /// Labels of its readers.
     readers: Vec<i64>,
     fields: Vec<u8>,
     chunks: Vec<PreparedChunk>,
@@ -66,12 +66,12 @@ fn array(numbers: &[i64]) -> String {
 struct Known {
     number: i32,
     block: i32,
-    /// The labels of those who may read it.
+    /// Labels of its readers.
     readers: Vec<i64>,
 }
 
 impl Batch {
-    /// Everything that needs no database.
+    /// Computes everything that needs no database.
     pub(super) fn new(documents: Vec<(Document, Vec<NewChunk>)>) -> Result<Self, StoreError> {
         let count = documents.iter().map(|(_, chunks)| chunks.len() as u64).sum();
         let mut analyzer = Analyzer::default();
