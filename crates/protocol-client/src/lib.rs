@@ -190,7 +190,7 @@ impl Client {
         Ok(result)
     }
 
-    /// Sends a request; `params` is a JSON object.
+    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call behind the typed methods.
     ///
     /// # Errors
     /// The server's error, or the reason why there is no answer.
