@@ -30,7 +30,7 @@ async fn client(
 ) -> (DropGuard, Client) {
     let mut capabilities = ClientCapabilities::default();
     if let Some(settings) = settings {
-        capabilities.0.insert("extensions".to_owned(), json!({ EXTENSION: settings }));
+        capabilities.extensions.insert(EXTENSION.to_owned(), settings);
     }
     let options = ClientOptions {
         capabilities,

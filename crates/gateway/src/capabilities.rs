@@ -1,12 +1,13 @@
 //! The client capabilities that this gateway passes on to upstreams.
 
 use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
-use marquetry_protocol::types::{ClientCapabilities, JsonObject};
+use marquetry_protocol::types::ClientCapabilities;
 
-/// Returns what one request to an upstream declares (since 2026-07-28): the questions that its agent answers, and Views.
+/// Returns the capabilities of one request to an upstream (since 2026-07-28): the questions that its agent answers, and
+/// Views.
 ///
-/// A call is declared as its agent would declare it, since some tools answer differently without Views. Everything else
-/// declares Views: lists are gated here, and a View can be read by everybody.
+/// A call has the capabilities of its agent, because some tools answer differently without Views. All other requests
+/// declare Views: lists are filtered here, and every client can read a View.
 pub(super) fn declared(
     offers: &ClientCapabilities,
     method: &str,
@@ -19,7 +20,7 @@ pub(super) fn declared(
     declared
 }
 
-/// Returns the part of a client's capabilities by which upstreams can ask it something.
+/// Returns the capabilities of a client for questions of upstreams.
 pub(super) fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
     let mut bridged = ClientCapabilities::default();
     bridged.elicitation.clone_from(&offers.elicitation);
@@ -35,10 +36,7 @@ pub(super) fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
 /// Returns the capabilities that upstreams with sessions are told. What a call can ask depends on its agent; for an agent
 /// that lacks a capability, the answer is an error.
 pub(super) fn offered() -> ClientCapabilities {
-    let all = serde_json::json!({
-        "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {},
-    });
-    let mut all = ClientCapabilities(all.as_object().cloned().unwrap_or_default());
+    let mut all = ClientCapabilities::all();
     declare_client(&mut all);
     all
 }
@@ -63,9 +61,9 @@ mod tests {
         assert!(declares(&without, "resources/read", false));
         assert!(is_ui_enabled(&offered()));
         // No upstream can ask a question by it.
-        assert_eq!(bridged(&with_views).0, JsonObject::new());
+        assert!(bridged(&with_views).is_empty());
         let roots = json!({ "roots": { "listChanged": true }, "experimental": {} });
-        let roots = ClientCapabilities(roots.as_object().cloned().unwrap());
+        let roots: ClientCapabilities = serde_json::from_value(roots).unwrap();
         assert_eq!(json!(declared(&roots, "tools/call", false)), json!({ "roots": {} }));
     }
 }

@@ -64,22 +64,12 @@ pub fn options(revision: Revision) -> ClientOptions {
 
 /// Returns the options of an agent with the capabilities and answers of a scenario.
 pub(crate) fn answering(revision: Revision, given: &AgentAnswers) -> ClientOptions {
-    let offered = [
-        ("elicitation", given.elicit.is_some()),
-        ("sampling", given.sample.is_some()),
-        ("roots", given.roots.is_some()),
-    ];
-    let offered = offered.into_iter().filter(|(_, is_offered)| *is_offered);
-    let mut capabilities: Map<String, Value> =
-        offered.map(|(name, _)| (name.to_owned(), json!({}))).collect();
-    if !given.extensions.is_empty() {
-        capabilities.insert("extensions".to_owned(), given.extensions.clone().into());
-    }
-    ClientOptions {
-        capabilities: ClientCapabilities(capabilities),
-        handler: Arc::new(Person(given.clone())),
-        ..options(revision)
-    }
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.elicitation = given.elicit.as_ref().map(|_| ElicitationCapability::default());
+    capabilities.sampling = given.sample.as_ref().map(|_| SamplingCapability::default());
+    capabilities.roots = given.roots.as_ref().map(|_| RootsCapability::default());
+    capabilities.extensions.clone_from(&given.extensions);
+    ClientOptions { capabilities, handler: Arc::new(Person(given.clone())), ..options(revision) }
 }
 
 /// Answers the requests of servers.
