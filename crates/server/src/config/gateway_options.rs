@@ -6,8 +6,7 @@ use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, 
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use super::{
-    Config, GatewayConfig, Gating, LoginConfig, Transport, UpstreamConfig, capture::Level,
-    limits::Limits,
+    Config, GatewayConfig, Gating, LoginConfig, UpstreamConfig, capture::Level, limits::Limits,
 };
 
 impl Config {
