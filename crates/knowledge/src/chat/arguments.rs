@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct ChatArguments {
     /// The message.
     pub message: String,
-    /// URI of an olio.llm.chatConfig: the model that answers, and its character.
+    /// Id of an olio.llm.chatConfig: the model that answers, and its character.
     #[serde(default)]
     pub chat_config_id: Option<String>,
     /// Or its URI.
