@@ -1,11 +1,8 @@
 use std::collections::BTreeMap;
 
-use marquetry_protocol::{
-    server::Handler,
-    types::{ClientCapabilities, Tool},
-};
+use marquetry_protocol::types::{ClientCapabilities, Tool};
 
-use super::{AppsHandler, View};
+use super::view::View;
 use crate::types::{ToolUi, UiUri, Visibility, is_ui_enabled};
 
 /// The Views of a server, and the tools that are shown in them. See the [module](super) for an example.
@@ -105,13 +102,6 @@ impl Apps {
     pub fn app_only_tools(mut self, app_only_tools: AppOnlyTools) -> Self {
         self.app_only_tools = app_only_tools;
         self
-    }
-
-    /// Wraps a handler, which then speaks the extension. What the handler itself says of Views is gated as well: the
-    /// metadata of its tools and its resources `ui://…`.
-    #[must_use]
-    pub fn on<H: Handler>(self, handler: H) -> AppsHandler<H> {
-        AppsHandler::new(self, handler)
     }
 
     /// Whether a client with these capabilities gets Views.

@@ -11,7 +11,7 @@ use marquetry_protocol::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Apps;
+use super::apps::Apps;
 use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
 
 /// The most pages of which nothing is left that one request skips. Some clients take a page without entries for the end
@@ -28,8 +28,17 @@ pub struct AppsHandler<H> {
     contents: BTreeMap<String, Box<RawValue>>,
 }
 
+impl Apps {
+    /// Wraps a handler, which then speaks the extension. What the handler itself says of Views is gated as well: the
+    /// metadata of its tools and its resources `ui://…`.
+    #[must_use]
+    pub fn on<H: Handler>(self, handler: H) -> AppsHandler<H> {
+        AppsHandler::new(self, handler)
+    }
+}
+
 impl<H: Handler> AppsHandler<H> {
-    pub(super) fn new(apps: Apps, inner: H) -> Self {
+    fn new(apps: Apps, inner: H) -> Self {
         let listed = apps.views.iter().map(|(uri, view)| view.resource(uri)).collect();
         let contents = apps.views.iter().map(|(uri, view)| {
             let contents = ReadResourceResult { contents: vec![view.contents(uri)], meta: None };

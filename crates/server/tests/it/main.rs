@@ -8,6 +8,7 @@ mod bridge;
 mod command_line;
 #[cfg(feature = "transformer")]
 mod embedding;
+mod engine;
 mod environment;
 mod gateway;
 mod gateway_rules;
