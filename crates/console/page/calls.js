@@ -120,10 +120,10 @@ function modelView(record) {
   const show = (part, label) => button(`Show ${label}`, async () => {
     fill(place, 'loading…');
     const found = await text(`calls/${record.id}/${part}`).catch((error) => error.message);
-    fill(place, h('h3', {}, label), literal(found, label));
+    fill(place, h('h2', {}, label), literal(found, label));
   }, { class: 'small' });
   return [
-    table('Sizes', ['', 'Bytes', 'Tokens, estimated'], rows), h('p', {}, why),
+    table('Sizes', ['What', 'Bytes', 'Tokens, estimated'], rows), h('p', {}, why),
     decided ? h('p', {}, 'Decided by ', h('code', {}, decided.setting), ` = ${decided.value} (${bytes(decided.value)}), beyond it: ${decided.then}. It is set in `, h('code', {}, '[artifacts]'), ', or for a server or a tool in ', h('code', {}, 'capture'), '.') : null,
     decided && upstream && !record.same ? limits(upstream.bytes, decided.value) : null,
     capture?.save?.artifacts?.length ? h('p', {}, 'Saved: ', capture.save.artifacts.map((it) => [link(`#/artifacts/${encodeURIComponent(it.name)}`, it.name), ' '])) : null,
@@ -141,10 +141,10 @@ function limits(said, now) {
 function messagesOf(record, sent) {
   const box = h('div', {});
   const own = (sent ?? []).map((message, index) => h('details', { open: index === 0 }, h('summary', {}, `${index === 0 ? '→' : '←'} ${message.method ?? (message.error ? 'error' : 'result')}`), tree(message)));
-  if (own.length) box.append(h('h3', {}, 'Between this page and the server'), ...own);
+  if (own.length) box.append(h('h2', {}, 'Between this page and the server'), ...own);
   if (!record) return box;
   const logged = h('div', {}, 'loading…');
-  box.append(h('h3', {}, 'In the log'), logged);
+  box.append(h('h2', {}, 'In the log'), logged);
   data(`messages?call=${encodeURIComponent(record.id)}`).then(({ messages: found }) => {
     if (!found.length) return fill(logged, empty('The log has no message of this call any more.'));
     return fill(logged, found.reverse().map(messageRow));

@@ -101,7 +101,7 @@ export function tabs(label, list, current, choose) {
 
 /** A table with a header row. Cells are nodes or text. */
 export function table(label, heads, rows) {
-  return h('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
+  return h('div', { class: 'scroll', tabIndex: 0, role: 'group', 'aria-label': label },
     h('table', {}, h('thead', {}, h('tr', {}, heads.map((head) => h('th', { scope: 'col' }, head)))),
       h('tbody', {}, rows.map((cells) => h('tr', {}, cells.map((cell) => h('td', {}, cell)))))));
 }

@@ -23,7 +23,7 @@ export function visible(text) {
 
 /** A text of any length. The browser lays out only the parts that are seen. */
 export function literal(text, label = 'Text') {
-  const box = h('pre', { class: 'literal', tabIndex: 0, role: 'region', 'aria-label': label });
+  const box = h('pre', { class: 'literal', tabIndex: 0, role: 'group', 'aria-label': label });
   let at = 0;
   while (at < text.length) {
     let end = Math.min(text.length, at + CHUNK);
@@ -85,7 +85,7 @@ export function markdown(text) {
     const heading = /^(#{1,6})\s+(.*)$/.exec(line);
     const item = /^\s*([-*+]|\d+[.)])\s+(.*)$/.exec(line);
     if (heading) {
-      box.append(h(`h${Math.min(6, heading[1].length + 2)}`, {}, inline(heading[2])));
+      box.append(h(heading[1].length < 3 ? 'h2' : 'h3', {}, inline(heading[2])));
     } else if (item) {
       const tag = /\d/.test(item[1]) ? 'ol' : 'ul';
       if (list?.tagName !== tag.toUpperCase()) {
@@ -232,7 +232,7 @@ export function resultView(result, outputSchema) {
   if (result.structuredContent !== undefined) {
     const errors = outputSchema ? check(outputSchema, result.structuredContent) : [];
     const rows = rowsOf(result.structuredContent) ?? firstRows(result.structuredContent);
-    parts.push(h('section', { class: 'block' }, h('h3', {}, 'Structured content ', outputSchema ? badge(errors.length ? 'bad' : 'ok', errors.length ? 'breaks its schema' : 'fits its schema') : null),
+    parts.push(h('section', { class: 'block' }, h('h2', {}, 'Structured content ', outputSchema ? badge(errors.length ? 'bad' : 'ok', errors.length ? 'breaks its schema' : 'fits its schema') : null),
       errors.length ? h('ul', {}, errors.slice(0, 20).map((it) => h('li', {}, `${it.path.join('.') || 'the whole'}: ${it.message}`))) : null,
       rows ? tableOf(rows, 'Structured content') : null, tree(result.structuredContent)));
   }

@@ -102,7 +102,7 @@ async function one(context, tool) {
   const draw = () => fill(left, tabs('Arguments', [
     ['form', 'Form', () => [form.element, past.length ? h('p', {}, h('label', {}, 'Earlier inputs ', h('select', { onchange: (event) => { if (event.target.value !== '') form.set(parse(past[Number(event.target.value)])); } }, h('option', { value: '' }, 'choose…'), past.map((it, index) => h('option', { value: index }, it.slice(0, 80)))))) : null]],
     ['json', 'JSON', () => [raw, rawProblem]],
-    ['schema', 'Schema', () => [h('h3', {}, 'As the agent gets it'), tree(schema), tool.outputSchema ? [h('h3', {}, 'Output'), tree(tool.outputSchema)] : null, tool.annotations ? [h('h3', {}, 'Hints'), tree(tool.annotations)] : null]],
+    ['schema', 'Schema', () => [h('h2', {}, 'As the agent gets it'), tree(schema), tool.outputSchema ? [h('h2', {}, 'Output'), tree(tool.outputSchema)] : null, tool.annotations ? [h('h2', {}, 'Hints'), tree(tool.annotations)] : null]],
     ['past', 'Past calls', () => pastCalls(context, tool.name)],
   ], tab, choose));
   if (tab === 'json') raw.value = stringify(args ?? form.get() ?? {}, 2);
