@@ -169,6 +169,20 @@ test('a wrong token shows nothing, and two users see their own calls alone', { t
   await own.stop();
 });
 
+test('the printed link logs in once', { timeout: 60_000 }, async () => {
+  const own = await startServer({ config: "[auth.tokens]\nanna = { env = 'ANNA' }\n", env: { ANNA: 'annas-secret-word-0123456789abcdef' } });
+  const link = /console\s+(http\S+#code=\w+)/.exec(own.text())[1];
+  const code = link.split('#code=')[1];
+  const page = await openPage(browser, own, `#code=${code}`, { wait: false });
+  await page.waitForFunction(() => /Last calls/.test(document.querySelector('main')?.innerText ?? ''));
+  assert.equal(await page.locator('#token').count(), 0);
+  assert.ok(!page.url().includes(code), 'the code leaves the address');
+  const again = await fetch(`${own.url}/api/console/session`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ code }) });
+  assert.equal(again.status, 403);
+  await page.context().close();
+  await own.stop();
+});
+
 test('a page of another origin, another port of this machine and a rebound host call nothing', { timeout: 60_000 }, async () => {
   const before = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
   const other = createServer((_, response) => response.end('<!doctype html><title>other</title>')).listen(0, '127.0.0.1');

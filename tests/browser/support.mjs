@@ -74,7 +74,7 @@ export const THEMES = ['light', 'dark'];
  * Opens the console. Returns the page of playwright, with `problems`: errors of scripts, refusals of the policy, and requests that went to
  * another server.
  */
-export async function openPage(browser, server, hash = '#/', { width = 1280, theme = 'light', token, reducedMotion = 'reduce' } = {}) {
+export async function openPage(browser, server, hash = '#/', { width = 1280, theme = 'light', token, reducedMotion = 'reduce', wait = true } = {}) {
   const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: theme, reducedMotion });
   const page = await context.newPage();
   page.problems = [];
@@ -91,7 +91,7 @@ export async function openPage(browser, server, hash = '#/', { width = 1280, the
   if (process.env.MARQUETRY_PAGE) await servePageFrom(page, server, process.env.MARQUETRY_PAGE);
   if (token) await page.addInitScript((text) => sessionStorage.setItem('marquetry.token', text), token);
   await page.goto(`${server.url}/${hash}`);
-  await shown(page, hash);
+  if (wait) await shown(page, hash);
   return page;
 }
 

@@ -1,0 +1,77 @@
+// Forms in the browser: what a form gives for each schema of the corpus is what it was given, and fits by the judgement of ajv.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { CORPUS, ODD } from './corpus.mjs';
+import { openPage, startBrowser, startServer } from './support.mjs';
+
+let server;
+let browser;
+let page;
+before(async () => {
+  server = await startServer({ servers: {} });
+  browser = await startBrowser();
+  page = await openPage(browser, server);
+  await page.evaluate(async () => {
+    const base = document.querySelector('script[src]').src.replace('app.js', '');
+    window.lab = { ...(await import(`${base}form.js`)), ...(await import(`${base}json.js`)) };
+  });
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+
+/** Makes a form of a value; returns what it gives again, and what its check finds. */
+const through = (schema, value) => page.evaluate(([schemaText, valueText]) => {
+  const { createForm, parse, stringify } = window.lab;
+  const form = createForm(parse(schemaText), valueText === null ? undefined : parse(valueText));
+  document.querySelector('main .body').replaceChildren(form.element);
+  return { given: stringify(form.get() ?? {}), errors: form.check().length, fields: form.element.querySelectorAll('input, select, textarea, button').length, unlabelled: [...form.element.querySelectorAll('input, select, textarea')].filter((it) => !it.labels?.length && !it.getAttribute('aria-label')).length };
+}, [JSON.stringify(schema), value === undefined ? null : JSON.stringify(value)]);
+
+for (const { name, schema, values } of CORPUS) {
+  test(`a form of ${name} gives what it was given, and sends what fits`, async () => {
+    const validate = ajv.compile(schema);
+    for (const value of values.filter((it) => validate(it))) {
+      const { given, errors, unlabelled } = await through(schema, value);
+      const again = JSON.parse(given);
+      assert.ok(validate(again), `${JSON.stringify(value)} became ${given}: ${ajv.errorsText(validate.errors)}`);
+      assert.equal(errors, 0, given);
+      assert.equal(unlabelled, 0, 'each field has a name');
+      // A form may add only constants that must be there.
+      assert.deepEqual({ ...again, ...value }, again, `${JSON.stringify(value)} became ${given}`);
+      assert.deepEqual(again, value);
+    }
+    // An empty form says what is missing exactly if something is.
+    const { given, errors } = await through(schema, undefined);
+    assert.equal(errors === 0, validate(JSON.parse(given)), given);
+  });
+}
+
+test('odd schemas still make a form', async () => {
+  for (const schema of ODD) {
+    const { fields } = await through(schema, { a: 'x' });
+    assert.ok(fields >= 0);
+  }
+  assert.deepEqual(page.problems, []);
+});
+
+test('unset, null and empty text differ', async () => {
+  const schema = { type: 'object', properties: { t: { type: ['string', 'null'] } }, required: ['t'] };
+  for (const value of [{ t: null }, { t: '' }, { t: 'x' }]) assert.equal((await through(schema, value)).given, JSON.stringify(value));
+  assert.equal((await through(schema, undefined)).given, '{}');
+});
+
+test('what was typed for one choice comes back with it', async () => {
+  const { schema } = CORPUS.find((it) => it.name === 'one of several');
+  await through(schema, { u: { kind: 'file', path: '/kept' } });
+  const select = page.getByLabel('Kind of u');
+  await select.selectOption({ label: 'url' });
+  await page.getByLabel(/^url/).fill('x');
+  await select.selectOption({ label: 'file' });
+  assert.equal(await page.getByLabel(/^path/).inputValue(), '/kept');
+});
