@@ -20,7 +20,9 @@ export function svg(tag, props, ...children) {
 
 function set(element, props) {
   for (const [name, value] of Object.entries(props ?? {})) {
-    if (value === undefined || value === null || value === false) continue;
+    if (value === undefined || value === null) continue;
+    if (name.startsWith('aria-')) { element.setAttribute(name, String(value)); continue; }
+    if (value === false) continue;
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else if (PROPERTIES.has(name)) element[name] = value;
     else element.setAttribute(name, value === true ? '' : value);
