@@ -148,7 +148,7 @@ export function data(structuredContent) {
 }
 
 /** Waits until something holds, and fails with what it was at last. */
-export async function eventually(what, holds, milliseconds = 5_000) {
+export async function eventually(what, holds, milliseconds = 15_000) {
   const end = Date.now() + milliseconds;
   for (;;) {
     const value = await holds();
