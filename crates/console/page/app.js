@@ -203,7 +203,8 @@ live.addEventListener('state', () => {
 });
 setInterval(showAge, 1000);
 
-document.body.append(
+// The frame of the document, which is painted before the modules are there, gives way to the page.
+document.body.replaceChildren(
   link('#main', 'Skip to the content'),
   h('header', {}, h('a', { href: '#/', class: 'brand' }, 'Marquetry'), nav, h('div', { class: 'right' }, age, button('Go to…', palette, { class: 'small', 'aria-keyshortcuts': 'Control+K' }), button('?', help, { class: 'small', 'aria-label': 'Keys' }))),
   main, h('div', { id: 'status', role: 'status', class: 'hidden' }));

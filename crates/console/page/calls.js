@@ -64,10 +64,9 @@ export function pastCalls(context, tool) {
 async function one(context) {
   const record = await data(`calls/${encodeURIComponent(context.name)}`);
   context.title.textContent = record.tool;
-  const tools = await list('tools/list', 'tools').catch(() => []);
+  const [tools, shown] = await Promise.all([list('tools/list', 'tools').catch(() => []), record.model?.kept ? text(`calls/${record.id}/shown`) : undefined]);
   const tool = tools.find((it) => it.name === record.tool);
-  let result;
-  if (record.model?.kept) result = parse(await text(`calls/${record.id}/shown`));
+  const result = shown === undefined ? undefined : parse(shown);
   context.on('call.ended', (event) => { if (event.detail.id === record.id) context.again(); });
   const args = record.arguments.json;
   return [
