@@ -376,7 +376,10 @@ fn a_password_in_a_url_is_refused() {
         let mut config = ModelConfig::new(Provider::Custom, "m");
         config.base_url = Some(url.to_owned());
         let error = RemoteModel::new(config).err().unwrap().to_string();
-        assert!(error.contains("a key has its own place") && !error.contains("secret"), "{error}");
+        assert!(
+            error.contains("use the setting for the key") && !error.contains("secret"),
+            "{error}"
+        );
     }
 }
 

@@ -456,7 +456,7 @@ async fn cutting_gives_no_more_than_can_be_sent() {
     let arguments = json!({"content": text, "chunkType": "WORD", "chunkSize": 10_000, "overlap": 9_999, "preview": true});
     let (status, refused) = chunk(arguments).await;
     assert_eq!((status, &refused["code"]), (400, &json!("invalid_params")), "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("take a smaller overlap"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("use a smaller overlap"), "{refused}");
     // Results that do not fit into one answer are on further pages.
     let mut shown = 0;
     let mut from = json!(0);
