@@ -1,0 +1,60 @@
+use marquetry_protocol::types::JsonObject;
+
+use super::{Bridge, Phase};
+use crate::{
+    host::{
+        app_tools::AppCallError,
+        effect::{Effect, RemoveReason},
+        outgoing::Question,
+    },
+    types::method,
+};
+
+impl Bridge {
+    /// Gives the View time to save its state. A View that is not ready is removed at once, since it may not be sent anything.
+    pub(super) fn tear_down(&mut self, reason: &str) {
+        match self.phase {
+            Phase::Ready => {
+                self.give_up_questions();
+                for (token, waiting) in self.incoming.drain() {
+                    self.effects.push(Effect::Cancel { token });
+                    self.answer(&waiting.id, Err(Self::closing_error()));
+                }
+                let mut params = JsonObject::new();
+                params.insert("reason".to_owned(), reason.into());
+                self.ask(Question::Teardown, method::RESOURCE_TEARDOWN, params);
+                self.phase = Phase::TearingDown;
+            }
+            Phase::Created | Phase::Loading | Phase::Initializing => {
+                self.remove(RemoveReason::Closed);
+            }
+            Phase::TearingDown | Phase::Closed => {}
+        }
+    }
+
+    /// The View is gone: nothing is sent to it any more, and its tools vanish.
+    pub(super) fn remove(&mut self, reason: RemoveReason) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.phase = Phase::Closed;
+        self.give_up_questions();
+        for (token, _) in self.incoming.drain() {
+            self.effects.push(Effect::Cancel { token });
+        }
+        self.effects.push(Effect::Remove(reason));
+    }
+
+    fn give_up_questions(&mut self) {
+        for asked in self.outgoing.drain() {
+            match asked.what {
+                Question::CallTool { call } => self.app_answer(call, Err(AppCallError::Closed)),
+                Question::Ping => self.effects.push(Effect::Alive(false)),
+                Question::Teardown | Question::ListTools => {}
+            }
+        }
+        if self.app_tools.clear() {
+            self.effects.push(Effect::AppTools(Vec::new()));
+        }
+    }
+}

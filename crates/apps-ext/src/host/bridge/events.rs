@@ -1,0 +1,225 @@
+use std::time::Duration;
+
+use marquetry_protocol::{
+    RpcError,
+    types::{CallToolResult, JsonObject},
+};
+use serde_json::{Value, json};
+
+use super::{Bridge, Phase};
+use crate::{
+    host::{
+        app_tools::{AppCallError, Page},
+        audit::MessageKind,
+        effect::{Effect, Event, Lists, RemoveReason, RequestToken},
+        incoming::Kind,
+        outgoing::Question,
+    },
+    types::{DENIED, DisplayMode, method},
+};
+
+impl Bridge {
+    /// Takes something that happened on the host's side.
+    pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Effect> {
+        self.set_now(now);
+        if self.phase == Phase::Closed {
+            if let Event::CallAppTool { call, .. } = event {
+                self.app_answer(call, Err(AppCallError::Closed));
+            }
+        } else {
+            self.take_event(event);
+            self.tell_news();
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn take_event(&mut self, event: Event) {
+        match event {
+            Event::PartialInput(text) => self.call.partial(&text, self.limits.max_partial_bytes),
+            Event::Input(arguments) => self.call.input(arguments),
+            Event::Result(result) => self.call.result(result),
+            Event::Cancelled(reason) => self.call.cancelled(reason),
+            Event::Context(context) => {
+                let before = (self.context.mode(), self.context.dimensions());
+                self.context.replace(*context, &self.app_capabilities());
+                if before.1 != self.context.dimensions() {
+                    self.size.reset();
+                }
+                if before.0 != self.context.mode() {
+                    self.effects.push(Effect::ShowMode(self.context.mode()));
+                }
+            }
+            Event::DisplayMode(mode) => self.show_mode(mode),
+            Event::Answer { token, answer } => self.host_answered(token, answer),
+            Event::Progress { token, params } => self.progress(token, params),
+            Event::ServerTools(tools) => {
+                self.server_tools = tools;
+                let list = self.capabilities.server_tools;
+                self.list_changed(
+                    list.is_some_and(|it| it.list_changed),
+                    method::TOOLS_LIST_CHANGED,
+                );
+            }
+            Event::ListChanged(list) => {
+                let announced = self.capabilities.server_resources;
+                let name = match list {
+                    Lists::Resources => method::RESOURCES_LIST_CHANGED,
+                    Lists::Prompts => method::PROMPTS_LIST_CHANGED,
+                };
+                self.list_changed(announced.is_some_and(|it| it.list_changed), name);
+            }
+            Event::CallAppTool { call, name, arguments } => {
+                self.call_app_tool(call, name, arguments);
+            }
+            Event::CancelAppCall { call } => {
+                if let Some(id) = self.outgoing.find_call(call) {
+                    self.outgoing.remove(id);
+                    self.cancel_ours(id, "the answer is no longer wanted");
+                }
+            }
+            Event::Ping if self.phase == Phase::Ready => {
+                self.ask(Question::Ping, method::PING, JsonObject::new());
+            }
+            Event::Ping => self.effects.push(Effect::Alive(false)),
+            Event::TooLong { id, bytes } => {
+                let why = self.too_long(bytes);
+                let kind =
+                    if id.is_some() { MessageKind::Request } else { MessageKind::Unreadable };
+                self.refuse(kind, None, id.as_ref(), bytes, why.clone());
+                if let Some(id) = id
+                    && self.phase != Phase::Closed
+                {
+                    self.answer(&id, Err(RpcError::limit_exceeded(why)));
+                }
+            }
+            Event::Teardown { reason } => self.tear_down(&reason),
+            Event::Gone => self.remove(RemoveReason::Gone),
+            Event::Tick => self.tick(),
+        }
+    }
+
+    fn show_mode(&mut self, mode: DisplayMode) {
+        if self.context.set_mode(mode, &self.app_capabilities()) {
+            self.size.reset();
+            self.effects.push(Effect::ShowMode(mode));
+        }
+    }
+
+    fn host_answered(&mut self, token: RequestToken, answer: Result<Value, RpcError>) {
+        let Some(waiting) = self.incoming.take(token) else { return };
+        let answer = match (waiting.kind, answer) {
+            (Kind::Passed, answer) => answer,
+            (Kind::Done, answer) => answer.map(|_| json!({})),
+            // A host that cannot or may not change the mode says which mode it is, and that is no error.
+            (Kind::Mode, answer) => {
+                let mode = answer.ok();
+                let mode = mode.as_ref().and_then(|it| it.get("mode")).and_then(Value::as_str);
+                if let Some(mode) = mode.and_then(DisplayMode::from_name) {
+                    self.show_mode(mode);
+                }
+                Ok(json!({ "mode": self.context.mode() }))
+            }
+        };
+        self.answer(&waiting.id, answer);
+    }
+
+    fn progress(&mut self, token: RequestToken, mut params: JsonObject) {
+        let waiting = self.incoming.get(token);
+        let Some(view_token) = waiting.and_then(|it| it.progress_token.clone()) else { return };
+        if self.phase == Phase::Ready {
+            params.insert("progressToken".to_owned(), view_token);
+            self.notify(method::PROGRESS, Value::Object(params));
+        }
+    }
+
+    fn list_changed(&mut self, is_announced: bool, name: &str) {
+        if is_announced && self.phase == Phase::Ready {
+            self.notify(name, json!({}));
+        }
+    }
+
+    fn call_app_tool(&mut self, call: u64, name: String, arguments: JsonObject) {
+        let calls = self.outgoing.calls();
+        let refused = if self.phase != Phase::Ready {
+            Some(AppCallError::Closed)
+        } else if !self.app_tools.has(&name) {
+            Some(AppCallError::UnknownTool { name: name.clone() })
+        } else if calls >= self.limits.max_app_calls {
+            Some(AppCallError::TooMany { calls })
+        } else {
+            None
+        };
+        if let Some(error) = refused {
+            return self.app_answer(call, Err(error));
+        }
+        let mut params = JsonObject::new();
+        params.insert("name".to_owned(), name.into());
+        params.insert("arguments".to_owned(), Value::Object(arguments));
+        self.ask(Question::CallTool { call }, method::TOOLS_CALL, params);
+    }
+
+    /// The View answered a request of ours.
+    pub(super) fn answered(&mut self, question: Question, outcome: Result<Value, RpcError>) {
+        match question {
+            Question::Teardown => self.remove(match outcome {
+                Ok(_) => RemoveReason::Closed,
+                Err(error) => RemoveReason::TeardownFailed { message: error.message },
+            }),
+            // Also an error shows that the View is alive.
+            Question::Ping => self.effects.push(Effect::Alive(true)),
+            Question::ListTools => match outcome {
+                Ok(page) => match self.app_tools.page(&page, self.limits.max_app_tools) {
+                    Page::Next(cursor) => {
+                        let mut params = JsonObject::new();
+                        params.insert("cursor".to_owned(), cursor.into());
+                        self.ask(Question::ListTools, method::TOOLS_LIST, params);
+                    }
+                    Page::Complete => {
+                        self.effects.push(Effect::AppTools(self.app_tools.tools().to_owned()));
+                    }
+                },
+                Err(_) => self.app_tools.failed(),
+            },
+            Question::CallTool { call } => {
+                let outcome = outcome.map_err(AppCallError::from).and_then(|result| {
+                    match <CallToolResult as serde::Deserialize>::deserialize(&result) {
+                        Ok(_) => Ok(result),
+                        Err(error) => Err(AppCallError::NoResult { why: error.to_string() }),
+                    }
+                });
+                self.app_answer(call, outcome);
+            }
+        }
+        self.tell_news();
+    }
+
+    fn tick(&mut self) {
+        for (id, asked) in self.outgoing.take_overdue(self.now) {
+            match asked.what {
+                Question::Teardown => return self.remove(RemoveReason::TeardownTimedOut),
+                Question::Ping => self.effects.push(Effect::Alive(false)),
+                Question::ListTools => self.app_tools.failed(),
+                Question::CallTool { call } => {
+                    let timeout = self.limits.app_call_timeout;
+                    self.cancel_ours(id, "the time for the answer is over");
+                    self.app_answer(call, Err(AppCallError::Timeout { timeout }));
+                }
+            }
+        }
+    }
+
+    fn cancel_ours(&mut self, id: u64, reason: &str) {
+        if self.phase == Phase::Ready {
+            self.notify(method::CANCELLED, json!({ "requestId": id, "reason": reason }));
+        }
+    }
+
+    pub(super) fn app_answer(&mut self, call: u64, outcome: Result<Value, AppCallError>) {
+        self.effects.push(Effect::AppAnswer { call, outcome });
+    }
+
+    /// The error for requests that a closing View still had.
+    pub(super) fn closing_error() -> RpcError {
+        RpcError::new(DENIED, "the View is being closed")
+    }
+}

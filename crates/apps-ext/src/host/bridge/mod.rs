@@ -1,0 +1,170 @@
+mod closing;
+mod events;
+mod receive;
+mod requests;
+mod sending;
+
+use std::time::Duration;
+
+use marquetry_protocol::types::{Implementation, Tool};
+
+use super::{
+    app_tools::AppToolList, context::ContextKeeper, effect::Effect, incoming::Incoming,
+    limits::Limits, model_context::ModelContext, outgoing::Outgoing, rate::Rate,
+    sandbox::SandboxResource, shown_call::ShownCall, size::SizeFollower,
+};
+use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext};
+
+/// The state machine between one View and its host: messages and events go in, messages and effects come out.
+///
+/// It does no I/O and reads no clock. Each call gets the time that has passed since some fixed moment, and returns what the
+/// host has to do, in order. A host calls [`Bridge::handle`] with [`Event::Tick`](super::Event::Tick) when
+/// [`Bridge::deadline`] has passed.
+///
+/// ```
+/// use marquetry_apps_ext::host::{Bridge, BridgeOptions, Effect, Event};
+/// use std::time::Duration;
+///
+/// let mut bridge = Bridge::new(BridgeOptions::default());
+/// bridge.handle(Duration::ZERO, Event::Input(Default::default()));
+/// let hello = r#"{"jsonrpc":"2.0","id":0,"method":"ui/initialize","params":{"appInfo":{"name":"v","version":"1"},
+///     "appCapabilities":{},"protocolVersion":"2026-01-26"}}"#;
+/// bridge.receive(Duration::ZERO, hello);
+/// let ready = r#"{"jsonrpc":"2.0","method":"ui/notifications/initialized"}"#;
+/// let effects = bridge.receive(Duration::ZERO, ready);
+/// let sent = effects.iter().find_map(|it| if let Effect::Send(text) = it { Some(text) } else { None });
+/// assert!(sent.unwrap().contains("ui/notifications/tool-input"));
+/// ```
+#[derive(Debug)]
+pub struct Bridge {
+    host_info: Implementation,
+    capabilities: HostCapabilities,
+    limits: Limits,
+    phase: Phase,
+    sandbox: Option<SandboxResource>,
+    app: Option<App>,
+    call: ShownCall,
+    context: ContextKeeper,
+    size: SizeFollower,
+    server_tools: Vec<Tool>,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    app_tools: AppToolList,
+    model_context: Option<ModelContext>,
+    rate: Rate,
+    refused: u32,
+    now: Duration,
+    effects: Vec<Effect>,
+}
+
+/// A View as it introduced itself.
+#[derive(Clone, Debug)]
+struct App {
+    info: Implementation,
+    capabilities: AppCapabilities,
+}
+
+/// What a bridge is made of.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BridgeOptions {
+    /// The host.
+    pub host_info: Implementation,
+    /// What the host does for the View. A request that needs an absent capability is refused.
+    pub capabilities: HostCapabilities,
+    /// The View's surroundings.
+    pub context: HostContext,
+    /// All tools of the View's server, under their names on that server.
+    pub server_tools: Vec<Tool>,
+    /// The View for a sandbox proxy; absent when the host gives the View its HTML in another way.
+    pub sandbox: Option<SandboxResource>,
+    /// What the View may use.
+    pub limits: Limits,
+}
+
+/// How far the life of a View is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Phase {
+    /// The sandbox proxy is not ready yet.
+    Created,
+    /// The View has its HTML and has not sent `ui/initialize`.
+    Loading,
+    /// `ui/initialize` was answered.
+    Initializing,
+    /// The View sent `ui/notifications/initialized`.
+    Ready,
+    /// `ui/resource-teardown` was sent.
+    TearingDown,
+    /// The View is removed.
+    Closed,
+}
+
+impl Bridge {
+    /// A bridge to a View that is about to be loaded.
+    #[must_use]
+    pub fn new(options: BridgeOptions) -> Self {
+        let BridgeOptions { host_info, capabilities, context, server_tools, sandbox, limits } =
+            options;
+        Self {
+            host_info,
+            capabilities,
+            phase: if sandbox.is_some() { Phase::Created } else { Phase::Loading },
+            sandbox,
+            app: None,
+            call: ShownCall::default(),
+            context: ContextKeeper::new(context),
+            size: SizeFollower::default(),
+            server_tools,
+            incoming: Incoming::default(),
+            outgoing: Outgoing::default(),
+            app_tools: AppToolList::default(),
+            model_context: None,
+            rate: Rate::new(limits.messages_per_second, limits.message_burst),
+            limits,
+            refused: 0,
+            now: Duration::ZERO,
+            effects: Vec::new(),
+        }
+    }
+
+    /// How far the life of the View is.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The View as it introduced itself in `ui/initialize`.
+    #[must_use]
+    pub fn app_info(&self) -> Option<&Implementation> {
+        self.app.as_ref().map(|app| &app.info)
+    }
+
+    /// How the View is shown.
+    #[must_use]
+    pub fn display_mode(&self) -> DisplayMode {
+        self.context.mode()
+    }
+
+    /// The modes that the user may choose: the host has them and the View supports them.
+    #[must_use]
+    pub fn display_modes(&self) -> Vec<DisplayMode> {
+        self.context.modes(&self.app_capabilities())
+    }
+
+    /// When [`Event::Tick`](super::Event::Tick) is due next.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        let list = if self.phase == Phase::Ready { self.app_tools.deadline() } else { None };
+        self.outgoing.deadline().into_iter().chain(list).min()
+    }
+
+    fn app_capabilities(&self) -> AppCapabilities {
+        self.app.as_ref().map(|app| app.capabilities.clone()).unwrap_or_default()
+    }
+
+    /// Time does not go backwards.
+    fn set_now(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+}

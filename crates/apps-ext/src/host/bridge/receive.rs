@@ -1,0 +1,246 @@
+use std::time::Duration;
+
+use marquetry_protocol::{
+    Message, Notification, RequestId, Response, RpcError, error_code, shortened, types::JsonObject,
+};
+use serde_json::value::RawValue;
+
+use super::{Bridge, Phase};
+use crate::{
+    host::{
+        audit::{Direction, MessageKind, Verdict},
+        effect::{Effect, RemoveReason},
+        log::LogEntry,
+        size::SizeFollower,
+    },
+    types::method,
+};
+
+/// Why a notification was not acted on.
+type Ignored = Result<(), String>;
+
+impl Bridge {
+    /// Takes a message of the View, or of its sandbox proxy, as JSON text.
+    pub fn receive(&mut self, now: Duration, text: &str) -> Vec<Effect> {
+        self.set_now(now);
+        if self.phase != Phase::Closed {
+            self.read(text);
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn read(&mut self, text: &str) {
+        let bytes = text.len();
+        if bytes > self.limits.max_message_bytes {
+            let why = self.too_long(bytes);
+            return self.refuse(MessageKind::Unreadable, None, None, bytes, why);
+        }
+        let message = match Message::parse(text.as_bytes(), self.limits.max_nesting) {
+            Ok(message) => message,
+            Err(error) => {
+                let why = error.error.message.clone();
+                self.refuse(MessageKind::Unreadable, None, error.id.as_ref(), bytes, why);
+                if let Some(id) = error.id
+                    && self.phase != Phase::Closed
+                {
+                    self.answer(&id, Err(error.error));
+                }
+                return;
+            }
+        };
+        if !self.rate.take(self.now, bytes) {
+            return self.over_rate(&message, bytes);
+        }
+        match message {
+            Message::Request(request) if request.method.starts_with(method::SANDBOX_PREFIX) => {
+                self.sandbox_violation(&request.method, bytes, "a View sends no sandbox-* message");
+            }
+            Message::Notification(note) if note.method.starts_with(method::SANDBOX_PREFIX) => {
+                self.sandbox_message(&note.method, bytes);
+            }
+            Message::Request(request) => {
+                self.request(request.id, &request.method, request.params, bytes);
+            }
+            Message::Notification(note) => self.notification(&note, bytes),
+            Message::Response(response) => self.response(response, bytes),
+        }
+    }
+
+    fn over_rate(&mut self, message: &Message<'_>, bytes: usize) {
+        let per_second = self.limits.messages_per_second;
+        let why = format!("more than messages_per_second ({per_second})");
+        match message {
+            Message::Request(request) => {
+                let (id, kind) = (&request.id, MessageKind::Request);
+                self.refuse(kind, Some(&request.method), Some(id), bytes, why.clone());
+                if self.phase != Phase::Closed {
+                    self.answer(id, Err(RpcError::too_many_requests(why)));
+                }
+            }
+            Message::Notification(note) => {
+                self.refuse(MessageKind::Notification, Some(&note.method), None, bytes, why);
+            }
+            // An answer was asked for, and can come once only.
+            Message::Response(response) => self.response(response.clone(), bytes),
+        }
+    }
+
+    /// The proxy is ready: it gets the View once. A second time means that the View made the proxy load again, perhaps with
+    /// a looser policy.
+    fn sandbox_message(&mut self, name: &str, bytes: usize) {
+        if name != method::SANDBOX_PROXY_READY {
+            return self.sandbox_violation(name, bytes, "a View sends no sandbox-* message");
+        }
+        let Some(resource) = self.sandbox.take() else {
+            return self.sandbox_violation(name, bytes, "a sandbox proxy is ready once");
+        };
+        let kind = MessageKind::Notification;
+        self.audit(Direction::FromSandbox, kind, Some(name), None, bytes, Verdict::Accepted);
+        self.send_to_sandbox(serde_json::json!(resource));
+        self.phase = Phase::Loading;
+    }
+
+    fn sandbox_violation(&mut self, name: &str, bytes: usize, rule: &str) {
+        let verdict = Verdict::Violation(rule.to_owned());
+        let kind = MessageKind::Notification;
+        self.audit(Direction::FromSandbox, kind, Some(name), None, bytes, verdict);
+        self.remove(RemoveReason::Violation { rule: rule.to_owned() });
+    }
+
+    fn notification(&mut self, note: &Notification<'_>, bytes: usize) {
+        let acted = match read_params(note.params) {
+            Ok(params) => self.act_on(&note.method, &params),
+            Err(why) => Err(why),
+        };
+        let kind = MessageKind::Notification;
+        match acted {
+            Ok(()) => {
+                let verdict = Verdict::Accepted;
+                self.audit(Direction::FromView, kind, Some(&note.method), None, bytes, verdict);
+            }
+            Err(why) => self.refuse(kind, Some(&note.method), None, bytes, why),
+        }
+        self.after_notification(&note.method);
+    }
+
+    fn act_on(&mut self, name: &str, params: &JsonObject) -> Ignored {
+        if name == method::INITIALIZED {
+            return match self.phase {
+                Phase::Initializing => {
+                    self.phase = Phase::Ready;
+                    Ok(())
+                }
+                Phase::Created | Phase::Loading => Err("it comes before ui/initialize".to_owned()),
+                _ => Err("it came before".to_owned()),
+            };
+        }
+        self.check_ready()?;
+        match name {
+            method::SIZE_CHANGED => {
+                let content = SizeFollower::parse(params)?;
+                let (room, largest) = (self.context.dimensions(), self.limits.max_extent);
+                if let Some(size) = self.size.follow(self.now, content, room, largest) {
+                    self.effects.push(Effect::Resize(size));
+                }
+                Ok(())
+            }
+            method::REQUEST_TEARDOWN => Ok(()),
+            method::LOG_MESSAGE if self.capabilities.logging.is_none() => {
+                Err("the host takes no log messages".to_owned())
+            }
+            method::LOG_MESSAGE => {
+                let entry = LogEntry::parse(params, self.limits.max_log_bytes)?;
+                self.effects.push(Effect::Log(entry));
+                Ok(())
+            }
+            method::CANCELLED => self.cancelled_by_view(params),
+            method::TOOLS_LIST_CHANGED => {
+                if self.app_capabilities().tools.is_none() {
+                    return Err("the View did not declare tools".to_owned());
+                }
+                self.app_tools.changed(self.now, self.limits.app_list_interval);
+                Ok(())
+            }
+            // The host sends no progress token, and waits for a fixed time.
+            method::PROGRESS => Ok(()),
+            _ => Err("no such notification".to_owned()),
+        }
+    }
+
+    /// What a notification causes comes after its own record.
+    fn after_notification(&mut self, name: &str) {
+        match name {
+            method::INITIALIZED if self.phase == Phase::Ready => {
+                if self.app_capabilities().tools.is_some() && self.app_tools.is_new() {
+                    self.app_tools.changed(self.now, self.limits.app_list_interval);
+                }
+                self.tell_news();
+            }
+            method::TOOLS_LIST_CHANGED => self.tell_news(),
+            method::REQUEST_TEARDOWN if self.phase == Phase::Ready => {
+                self.tear_down("requested by the View");
+            }
+            _ => {}
+        }
+    }
+
+    fn cancelled_by_view(&mut self, params: &JsonObject) -> Ignored {
+        let id = params.get("requestId").cloned();
+        let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
+        let id = id.ok_or("requestId is not an id")?;
+        let token = self.incoming.cancel(&id).ok_or("no request with this id waits")?;
+        self.effects.push(Effect::Cancel { token });
+        Ok(())
+    }
+
+    fn response(&mut self, response: Response<'_>, bytes: usize) {
+        let is_error = response.outcome.is_err();
+        let kind = if is_error { MessageKind::Error } else { MessageKind::Result };
+        let id = response.id.as_ref();
+        let Some(asked) = self.outgoing.take(id) else {
+            return self.refuse(kind, None, id, bytes, "no request with this id waits".to_owned());
+        };
+        self.audit(Direction::FromView, kind, None, id, bytes, Verdict::Accepted);
+        let outcome = response.outcome.and_then(|result| {
+            serde_json::from_str(result.get())
+                .map_err(|error| RpcError::new(error_code::PARSE_ERROR, error.to_string()))
+        });
+        self.answered(asked.what, outcome);
+    }
+
+    /// Whether the View may send anything but `ui/initialize`, `ui/notifications/initialized` and `ping`.
+    pub(super) fn check_ready(&self) -> Result<(), String> {
+        match self.phase {
+            Phase::Ready => Ok(()),
+            Phase::TearingDown | Phase::Closed => Err("the View is being closed".to_owned()),
+            _ => Err(format!("it comes before {}", method::INITIALIZED)),
+        }
+    }
+
+    pub(super) fn too_long(&self, bytes: usize) -> String {
+        format!("{bytes} bytes are more than max_message_bytes ({})", self.limits.max_message_bytes)
+    }
+
+    /// Records a message that was not acted on, and removes a View of which too many were.
+    pub(super) fn refuse(
+        &mut self,
+        kind: MessageKind,
+        method: Option<&str>,
+        id: Option<&RequestId>,
+        bytes: usize,
+        why: String,
+    ) {
+        let verdict = Verdict::Refused(shortened(&why).to_owned());
+        self.audit(Direction::FromView, kind, method, id, bytes, verdict);
+        self.refused = self.refused.saturating_add(1);
+        if self.refused > self.limits.max_refused {
+            self.remove(RemoveReason::TooManyRefused { refused: self.refused });
+        }
+    }
+}
+
+pub(super) fn read_params(params: Option<&RawValue>) -> Result<JsonObject, String> {
+    params.map_or(Ok(JsonObject::new()), |params| {
+        serde_json::from_str(params.get()).map_err(|error| error.to_string())
+    })
+}

@@ -1,0 +1,132 @@
+use marquetry_protocol::types::JsonObject;
+use serde_json::Value;
+
+use crate::types::{AppCapabilities, ContainerDimensions, DisplayMode, HostContext};
+
+/// What the View knows of its surroundings, and what it has yet to be told.
+#[derive(Debug)]
+pub(super) struct ContextKeeper {
+    current: HostContext,
+    sent: JsonObject,
+}
+
+/// Sent in the answer to `ui/initialize` alone.
+const ONLY_AT_FIRST: &str = "toolInfo";
+
+impl ContextKeeper {
+    pub(super) fn new(context: HostContext) -> Self {
+        Self { current: context, sent: JsonObject::new() }
+    }
+
+    /// The context for the answer to `ui/initialize`. It offers only modes that the View supports.
+    pub(super) fn first(&mut self, app: &AppCapabilities) -> HostContext {
+        let first = self.offered(app);
+        self.sent = members(&first);
+        first
+    }
+
+    /// Replaces the context. The mode stays when the View does not support the new one.
+    pub(super) fn replace(&mut self, mut context: HostContext, app: &AppCapabilities) {
+        let mode = context.display_mode.unwrap_or_default();
+        if mode != self.mode() && !app.allows(mode) {
+            context.display_mode = self.current.display_mode;
+            context.container_dimensions = self.current.container_dimensions;
+        }
+        self.current = context;
+    }
+
+    /// The members that changed since the View was last told, for `ui/notifications/host-context-changed`.
+    pub(super) fn changes(&mut self, app: &AppCapabilities) -> Option<JsonObject> {
+        let mut now = members(&self.offered(app));
+        now.shift_remove(ONLY_AT_FIRST);
+        now.retain(|name, value| self.sent.get(name) != Some(&*value));
+        for (name, value) in &now {
+            self.sent.insert(name.clone(), value.clone());
+        }
+        (!now.is_empty()).then_some(now)
+    }
+
+    /// How the View is shown.
+    pub(super) fn mode(&self) -> DisplayMode {
+        self.current.display_mode.unwrap_or_default()
+    }
+
+    /// The modes in which the View can be shown: the host has them and the View supports them.
+    pub(super) fn modes(&self, app: &AppCapabilities) -> Vec<DisplayMode> {
+        let modes = self.current.available_display_modes.clone().unwrap_or_default();
+        modes.into_iter().filter(|it| app.allows(*it)).collect()
+    }
+
+    /// Shows the View in another mode, if the host has it and the View supports it.
+    pub(super) fn set_mode(&mut self, mode: DisplayMode, app: &AppCapabilities) -> bool {
+        let is_new = mode != self.mode() && self.modes(app).contains(&mode);
+        if is_new {
+            self.current.display_mode = Some(mode);
+        }
+        is_new
+    }
+
+    pub(super) fn dimensions(&self) -> ContainerDimensions {
+        self.current.container_dimensions.unwrap_or_default()
+    }
+
+    fn offered(&self, app: &AppCapabilities) -> HostContext {
+        let mut offered = self.current.clone();
+        if offered.available_display_modes.is_some() {
+            offered.available_display_modes = Some(self.modes(app));
+        }
+        offered
+    }
+}
+
+fn members(context: &HostContext) -> JsonObject {
+    match serde_json::to_value(context) {
+        Ok(Value::Object(members)) => members,
+        _ => JsonObject::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn context(value: Value) -> HostContext {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn any_mode() -> AppCapabilities {
+        AppCapabilities::default()
+    }
+
+    #[test]
+    fn only_changed_members_are_told() {
+        let first = json!({ "theme": "light", "locale": "en", "toolInfo": { "tool": { "name": "t", "inputSchema": {} } } });
+        let mut keeper = ContextKeeper::new(context(first.clone()));
+        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), first);
+        assert_eq!(keeper.changes(&any_mode()), None);
+        keeper.replace(context(json!({ "theme": "dark", "locale": "en" })), &any_mode());
+        let changes = keeper.changes(&any_mode()).map(Value::Object);
+        assert_eq!(changes, Some(json!({ "theme": "dark" })));
+        assert_eq!(keeper.changes(&any_mode()), None);
+    }
+
+    #[test]
+    fn a_mode_that_the_view_does_not_support_is_never_set() {
+        let modes = json!({ "availableDisplayModes": ["inline", "fullscreen", "pip"] });
+        let members = json!({ "availableDisplayModes": ["inline", "pip"] });
+        let app = AppCapabilities::parse(members.as_object().unwrap());
+        let mut keeper = ContextKeeper::new(context(modes.clone()));
+        let offered = keeper.first(&app).available_display_modes;
+        assert_eq!(offered, Some(vec![DisplayMode::Inline, DisplayMode::Pip]));
+        assert!(!keeper.set_mode(DisplayMode::Fullscreen, &app));
+        assert!(keeper.set_mode(DisplayMode::Pip, &app));
+        assert!(!keeper.set_mode(DisplayMode::Pip, &app));
+        let mut wrong = modes;
+        wrong["displayMode"] = "fullscreen".into();
+        keeper.replace(context(wrong), &app);
+        assert_eq!(keeper.mode(), DisplayMode::Pip);
+        assert!(!ContextKeeper::new(HostContext::default()).set_mode(DisplayMode::Pip, &app));
+    }
+}

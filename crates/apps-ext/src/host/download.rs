@@ -1,0 +1,153 @@
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use marquetry_protocol::{RpcError, types::JsonObject};
+use serde_json::Value;
+
+/// A file that a View asks to save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DownloadFile {
+    /// A name without folders, made of the last segment of the URI.
+    pub name: String,
+    /// The MIME type, if the View names one of a usual form.
+    pub mime_type: Option<String>,
+    /// What to save.
+    pub content: DownloadContent,
+}
+
+/// The contents of a file to save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DownloadContent {
+    /// The bytes.
+    Bytes(Vec<u8>),
+    /// A resource of the View's server or a URL. The host decides whether to fetch it.
+    Link(String),
+}
+
+impl DownloadFile {
+    /// Reads the parameters of `ui/download-file`: embedded resources and links.
+    pub(super) fn parse(params: &JsonObject, max_files: usize) -> Result<Vec<Self>, RpcError> {
+        let Some(items) = params.get("contents").and_then(Value::as_array) else {
+            return Err(RpcError::invalid_params("contents is not an array"));
+        };
+        if items.is_empty() {
+            return Err(RpcError::invalid_params("contents is empty"));
+        }
+        if items.len() > max_files {
+            let message =
+                format!("{} files are more than max_download_files ({max_files})", items.len());
+            return Err(RpcError::new(crate::types::DENIED, message));
+        }
+        let file = |(place, item)| {
+            Self::parse_one(item)
+                .map_err(|why| RpcError::invalid_params(format!("contents[{place}]: {why}")))
+        };
+        items.iter().enumerate().map(file).collect()
+    }
+
+    fn parse_one(item: &Value) -> Result<Self, &'static str> {
+        let (resource, is_link) = match item.get("type").and_then(Value::as_str) {
+            Some("resource") => (item.get("resource").ok_or("resource is missing")?, false),
+            Some("resource_link") => (item, true),
+            _ => return Err("type must be \"resource\" or \"resource_link\""),
+        };
+        let text = |name| resource.get(name).and_then(Value::as_str);
+        let uri = text("uri").ok_or("uri is missing")?;
+        let content = match (is_link, text("text"), text("blob")) {
+            (true, ..) => DownloadContent::Link(uri.to_owned()),
+            (false, Some(text), None) => DownloadContent::Bytes(text.as_bytes().to_owned()),
+            (false, None, Some(blob)) => {
+                DownloadContent::Bytes(STANDARD.decode(blob).map_err(|_| "blob is not base64")?)
+            }
+            _ => return Err("there must be either text or blob"),
+        };
+        let mime_type = text("mimeType").filter(|it| is_mime_type(it)).map(ToOwned::to_owned);
+        Ok(Self { name: file_name(uri), mime_type, content })
+    }
+}
+
+/// The longest file name, in bytes.
+const MAX_NAME: usize = 120;
+
+/// The last segment of a URI as a file name that is plain on every system.
+fn file_name(uri: &str) -> String {
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    let segment = path.rsplit(['/', '\\', ':']).find(|it| !it.is_empty()).unwrap_or_default();
+    let is_plain =
+        |it: char| it.is_alphanumeric() || matches!(it, '.' | '-' | '_' | ' ' | '(' | ')');
+    let name: String = segment.chars().map(|it| if is_plain(it) { it } else { '_' }).collect();
+    let name = name.trim_matches([' ', '.']);
+    let name = &name[..name.floor_char_boundary(MAX_NAME)];
+    if name.is_empty() { "download".to_owned() } else { name.to_owned() }
+}
+
+fn is_mime_type(text: &str) -> bool {
+    let is_token = |it: &str| {
+        !it.is_empty()
+            && it.len() <= 100
+            && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&it))
+    };
+    text.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(contents: Value) -> Result<Vec<DownloadFile>, String> {
+        let params = json!({ "contents": contents });
+        DownloadFile::parse(params.as_object().unwrap(), 3).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn files_are_read() {
+        let files = parse(json!([
+            { "type": "resource", "resource": { "uri": "file:///a/b.csv", "mimeType": "text/csv", "text": "é" } },
+            { "type": "resource", "resource": { "uri": "c.bin", "mimeType": "x", "blob": "AQI=" } },
+            { "type": "resource_link", "uri": "https://a/d.pdf?e=/f", "name": "d" },
+        ]))
+        .unwrap();
+        let shown: Vec<_> = files.iter().map(|it| (&*it.name, it.mime_type.as_deref())).collect();
+        assert_eq!(shown, [("b.csv", Some("text/csv")), ("c.bin", None), ("d.pdf", None)]);
+        assert_eq!(files[0].content, DownloadContent::Bytes("é".into()));
+        assert_eq!(files[1].content, DownloadContent::Bytes(vec![1, 2]));
+        assert_eq!(files[2].content, DownloadContent::Link("https://a/d.pdf?e=/f".into()));
+    }
+
+    #[test]
+    fn names_are_plain() {
+        for (uri, name) in [
+            ("file:///../../etc/passwd", "passwd"),
+            ("a/..", "download"),
+            ("..\\..\\x.exe", "x.exe"),
+            ("C:evil", "evil"),
+            ("a/b\"; rm -rf\n.txt", "b__ rm -rf_.txt"),
+            ("https://a/%2e%2e%2fx", "_2e_2e_2fx"),
+            ("", "download"),
+            ("data:/", "data"),
+        ] {
+            assert_eq!(file_name(uri), name, "{uri:?}");
+        }
+        assert_eq!(file_name(&"é".repeat(500)).len(), MAX_NAME);
+    }
+
+    #[test]
+    fn other_requests_are_refused() {
+        let resource = |resource: Value| json!([{ "type": "resource", "resource": resource }]);
+        for (contents, error) in [
+            (json!({}), "contents is not an array"),
+            (json!([]), "contents is empty"),
+            (json!([1, 2, 3, 4]), "4 files are more than max_download_files (3)"),
+            (
+                json!([{ "type": "text" }]),
+                "contents[0]: type must be \"resource\" or \"resource_link\"",
+            ),
+            (resource(json!({ "text": "" })), "contents[0]: uri is missing"),
+            (resource(json!({ "uri": "a" })), "contents[0]: there must be either text or blob"),
+            (resource(json!({ "uri": "a", "blob": "?" })), "contents[0]: blob is not base64"),
+        ] {
+            assert_eq!(parse(contents).unwrap_err(), error);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+use std::collections::BTreeMap;
+
+use marquetry_protocol::{RequestId, types::JsonObject};
+use serde_json::Value;
+
+use super::effect::RequestToken;
+
+/// The requests of a View that wait for the host's answer.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    waiting: BTreeMap<RequestToken, Waiting>,
+    next: u64,
+}
+
+/// One request of a View.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) id: RequestId,
+    pub(super) kind: Kind,
+    pub(super) progress_token: Option<Value>,
+}
+
+/// What a request is answered with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// `{}`, or an error.
+    Done,
+    /// The display mode.
+    Mode,
+    /// What the server answered.
+    Passed,
+}
+
+impl Incoming {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn has(&self, id: &RequestId) -> bool {
+        self.waiting.values().any(|it| it.id == *id)
+    }
+
+    pub(super) fn add(
+        &mut self,
+        id: RequestId,
+        kind: Kind,
+        params: Option<&JsonObject>,
+    ) -> RequestToken {
+        let token = RequestToken::new(self.next);
+        self.next += 1;
+        let meta = params.and_then(|params| params.get("_meta"));
+        let progress_token = meta.and_then(|meta| meta.get("progressToken"));
+        let progress_token = progress_token.filter(|it| it.is_string() || it.is_number()).cloned();
+        self.waiting.insert(token, Waiting { id, kind, progress_token });
+        token
+    }
+
+    pub(super) fn get(&self, token: RequestToken) -> Option<&Waiting> {
+        self.waiting.get(&token)
+    }
+
+    pub(super) fn take(&mut self, token: RequestToken) -> Option<Waiting> {
+        self.waiting.remove(&token)
+    }
+
+    /// The View no longer wants the answer.
+    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<RequestToken> {
+        let token = self.waiting.iter().find(|(_, it)| it.id == *id).map(|(token, _)| *token)?;
+        self.waiting.remove(&token);
+        Some(token)
+    }
+
+    pub(super) fn drain(&mut self) -> Vec<(RequestToken, Waiting)> {
+        std::mem::take(&mut self.waiting).into_iter().collect()
+    }
+}

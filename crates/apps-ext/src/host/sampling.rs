@@ -1,0 +1,32 @@
+use marquetry_protocol::{RpcError, types::JsonObject};
+
+use crate::types::HostSampling;
+
+/// Checks the parameters of `sampling/createMessage`; the host shows them to a person before its model sees them.
+pub(super) fn check(params: &JsonObject, allowed: &HostSampling) -> Result<(), RpcError> {
+    if !params.get("messages").is_some_and(serde_json::Value::is_array) {
+        return Err(RpcError::invalid_params("messages is not an array"));
+    }
+    if params.contains_key("tools") && allowed.tools.is_none() {
+        return Err(RpcError::invalid_params("the host takes no tools in sampling requests"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tools_need_a_capability() {
+        let check = |params: serde_json::Value, tools: Option<JsonObject>| {
+            check(params.as_object().unwrap(), &HostSampling { tools }).is_ok()
+        };
+        assert!(check(json!({ "messages": [] }), None));
+        assert!(!check(json!({ "messages": [], "tools": [] }), None));
+        assert!(check(json!({ "messages": [], "tools": [] }), Some(JsonObject::new())));
+        assert!(!check(json!({}), None));
+    }
+}

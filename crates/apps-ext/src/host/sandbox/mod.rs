@@ -1,0 +1,294 @@
+mod origin;
+mod policy;
+
+use serde::Serialize;
+
+pub use self::origin::OriginError;
+use self::{
+    origin::Origin,
+    policy::{Directives, policy},
+};
+use crate::types::{Csp, Permissions, SandboxCapability, UiResourceMeta};
+
+/// The `sandbox` attribute of the frame that has the View, when it has no origin of its own: scripts run, and the browser
+/// gives the document an opaque origin, so that it cannot reach the proxy around it, storage or other Views. Forms send
+/// `submit` events; the policy still keeps them from being sent.
+///
+/// The reference design adds `allow-same-origin`. It was measured that such a View can script the proxy, forge its messages and
+/// load itself again under a looser policy.
+pub const DEFAULT_SANDBOX_ATTRIBUTE: &str = "allow-scripts allow-forms";
+
+/// What a browser enforces for a View: a policy for a header and the attributes of its frame, made of its metadata.
+///
+/// ```
+/// use marquetry_apps_ext::{host::{Sandbox, SandboxOptions}, types::UiResourceMeta};
+///
+/// let ui = serde_json::json!({ "csp": { "connectDomains": ["https://api.example", "*; script-src *"] } });
+/// let (meta, _) = UiResourceMeta::parse(&ui);
+/// let (sandbox, problems) = Sandbox::new(&meta, &SandboxOptions::default());
+/// assert!(sandbox.policy().contains("connect-src https://api.example;"));
+/// assert_eq!(problems.iter().filter(|it| !it.is_notice()).count(), 1);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sandbox {
+    policy: String,
+    attribute: &'static str,
+    granted: SandboxCapability,
+}
+
+/// What a host allows Views in general.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SandboxOptions {
+    /// The permissions that Views may have.
+    pub permissions: Permissions,
+    /// The origins of the pages that may have the sandbox proxy in a frame, for example `http://127.0.0.1:8080`. Without any,
+    /// no page may.
+    pub frame_ancestors: Vec<String>,
+    /// The only origins that Views may name; absent means any.
+    pub allowed_origins: Option<Vec<String>>,
+    /// The proxy's origin belongs to this View alone, so that the View may have it.
+    pub has_own_origin: bool,
+}
+
+/// Something of a View's metadata that was not used, or that a person should know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SandboxProblem {
+    /// An origin was left out.
+    #[error("{member} of the View has {origin:?}, which is left out: {error}")]
+    Origin {
+        /// The member of `csp`.
+        member: &'static str,
+        /// The start of what the server wrote.
+        origin: String,
+        /// Why.
+        error: OriginError,
+    },
+    /// A list was cut.
+    #[error("{member} of the View has {count} origins; those after the first {most} are left out")]
+    TooMany {
+        /// The member of `csp`.
+        member: &'static str,
+        /// How many there are.
+        count: usize,
+        /// The most.
+        most: usize,
+    },
+    /// The View may reach another host.
+    #[error("the View may reach {origin} ({member})")]
+    External {
+        /// The member of `csp`.
+        member: &'static str,
+        /// The origin.
+        origin: String,
+    },
+    /// A permission was not granted.
+    #[error("the View asks for {permission}, which the host does not grant")]
+    Permission {
+        /// The permission.
+        permission: &'static str,
+    },
+}
+
+impl SandboxProblem {
+    /// Whether this only tells a person what the View may do.
+    #[must_use]
+    pub fn is_notice(&self) -> bool {
+        matches!(self, Self::External { .. })
+    }
+}
+
+/// A View as a sandbox proxy gets it, the parameters of `ui/notifications/sandbox-resource-ready`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SandboxResource {
+    /// The document.
+    pub html: String,
+    /// The `sandbox` attribute of the frame.
+    pub sandbox: String,
+    /// The origins that the View may reach. The proxy's own header enforces them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csp: Option<Csp>,
+    /// The permissions that the View has.
+    pub permissions: Permissions,
+}
+
+/// The most origins of one list: a header has to stay short.
+const MAX_ORIGINS: usize = 50;
+
+impl Sandbox {
+    /// Makes a sandbox of a View's metadata. Each origin that is not used is reported, and each foreign one is named.
+    #[must_use]
+    pub fn new(meta: &UiResourceMeta, options: &SandboxOptions) -> (Self, Vec<SandboxProblem>) {
+        let mut problems = Vec::new();
+        let csp = meta.csp.as_ref().map(|csp| {
+            let mut check = |member, origins: &[String], is_for_connections| {
+                check_origins(member, origins, is_for_connections, options, &mut problems)
+            };
+            Csp {
+                connect_domains: check("connectDomains", &csp.connect_domains, true),
+                resource_domains: check("resourceDomains", &csp.resource_domains, false),
+                frame_domains: check("frameDomains", &csp.frame_domains, false),
+                base_uri_domains: check("baseUriDomains", &csp.base_uri_domains, false),
+            }
+        });
+        let asked = meta.permissions.unwrap_or_default();
+        let permissions = asked.intersection(options.permissions);
+        let denied = asked.iter().filter(|it| !permissions.has(*it));
+        problems.extend(denied.map(|it| SandboxProblem::Permission { permission: it.member() }));
+        let mut ancestors = Vec::new();
+        for origin in &options.frame_ancestors {
+            match Origin::parse(origin, false) {
+                Ok(origin) => ancestors.push(origin.to_string()),
+                Err(error) => problems.push(SandboxProblem::Origin {
+                    member: "frame_ancestors",
+                    origin: marquetry_protocol::shortened(origin).to_owned(),
+                    error,
+                }),
+            }
+        }
+        let sandbox = Self {
+            policy: policy(&Directives { csp: csp.as_ref(), frame_ancestors: &ancestors }),
+            attribute: if options.has_own_origin {
+                "allow-scripts allow-forms allow-same-origin"
+            } else {
+                DEFAULT_SANDBOX_ATTRIBUTE
+            },
+            granted: SandboxCapability { permissions, csp },
+        };
+        (sandbox, problems)
+    }
+
+    /// The value of the header `Content-Security-Policy` of the sandbox proxy. The View's document inherits it. A `<meta>`
+    /// within the View would not do: such a View can navigate itself, and take data along.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// The `allow` attribute, needed on the frame of the proxy and on the frame of the View.
+    #[must_use]
+    pub fn allow_attribute(&self) -> String {
+        let features: Vec<_> = self.granted.permissions.iter().map(|it| it.feature()).collect();
+        features.join("; ")
+    }
+
+    /// The `sandbox` attribute of the View's frame.
+    #[must_use]
+    pub fn sandbox_attribute(&self) -> &'static str {
+        self.attribute
+    }
+
+    /// What the host granted, for `hostCapabilities.sandbox`.
+    #[must_use]
+    pub fn granted(&self) -> &SandboxCapability {
+        &self.granted
+    }
+
+    /// The View with this document, for the sandbox proxy.
+    #[must_use]
+    pub fn resource(&self, html: impl Into<String>) -> SandboxResource {
+        SandboxResource {
+            html: html.into(),
+            sandbox: self.attribute.to_owned(),
+            csp: self.granted.csp.clone(),
+            permissions: self.granted.permissions,
+        }
+    }
+}
+
+fn check_origins(
+    member: &'static str,
+    origins: &[String],
+    is_for_connections: bool,
+    options: &SandboxOptions,
+    problems: &mut Vec<SandboxProblem>,
+) -> Vec<String> {
+    if origins.len() > MAX_ORIGINS {
+        let (count, most) = (origins.len(), MAX_ORIGINS);
+        problems.push(SandboxProblem::TooMany { member, count, most });
+    }
+    let mut checked = Vec::new();
+    for text in origins.iter().take(MAX_ORIGINS) {
+        let parsed = Origin::parse(text, is_for_connections).and_then(|origin| {
+            let is_allowed = |allowed: &Vec<String>| {
+                allowed.iter().any(|it| Origin::parse(it, true).is_ok_and(|it| it == origin))
+            };
+            if options.allowed_origins.as_ref().is_none_or(is_allowed) {
+                Ok(origin)
+            } else {
+                Err(OriginError::NotAllowed)
+            }
+        });
+        match parsed {
+            Ok(origin) => {
+                if !origin.is_loopback() {
+                    let origin = origin.to_string();
+                    problems.push(SandboxProblem::External { member, origin });
+                }
+                checked.push(origin.to_string());
+            }
+            Err(error) => {
+                let origin = marquetry_protocol::shortened(text).to_owned();
+                problems.push(SandboxProblem::Origin { member, origin, error });
+            }
+        }
+    }
+    checked
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sandbox(ui: serde_json::Value, options: &SandboxOptions) -> (Sandbox, Vec<String>) {
+        let (sandbox, problems) = Sandbox::new(&UiResourceMeta::parse(&ui).0, options);
+        (sandbox, problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn permissions_need_both_sides() {
+        use crate::types::Permission::{Camera, ClipboardWrite, Microphone};
+        let ui = json!({ "permissions": { "camera": {}, "clipboardWrite": {} } });
+        let permissions = [Camera, ClipboardWrite, Microphone].into_iter().collect();
+        let options = SandboxOptions { permissions, ..SandboxOptions::default() };
+        let (both, problems) = sandbox(ui.clone(), &options);
+        assert_eq!(
+            (both.allow_attribute().as_str(), problems.len()),
+            ("camera; clipboard-write", 0)
+        );
+        let (none, problems) = sandbox(ui, &SandboxOptions::default());
+        assert_eq!((none.allow_attribute().as_str(), problems.len()), ("", 2));
+        assert_eq!(problems[0], "the View asks for camera, which the host does not grant");
+    }
+
+    #[test]
+    fn lists_are_bounded_and_global_lists_count() {
+        let ui = json!({ "csp": { "connectDomains": vec!["https://a.example"; 60] } });
+        let (_, problems) = sandbox(ui, &SandboxOptions::default());
+        assert_eq!(problems.len(), 1 + 50);
+        let ui = json!({ "csp": { "connectDomains": ["https://a.example", "https://b.example"] } });
+        let options = SandboxOptions {
+            allowed_origins: Some(vec!["https://b.example".into()]),
+            ..SandboxOptions::default()
+        };
+        let (sandbox, problems) = sandbox(ui, &options);
+        assert!(
+            sandbox.policy().contains("connect-src https://b.example;"),
+            "{}",
+            sandbox.policy()
+        );
+        assert!(problems[0].contains("the host allows Views only other origins"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_view_is_opaque_unless_the_origin_is_its_own() {
+        let own = SandboxOptions { has_own_origin: true, ..SandboxOptions::default() };
+        let of = |options: &SandboxOptions| sandbox(json!({}), options).0.sandbox_attribute();
+        assert_eq!(of(&SandboxOptions::default()), "allow-scripts allow-forms");
+        assert!(of(&own).contains("allow-same-origin"));
+    }
+}

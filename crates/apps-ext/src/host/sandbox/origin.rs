@@ -1,0 +1,188 @@
+use std::fmt;
+
+/// A source of a content security policy: scheme, host and port, checked so that it cannot end its directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    scheme: &'static str,
+    /// Every host below the name.
+    is_wildcard: bool,
+    host: String,
+    port: Option<u16>,
+}
+
+/// Why a text is not an origin that a View may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OriginError {
+    /// The text is not a scheme, a host and perhaps a port.
+    #[error(
+        "an origin is https://host or https://host:port, with *. before the host for every host below it"
+    )]
+    Form,
+    /// The scheme is not allowed here.
+    #[error("the scheme is not allowed here")]
+    Scheme,
+    /// The wildcard covers too much.
+    #[error("*. needs a host of at least two parts after it")]
+    Wildcard,
+    /// The host has a list of origins, and this is not on it.
+    #[error("the host allows Views only other origins")]
+    NotAllowed,
+}
+
+/// The longest origin, in bytes.
+const MAX_BYTES: usize = 300;
+
+impl Origin {
+    /// Reads `scheme://host[:port]`. WebSocket schemes are for connections alone.
+    pub(super) fn parse(text: &str, is_for_connections: bool) -> Result<Self, OriginError> {
+        if text.len() > MAX_BYTES {
+            return Err(OriginError::Form);
+        }
+        let (scheme, rest) = text.split_once("://").ok_or(OriginError::Form)?;
+        let schemes: &[_] =
+            if is_for_connections { &["https", "http", "wss", "ws"] } else { &["https", "http"] };
+        let scheme = schemes.iter().find(|it| scheme.eq_ignore_ascii_case(it));
+        let scheme = scheme.ok_or(OriginError::Scheme)?;
+        // Servers write the root's slash by habit; a path would be another rule.
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = match rest.strip_prefix('[') {
+            Some(rest) => {
+                let (address, port) = rest.split_once(']').ok_or(OriginError::Form)?;
+                let address: std::net::Ipv6Addr = address.parse().map_err(|_| OriginError::Form)?;
+                (format!("[{address}]"), port.strip_prefix(':').or(port.is_empty().then_some("")))
+            }
+            None => match rest.split_once(':') {
+                Some((host, port)) => {
+                    (host.to_ascii_lowercase(), Some(port).filter(|it| !it.is_empty()))
+                }
+                None => (rest.to_ascii_lowercase(), Some("")),
+            },
+        };
+        let port = match port {
+            Some("") => None,
+            Some(digits) if digits.bytes().all(|it| it.is_ascii_digit()) => {
+                Some(digits.parse().map_err(|_| OriginError::Form)?)
+            }
+            _ => return Err(OriginError::Form),
+        };
+        let (is_wildcard, host) = match host.strip_prefix("*.") {
+            Some(host) => (true, host.to_owned()),
+            None => (false, host),
+        };
+        let is_label = |label: &str| {
+            !label.is_empty()
+                && label.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
+        };
+        if !host.starts_with('[') && !host.split('.').all(is_label) {
+            return Err(OriginError::Form);
+        }
+        if is_wildcard && (!host.contains('.') || host.starts_with('[')) {
+            return Err(OriginError::Wildcard);
+        }
+        Ok(Self { scheme, is_wildcard, host, port })
+    }
+
+    /// Whether it is this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.host == "localhost"
+            || self.host.ends_with(".localhost")
+            || self.host == "[::1]"
+            || self.host.parse().is_ok_and(|it: std::net::Ipv4Addr| it.is_loopback())
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wildcard = if self.is_wildcard { "*." } else { "" };
+        write!(formatter, "{}://{wildcard}{}", self.scheme, self.host)?;
+        self.port.map_or(Ok(()), |port| write!(formatter, ":{port}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: Result<&str, OriginError>) {
+        let got = Origin::parse(text, true).map(|it| it.to_string());
+        assert_eq!(got.as_deref().map_err(|it| *it), want, "{text}");
+    }
+
+    #[test]
+    fn origins_are_read() {
+        check("https://a.example", Ok("https://a.example"));
+        check("HTTPS://A.Example/", Ok("https://a.example"));
+        check("https://*.a.example:8443", Ok("https://*.a.example:8443"));
+        check("wss://a", Ok("wss://a"));
+        check("http://127.0.0.1:9", Ok("http://127.0.0.1:9"));
+        check("http://[::1]:9", Ok("http://[::1]:9"));
+        check("http://[::1]", Ok("http://[::1]"));
+        assert_eq!(Origin::parse("wss://a", false), Err(OriginError::Scheme));
+    }
+
+    #[test]
+    fn nothing_breaks_out_of_its_directive() {
+        use OriginError::{Form, Scheme, Wildcard};
+        for text in [
+            "*",
+            "'self'",
+            "'unsafe-eval'",
+            "a.example",
+            "",
+            "https",
+            "https:a",
+            "data:",
+            "blob:",
+            "https:",
+        ] {
+            check(text, Err(Form));
+        }
+        for text in [
+            "https://",
+            "https://a b",
+            "https://a;script-src *",
+            "https://a; script-src *",
+            "https://a,b",
+            "https://a\nb",
+            "https://a\r\nSet-Cookie: x",
+            "https://a'",
+            "https://a\"",
+            "https://a/b",
+            "https://a?b",
+            "https://a:",
+            "https://a:*",
+            "https://a:99999",
+            "https://a:+1",
+            "https://u@a",
+            "https://a..b",
+            "https://[::1",
+            "https://[x]",
+            "https://[::1]x",
+            "https://*",
+            "https://*a.b",
+            "https://é.example",
+        ] {
+            check(text, Err(Form));
+        }
+        for text in ["javascript://a", "data://a", "file://a", "*://a", "'self'://a", "ui://a"] {
+            check(text, Err(Scheme));
+        }
+        check("https://*.example", Err(Wildcard));
+        check("https://*.*.example", Err(Form));
+        check(&format!("https://{}", "a".repeat(300)), Err(Form));
+    }
+
+    #[test]
+    fn this_machine_is_known() {
+        let is = |text| Origin::parse(text, false).unwrap().is_loopback();
+        assert!(
+            is("http://localhost")
+                && is("http://a.localhost:1")
+                && is("http://127.9.9.9")
+                && is("http://[::1]")
+        );
+        assert!(!is("http://localhost.example") && !is("http://128.0.0.1"));
+    }
+}

@@ -1,0 +1,80 @@
+use crate::types::Csp;
+
+/// What a policy is made of. Every origin is checked.
+pub(super) struct Directives<'a> {
+    pub(super) csp: Option<&'a Csp>,
+    pub(super) frame_ancestors: &'a [String],
+}
+
+/// Writes the policy of section "Security" of the specification, and what is stricter than it: no connection to the proxy's
+/// own origin, no forms, no plugins, and only the host's pages around the proxy.
+pub(super) fn policy(directives: &Directives<'_>) -> String {
+    let none = Csp::default();
+    let csp = directives.csp.unwrap_or(&none);
+    let resources = |sources: &str| sources_with(sources, &csp.resource_domains);
+    let or_none = |origins: &[String]| match origins {
+        [] => "'none'".to_owned(),
+        origins => origins.join(" "),
+    };
+    let base = match csp.base_uri_domains.as_slice() {
+        [] => "'self'".to_owned(),
+        origins => origins.join(" "),
+    };
+    [
+        "default-src 'none'".to_owned(),
+        format!("script-src {}", resources("'self' 'unsafe-inline'")),
+        format!("style-src {}", resources("'self' 'unsafe-inline'")),
+        format!("img-src {}", resources("'self' data:")),
+        format!("font-src {}", resources("'self'")),
+        format!("media-src {}", resources("'self' data:")),
+        format!("connect-src {}", or_none(&csp.connect_domains)),
+        format!("frame-src {}", or_none(&csp.frame_domains)),
+        format!("base-uri {base}"),
+        "object-src 'none'".to_owned(),
+        "form-action 'none'".to_owned(),
+        format!("frame-ancestors {}", or_none(directives.frame_ancestors)),
+    ]
+    .join("; ")
+}
+
+fn sources_with(sources: &str, origins: &[String]) -> String {
+    origins.iter().fold(sources.to_owned(), |all, origin| all + " " + origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_origins_nothing_can_be_reached() {
+        let text = policy(&Directives { csp: None, frame_ancestors: &[] });
+        assert_eq!(
+            text,
+            "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
+             img-src 'self' data:; font-src 'self'; media-src 'self' data:; connect-src 'none'; frame-src 'none'; \
+             base-uri 'self'; object-src 'none'; form-action 'none'; frame-ancestors 'none'"
+        );
+    }
+
+    #[test]
+    fn origins_stand_in_their_directives() {
+        let csp = Csp {
+            connect_domains: vec!["wss://c".into()],
+            resource_domains: vec!["https://r".into(), "https://*.s.t".into()],
+            frame_domains: vec!["https://f".into()],
+            base_uri_domains: vec!["https://b".into()],
+        };
+        let ancestors = ["http://127.0.0.1:1".to_owned()];
+        let text = policy(&Directives { csp: Some(&csp), frame_ancestors: &ancestors });
+        for directive in [
+            "script-src 'self' 'unsafe-inline' https://r https://*.s.t;",
+            "img-src 'self' data: https://r https://*.s.t;",
+            "connect-src wss://c;",
+            "frame-src https://f;",
+            "base-uri https://b;",
+            "frame-ancestors http://127.0.0.1:1",
+        ] {
+            assert!(text.contains(directive), "{directive} in {text}");
+        }
+    }
+}

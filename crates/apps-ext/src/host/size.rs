@@ -1,0 +1,182 @@
+use std::time::Duration;
+
+use marquetry_protocol::types::JsonObject;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::types::{ContainerDimensions, Extent};
+
+/// The size that a host gives to a View, in CSS pixels. An axis that is absent stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Size {
+    /// The width.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<f64>,
+    /// The height.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<f64>,
+}
+
+/// Follows the size of a View's content on the axes that the View chooses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SizeFollower {
+    width: Axis,
+    height: Axis,
+}
+
+/// A View whose content fills its frame reports a pixel less each time, because of borders: such echoes are ignored.
+const ECHO: f64 = 4.0;
+/// A View whose content is always a little larger than its frame grows in small steps without end.
+const SMALL_GROWTH: f64 = 16.0;
+/// After so many small steps in a row the View grows no further until it rests.
+const MAX_SMALL_GROWTHS: u32 = 50;
+const REST: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, Default)]
+struct Axis {
+    applied: Option<f64>,
+    small_growths: u32,
+    grew_at: Duration,
+}
+
+impl SizeFollower {
+    /// Reads `ui/notifications/size-changed`.
+    ///
+    /// # Errors
+    /// Neither axis is a number, or one is negative.
+    pub(super) fn parse(params: &JsonObject) -> Result<Size, &'static str> {
+        let axis = |name: &str| match params.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_f64() {
+                Some(size) if size.is_finite() && size >= 0.0 => Ok(Some(size)),
+                _ => Err("width and height are numbers of at least 0"),
+            },
+        };
+        let size = Size { width: axis("width")?, height: axis("height")? };
+        if size == Size::default() { Err("there is neither width nor height") } else { Ok(size) }
+    }
+
+    /// The size to give to the frame, if it is another one.
+    pub(super) fn follow(
+        &mut self,
+        now: Duration,
+        content: Size,
+        room: ContainerDimensions,
+        largest: f64,
+    ) -> Option<Size> {
+        let size = Size {
+            width: self.width.follow(now, content.width, room.width, largest),
+            height: self.height.follow(now, content.height, room.height, largest),
+        };
+        (size != Size::default()).then_some(size)
+    }
+
+    /// The frame has another room, so every size counts as new.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Axis {
+    fn follow(
+        &mut self,
+        now: Duration,
+        content: Option<f64>,
+        room: Extent,
+        largest: f64,
+    ) -> Option<f64> {
+        let wanted = match room {
+            Extent::Fixed(_) => return None,
+            Extent::AtMost(most) => content?.min(most).min(largest),
+            Extent::Unbounded => content?.min(largest),
+        };
+        if let Some(applied) = self.applied {
+            let change = wanted - applied;
+            if (-ECHO..=0.0).contains(&change) {
+                return None;
+            }
+            if change > 0.0 && change <= SMALL_GROWTH {
+                if now.saturating_sub(self.grew_at) > REST {
+                    self.small_growths = 0;
+                }
+                if self.small_growths == MAX_SMALL_GROWTHS {
+                    return None;
+                }
+                self.small_growths += 1;
+                self.grew_at = now;
+            } else {
+                self.small_growths = 0;
+            }
+        }
+        self.applied = Some(wanted);
+        Some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn height(height: f64) -> Size {
+        Size { width: None, height: Some(height) }
+    }
+
+    #[test]
+    fn a_flexible_axis_is_followed_and_clamped() {
+        let mut follower = SizeFollower::default();
+        let room =
+            ContainerDimensions { width: Extent::Fixed(400.0), height: Extent::AtMost(600.0) };
+        let mut follow = |content| follower.follow(Duration::ZERO, content, room, 1e4);
+        let both = Size { width: Some(300.0), height: Some(500.0) };
+        assert_eq!(follow(both), Some(height(500.0)));
+        assert_eq!(follow(both), None);
+        assert_eq!(follow(height(9_000.0)), Some(height(600.0)));
+        assert_eq!(follow(height(100.0)), Some(height(100.0)));
+        let mut unbounded = SizeFollower::default();
+        let room = ContainerDimensions::default();
+        assert_eq!(unbounded.follow(Duration::ZERO, height(1e9), room, 1e4), Some(height(1e4)));
+    }
+
+    #[test]
+    fn a_view_that_shrinks_by_a_pixel_each_time_stands_still() {
+        let mut follower = SizeFollower::default();
+        let room = ContainerDimensions::default();
+        let mut frame = 600.0;
+        follower.follow(Duration::ZERO, height(frame), room, 1e4);
+        for _ in 0..100 {
+            if let Some(size) = follower.follow(Duration::ZERO, height(frame - 1.0), room, 1e4) {
+                frame = size.height.unwrap();
+            }
+        }
+        assert_eq!(frame, 600.0);
+        assert_eq!(follower.follow(Duration::ZERO, height(595.0), room, 1e4), Some(height(595.0)));
+    }
+
+    #[test]
+    fn a_view_that_grows_with_its_frame_stops_until_it_rests() {
+        let mut follower = SizeFollower::default();
+        let room = ContainerDimensions::default();
+        let mut frame = 100.0;
+        for step in 0..500 {
+            let now = Duration::from_millis(16 * step);
+            if let Some(size) = follower.follow(now, height(frame + 1.0), room, 1e4) {
+                frame = size.height.unwrap();
+            }
+        }
+        assert!(frame < 100.0 + 8.0 * f64::from(MAX_SMALL_GROWTHS), "{frame}");
+        let later = Duration::from_secs(60);
+        assert!(follower.follow(later, height(frame + 1.0), room, 1e4).is_some());
+    }
+
+    #[test]
+    fn sizes_are_numbers() {
+        let parse = |value: Value| SizeFollower::parse(value.as_object().unwrap());
+        assert_eq!(parse(json!({ "height": 7 })), Ok(height(7.0)));
+        assert!(parse(json!({ "height": 7, "width": null })).is_ok());
+        for wrong in [json!({}), json!({ "height": "7" }), json!({ "width": -1, "height": 7 })] {
+            assert!(parse(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The host half from outside: each requirement of the specification.
+
+mod requirements;
+mod sandbox;
+mod view;
