@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Backend, Console, RestartError, Viewer};
+use crate::{Backend, Console, RestartError, Viewer, views};
 
 /// Calls or messages in one answer.
 const PAGE: usize = 200;
@@ -111,8 +111,9 @@ pub(crate) fn router(console: Console, backend: Arc<dyn Backend>) -> Router {
         .route("/api/console/messages", get(messages))
         .route("/api/console/messages/{id}", get(message))
         .route("/api/console/events", get(events))
+        .with_state(Arc::new(Api { console: console.clone(), backend: backend.clone() }))
+        .merge(views::router(console.clone(), console.views().clone(), backend))
         .route_layer(from_fn(own_page_alone))
-        .with_state(Arc::new(Api { console, backend }))
 }
 
 /// Refuses requests of pages of other origins, also of other ports of this machine, and forbids caches to keep what others get.

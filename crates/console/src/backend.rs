@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::ServerTools;
+
 /// What the console shows of the program, and what it asks it to do. The program implements it.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
@@ -12,6 +14,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Returns details of one upstream: its log, its revision, its lists now and at its last start. `None` if there is no such upstream.
     fn server(&self, name: &str) -> Option<Value>;
+
+    /// Returns the tools of the server that has a tool, given the name that agents use. `None` if there is no such tool.
+    fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
+        let _ = name;
+        None
+    }
 
     /// Ends the connection of an upstream and starts it again. Returns when the restart was ordered, not when it is over.
     ///

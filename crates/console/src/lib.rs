@@ -12,10 +12,13 @@ mod random;
 mod record;
 mod secrets;
 mod viewer;
+mod views;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::Router;
+
+use self::views::Views;
 
 pub use self::{
     backend::{Backend, RestartError},
@@ -27,6 +30,7 @@ pub use self::{
     page::Site,
     record::Outcome,
     viewer::Viewer,
+    views::{ServerTools, ViewOptions},
 };
 
 /// The console: its record of calls, its events and its routes. Cheap to clone.
@@ -41,6 +45,7 @@ struct Inner {
     calls: Calls,
     messages: Messages,
     logins: Logins,
+    views: Views,
     /// The origin of the sandbox of Views, which the page may show in frames.
     sandbox_origin: RwLock<Option<String>>,
 }
@@ -55,8 +60,9 @@ impl Console {
         let events = Arc::new(Events::new(&options));
         let calls = Calls::new(&options, events.clone());
         let messages = Messages::new(&options, events.clone());
+        let views = Views::new(options.views.clone(), messages.clone());
         let (logins, sandbox_origin) = (Logins::default(), RwLock::default());
-        let inner = Inner { options, events, calls, messages, logins, sandbox_origin };
+        let inner = Inner { options, events, calls, messages, logins, views, sandbox_origin };
         Self { inner: Arc::new(inner) }
     }
 
@@ -105,6 +111,16 @@ impl Console {
     /// answered with 403.
     pub fn api_router(&self, backend: Arc<dyn Backend>) -> Router {
         api::router(self.clone(), backend)
+    }
+
+    /// Returns the routes of the sandbox of Views, for a listener of their own: another port is another origin, so that a View cannot reach
+    /// the page. They need no token, since the id of a View is a secret that is good for one request.
+    pub fn sandbox_router(&self) -> Router {
+        views::sandbox_router(self.inner.views.clone())
+    }
+
+    pub(crate) fn views(&self) -> &Views {
+        &self.inner.views
     }
 
     pub(crate) fn events_shared(&self) -> &Arc<Events> {

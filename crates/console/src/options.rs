@@ -1,7 +1,9 @@
 //! What bounds the console.
 
+use crate::ViewOptions;
+
 /// The limits of the console.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Options {
     /// Calls that are kept: 1,000.
@@ -17,6 +19,8 @@ pub struct Options {
     pub max_messages_bytes: usize,
     /// Pages that may read events at a time: 64. One viewer may have a quarter of them.
     pub max_streams: usize,
+    /// What Views of tools take.
+    pub views: ViewOptions,
 }
 
 impl Default for Options {
@@ -28,6 +32,7 @@ impl Default for Options {
             max_messages: 2_000,
             max_messages_bytes: 16 << 20,
             max_streams: 64,
+            views: ViewOptions::default(),
         }
     }
 }

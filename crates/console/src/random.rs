@@ -10,3 +10,11 @@ pub(crate) fn run_name() -> String {
     getrandom::fill(&mut bytes).expect("the system gives random numbers");
     bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect()
 }
+
+/// Returns 32 random letters and digits, a name that nobody guesses.
+///
+/// # Panics
+/// The system gives no random numbers.
+pub(crate) fn secret_name() -> String {
+    (0..4).map(|_| run_name()).collect()
+}

@@ -89,6 +89,9 @@ struct Inner {
     health: Arc<Health>,
     router: Router,
     metadata: Router,
+    /// The console, if it is switched on.
+    #[cfg(feature = "console")]
+    console: Option<marquetry_console::Console>,
     serve_options: ServeOptions,
     stop: CancellationToken,
     /// Listeners and pipes in use; shutting down waits for them.
@@ -212,6 +215,32 @@ impl App {
         let router = self.inner.router.clone().layer(Extension(OnLoopback(is_loopback)));
         let service = hyper_util::service::TowerToHyperService::new(router);
         let stop = self.inner.stop.clone();
+        let serve = marquetry_protocol::server::http::serve(listener, service, options, stop);
+        self.inner.serving.track_future(serve).await
+    }
+
+    /// Serves the frames of Views of tools for the console until [`App::shutdown`]. The listener is another one than that of [`App::serve`]:
+    /// browsers keep documents of different ports apart, so that a View cannot reach the console. Does nothing if the console is switched
+    /// off.
+    ///
+    /// # Errors
+    ///
+    /// The listener fails; errors of one connection end that connection.
+    #[cfg(feature = "console")]
+    pub async fn serve_views(&self, listener: TcpListener) -> io::Result<()> {
+        let Some(console) = &self.inner.console else { return Ok(()) };
+        let mut address = listener.local_addr()?;
+        if address.ip().is_unspecified() {
+            let here = if address.is_ipv4() {
+                std::net::Ipv4Addr::LOCALHOST.into()
+            } else {
+                std::net::Ipv6Addr::LOCALHOST.into()
+            };
+            address.set_ip(here);
+        }
+        console.allow_frames_of(format!("http://{address}"));
+        let service = hyper_util::service::TowerToHyperService::new(console.sandbox_router());
+        let (options, stop) = (self.inner.serve_options.clone(), self.inner.stop.clone());
         let serve = marquetry_protocol::server::http::serve(listener, service, options, stop);
         self.inner.serving.track_future(serve).await
     }
@@ -441,6 +470,8 @@ impl AppBuilder {
         let health =
             Arc::new(Health::new(gateway.clone(), transports, store, faults, stop.clone()));
         let metadata = metadata_routes(resource_server);
+        #[cfg(feature = "console")]
+        let shown = console.clone();
         let router = router(Routes {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),
@@ -470,6 +501,8 @@ impl AppBuilder {
             health,
             router,
             metadata,
+            #[cfg(feature = "console")]
+            console: shown,
             serve_options,
             stop,
             serving: TaskTracker::new(),

@@ -7,6 +7,7 @@ mod app_tools;
 mod audit;
 mod bridge;
 mod context;
+mod document;
 mod download;
 mod effect;
 mod incoming;
@@ -28,6 +29,7 @@ pub use self::{
     app_tools::{AppCallError, AppTool},
     audit::{AuditRecord, Direction, MessageKind, Verdict},
     bridge::{Bridge, BridgeOptions, Phase},
+    document::{ViewDocument, ViewDocumentError},
     download::{DownloadContent, DownloadFile},
     effect::{Effect, Event, HostRequest, Lists, RemoveReason, RequestToken},
     limits::Limits,

@@ -217,10 +217,13 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
 }
 
-/// The length of the escape that the bytes begin with, both halves of a surrogate pair; nothing when it is unfinished.
+/// The length of the escape that the bytes begin with, both halves of a surrogate pair; nothing when it is unfinished, or is no
+/// escape.
 fn escape_length(bytes: &[u8]) -> Option<usize> {
-    if *bytes.get(1)? != b'u' {
-        return Some(2);
+    match *bytes.get(1)? {
+        b'u' => {}
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => return Some(2),
+        _ => return None,
     }
     let unit = |from: usize| {
         let digits = std::str::from_utf8(bytes.get(from..from + 4)?).ok()?;
@@ -256,6 +259,7 @@ mod tests {
         check(r#"{"a": "b\n"#, json!({ "a": "b\n" }));
         check(r#"{"a": "b\u00"#, json!({ "a": "b" }));
         check(r#"{"a": "\u00e9"#, json!({ "a": "é" }));
+        check(r#"{"a": "b\é"#, json!({ "a": "b" }));
         check(r#"{"a": "\ud83d"#, json!({ "a": "" }));
         check(r#"{"a": "\ud83d\ude0"#, json!({ "a": "" }));
         check(r#"{"a": "\ud83d\ude00"#, json!({ "a": "😀" }));

@@ -101,7 +101,7 @@ mod tests {
 
     fn names(messages: &[(&'static str, Value)]) -> Vec<&'static str> {
         let short = |name: &&'static str| name.rsplit('/').next().unwrap();
-        messages.iter().map(|(name, _)| short(&name)).collect()
+        messages.iter().map(|(name, _)| short(name)).collect()
     }
 
     #[test]

@@ -39,7 +39,21 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         #[cfg_attr(not(feature = "console"), expect(unused_mut))]
         let mut greeting = Greeting::new(bound, &config);
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
+        #[cfg(feature = "console")]
+        let views = match config.console.enabled {
+            true => bind_views(bound.ip(), config.console.views_port).await,
+            false => None,
+        };
         let app = App::builder(config).start().await?;
+        #[cfg(feature = "console")]
+        if let Some(listener) = views {
+            let app = app.clone();
+            tokio::spawn(async move {
+                if let Err(error) = app.serve_views(listener).await {
+                    tracing::warn!("Views are not shown any more: {error}");
+                }
+            });
+        }
         #[cfg(feature = "console")]
         if let Some(link) = &mut greeting.console {
             link.push_str(&app.console_login());
@@ -201,6 +215,21 @@ impl EndSignals {
         match tokio::signal::ctrl_c().await {
             Ok(()) => EndSignal::Interrupt,
             Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Binds the second listener, of the frames of Views. The server runs without it.
+#[cfg(feature = "console")]
+async fn bind_views(ip: IpAddr, port: u16) -> Option<TcpListener> {
+    let address = SocketAddr::new(ip, port);
+    match TcpListener::bind(address).await {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            tracing::warn!(
+                "the console shows no Views: cannot listen on {address}: {error}; choose another console.views_port"
+            );
+            None
         }
     }
 }

@@ -25,6 +25,13 @@ pub struct ConsoleConfig {
     pub max_events: NonZeroUsize,
     /// Pages that follow events at a time. One caller with a token may have a quarter of them.
     pub max_streams: NonZeroUsize,
+    /// Port of the frames of Views, at the address of `server.listen`. It has to be another one than that of the page, which keeps Views
+    /// away from the page; 0 lets the system choose.
+    pub views_port: u16,
+    /// Views that are open at a time. One caller with a token may have a quarter of them.
+    pub max_views: NonZeroUsize,
+    /// Largest document of a View, in bytes.
+    pub max_view_bytes: NonZeroUsize,
 }
 
 impl Default for ConsoleConfig {
@@ -38,6 +45,9 @@ impl Default for ConsoleConfig {
             max_messages_bytes: n(16 << 20),
             max_events: n(10_000),
             max_streams: n(64),
+            views_port: 0,
+            max_views: n(32),
+            max_view_bytes: n(10 << 20),
         }
     }
 }
@@ -53,6 +63,8 @@ impl ConsoleConfig {
         options.max_messages_bytes = self.max_messages_bytes.get();
         options.max_events = self.max_events.get();
         options.max_streams = self.max_streams.get();
+        options.views.max_views = self.max_views.get();
+        options.views.max_html_bytes = self.max_view_bytes.get();
         options
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use marquetry_console::{Audience, Backend, Console, RestartError};
+use marquetry_console::{Audience, Backend, Console, RestartError, ServerTools};
 use marquetry_gateway::{Gateway, RestartRefused};
+use marquetry_protocol::types::Tool;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,18 @@ impl Backend for ServerBackend {
             },
             "connection": upstream.introduction(),
         }))
+    }
+
+    fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
+        let catalog = self.gateway.catalog();
+        let index = catalog.tool(name)?.to.upstream;
+        let upstream = self.gateway.upstreams().get(index)?;
+        let own = catalog.tools.iter().filter_map(|tool| {
+            let to = &catalog.tool(&tool.name)?.to;
+            let own = Tool { name: to.name.clone(), ..tool.clone() };
+            (to.upstream == index).then(|| (own, tool.name.clone()))
+        });
+        Some(ServerTools::new(upstream.name(), own.collect()))
     }
 
     async fn restart(&self, name: &str) -> Result<(), RestartError> {

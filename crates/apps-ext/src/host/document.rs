@@ -1,0 +1,164 @@
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use marquetry_protocol::types::{JsonObject, ReadResourceResult};
+
+use crate::types::{MetaProblem, UiResourceMeta, VIEW_MIME_TYPE};
+
+/// A View as a server gave it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ViewDocument {
+    /// The document.
+    pub html: String,
+    /// Its metadata, of the content item or of the listing.
+    pub meta: UiResourceMeta,
+    /// What of the metadata could not be read.
+    pub problems: Vec<MetaProblem>,
+}
+
+/// Why the answer to `resources/read` is no View.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViewDocumentError {
+    /// There is not exactly one content item.
+    #[error("the server gave {count} content items for the View {uri}; a View is one")]
+    Count {
+        /// The URI.
+        uri: String,
+        /// How many.
+        count: usize,
+    },
+    /// The MIME type is another one.
+    #[error("the View {uri} has the MIME type {mime_type:?}, not {VIEW_MIME_TYPE:?}")]
+    MimeType {
+        /// The URI.
+        uri: String,
+        /// What the server said.
+        mime_type: String,
+    },
+    /// There is neither text nor a blob, or both.
+    #[error("the View {uri} has to have either text or blob")]
+    Content {
+        /// The URI.
+        uri: String,
+    },
+    /// The blob is not base64 of UTF-8.
+    #[error("the blob of the View {uri} is not base64 of UTF-8")]
+    Encoding {
+        /// The URI.
+        uri: String,
+    },
+    /// The document is empty.
+    #[error("the View {uri} is empty")]
+    Empty {
+        /// The URI.
+        uri: String,
+    },
+    /// The document is too large.
+    #[error("the View {uri} is {bytes} bytes, more than {most}")]
+    TooLarge {
+        /// The URI.
+        uri: String,
+        /// Its size.
+        bytes: usize,
+        /// The most.
+        most: usize,
+    },
+}
+
+impl ViewDocument {
+    /// Reads the answer to `resources/read` of `uri`. `listing` is the `_meta` of the resource's entry in a list, if there is one; it
+    /// counts when the content item has no metadata of its own.
+    ///
+    /// # Errors
+    /// The answer is no View, or is larger than `most` bytes.
+    pub fn read(
+        uri: &str,
+        read: &ReadResourceResult,
+        listing: Option<&JsonObject>,
+        most: usize,
+    ) -> Result<Self, ViewDocumentError> {
+        let uri = marquetry_protocol::shortened(uri).to_owned();
+        let [content] = read.contents.as_slice() else {
+            return Err(ViewDocumentError::Count { uri, count: read.contents.len() });
+        };
+        if content.mime_type.as_deref() != Some(VIEW_MIME_TYPE) {
+            let mime_type = content.mime_type.as_deref().unwrap_or_default();
+            let mime_type = marquetry_protocol::shortened(mime_type).to_owned();
+            return Err(ViewDocumentError::MimeType { uri, mime_type });
+        }
+        let bytes = match (&content.text, &content.blob) {
+            (Some(text), None) => text.len(),
+            (None, Some(blob)) => blob.len() / 4 * 3,
+            _ => return Err(ViewDocumentError::Content { uri }),
+        };
+        if bytes > most {
+            return Err(ViewDocumentError::TooLarge { uri, bytes, most });
+        }
+        let html = match (&content.text, &content.blob) {
+            (None, Some(blob)) => {
+                let decoded = STANDARD.decode(blob).ok().and_then(|it| String::from_utf8(it).ok());
+                decoded.ok_or_else(|| ViewDocumentError::Encoding { uri: uri.clone() })?
+            }
+            (text, _) => text.clone().unwrap_or_default(),
+        };
+        if html.trim().is_empty() {
+            return Err(ViewDocumentError::Empty { uri });
+        }
+        let ui = UiResourceMeta::choose(listing, content.meta.as_ref());
+        let (meta, problems) = ui.map(UiResourceMeta::parse).unwrap_or_default();
+        Ok(Self { html, meta, problems })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(contents: Value) -> Result<ViewDocument, String> {
+        let read = serde_json::from_value(json!({ "contents": contents })).unwrap();
+        let listing = json!({ "ui": { "prefersBorder": true } });
+        ViewDocument::read("ui://v", &read, listing.as_object(), 100).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn text_and_blob_are_read() {
+        let text =
+            read(json!([{ "uri": "ui://v", "mimeType": VIEW_MIME_TYPE, "text": "<p>" }])).unwrap();
+        assert_eq!((text.html.as_str(), text.meta.prefers_border), ("<p>", Some(true)));
+        let blob = json!([{ "uri": "ui://v", "mimeType": VIEW_MIME_TYPE, "blob": "PHA+", "_meta": { "ui": {} } }]);
+        let blob = read(blob).unwrap();
+        assert_eq!((blob.html.as_str(), blob.meta.prefers_border), ("<p>", None));
+    }
+
+    #[test]
+    fn other_answers_are_no_views() {
+        let one = |members: Value| {
+            let mut item = json!({ "uri": "ui://v", "mimeType": VIEW_MIME_TYPE });
+            item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            json!([item])
+        };
+        for (contents, error) in [
+            (json!([]), "the server gave 0 content items for the View ui://v; a View is one"),
+            (one(json!({})), "the View ui://v has to have either text or blob"),
+            (
+                one(json!({ "text": "a", "blob": "a" })),
+                "the View ui://v has to have either text or blob",
+            ),
+            (one(json!({ "text": " " })), "the View ui://v is empty"),
+            (one(json!({ "blob": "?" })), "the blob of the View ui://v is not base64 of UTF-8"),
+            (one(json!({ "blob": "/w==" })), "the blob of the View ui://v is not base64 of UTF-8"),
+            (
+                one(json!({ "text": "a".repeat(101) })),
+                "the View ui://v is 101 bytes, more than 100",
+            ),
+            (
+                one(json!({ "mimeType": "text/html", "text": "a" })),
+                "the View ui://v has the MIME type \"text/html\", not \"text/html;profile=mcp-app\"",
+            ),
+        ] {
+            assert_eq!(read(contents).unwrap_err(), error);
+        }
+    }
+}
