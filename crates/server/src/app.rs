@@ -18,6 +18,8 @@ use axum::{
 };
 use http_body::{Frame, SizeHint};
 use marquetry_apps_ext::server::{Apps, View};
+#[cfg(feature = "console")]
+use marquetry_apps_ext::types::{ToolUi, UiUri};
 use marquetry_artifacts::{
     ArtifactStore, Capturer,
     source::{FixedClock, SeededIds},
@@ -28,6 +30,8 @@ use marquetry_protocol::server::{
     http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
+#[cfg(feature = "console")]
+use marquetry_protocol::types::Tool;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio::{
@@ -442,6 +446,8 @@ impl AppBuilder {
             recorder: Recorder,
         };
         let apps = with_own_views(config.apps.apps(), |tool| handler.built_ins.has(tool));
+        #[cfg(feature = "console")]
+        let own_tools = own_tools_with_views(handler.built_ins.listed());
         let handler = apps.on(handler);
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
@@ -483,7 +489,8 @@ impl AppBuilder {
             #[cfg(feature = "console")]
             console: console.map(|console| {
                 watch_upstreams(&console, &gateway, &stop);
-                let backend = ServerBackend { gateway: gateway.clone(), health: health.clone() };
+                let backend =
+                    ServerBackend { gateway: gateway.clone(), health: health.clone(), own_tools };
                 (console, Arc::new(backend))
             }),
             mcp_v1: Arc::new(McpV1::new(server.clone(), knowledge.clone(), config.limits.clone())),
@@ -513,6 +520,20 @@ impl AppBuilder {
         };
         Ok(App { inner: Arc::new(inner) })
     }
+}
+
+/// Returns this server's own tools with their Views.
+#[cfg(feature = "console")]
+fn own_tools_with_views(tools: &[Tool]) -> Vec<Tool> {
+    let with_view = |tool: &Tool| {
+        let own = OwnView::ALL.into_iter().find(|own| own.tools().contains(&tool.name.as_str()));
+        let mut tool = tool.clone();
+        if let Some(uri) = own.and_then(|own| UiUri::new(own.uri()).ok()) {
+            ToolUi::shown_in(uri).write(&mut tool);
+        }
+        tool
+    };
+    tools.iter().map(with_view).collect()
 }
 
 /// Adds the Views of this server's own tools, those of the tools that are switched on.

@@ -274,6 +274,7 @@ impl Session {
             peer: &self.tool,
             owner: self.viewer.owner.as_deref(),
             call: self.call.as_deref(),
+            bytes: json.len(),
             json,
         });
     }

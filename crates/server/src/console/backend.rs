@@ -15,6 +15,8 @@ use crate::health::Health;
 pub(crate) struct ServerBackend {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) health: Arc<Health>,
+    /// This server's own tools.
+    pub(crate) own_tools: Vec<Tool>,
 }
 
 #[async_trait]
@@ -41,6 +43,10 @@ impl Backend for ServerBackend {
     }
 
     fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
+        if self.own_tools.iter().any(|tool| tool.name == name) {
+            let own = self.own_tools.iter().map(|tool| (tool.clone(), tool.name.clone()));
+            return Some(ServerTools::new("marquetry", own.collect()));
+        }
         let catalog = self.gateway.catalog();
         let index = catalog.tool(name)?.to.upstream;
         let upstream = self.gateway.upstreams().get(index)?;
