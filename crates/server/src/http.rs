@@ -14,7 +14,7 @@ use axum::{
     routing::{any, get},
 };
 #[cfg(feature = "console")]
-use marquetry_console::Console;
+use marquetry_console::{Console, Viewer};
 use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
@@ -27,7 +27,6 @@ use tracing::Instrument as _;
 #[cfg(feature = "console")]
 use crate::console::{
     CALL_HEADER, Copied, CopiedBody, Exchange, LoggedBody, RecordSlot, ServerBackend,
-    routes as console_routes,
 };
 use crate::{
     health::{ADMIN, Health},
@@ -224,7 +223,7 @@ fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticato
 
 /// Returns whether a request may see the whole report of `/healthz`. With authentication it needs a token with the scope `admin`; without,
 /// it must come from this machine.
-pub(crate) async fn may_see_details(
+async fn may_see_details(
     is_here: bool,
     head: &Parts,
     authenticator: Option<&dyn Authenticator>,
@@ -240,6 +239,51 @@ pub(crate) async fn may_see_details(
         return Ok(false);
     }
     Ok(authenticator.authenticate(head).await?.has_scope(ADMIN))
+}
+
+/// Returns the routes of the console's data. They need what the other routes need, and a viewer.
+#[cfg(feature = "console")]
+fn console_routes(
+    console: &Console,
+    backend: Arc<ServerBackend>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+) -> Router {
+    console.api_router(backend).route_layer(from_fn_with_state(authenticator, as_viewer))
+}
+
+/// Finds out who looks. With authentication that is the holder of the token. Without it everybody on this machine sees everything, and other
+/// machines nothing.
+#[cfg(feature = "console")]
+async fn as_viewer(
+    State(authenticator): State<Option<Arc<dyn Authenticator>>>,
+    here: Option<Extension<OnLoopback>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let (mut head, body) = request.into_parts();
+    let viewer = match &authenticator {
+        Some(authenticator) => match authenticator.authenticate(&head).await {
+            Ok(principal) => Some(viewer_of(&principal)),
+            Err(denial) => return denied(head.uri.path(), denial),
+        },
+        None => {
+            let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
+            match may_see_details(is_here, &head, None).await {
+                Ok(true) => Some(Viewer::everything()),
+                // The console says why it shows nothing.
+                _ => None,
+            }
+        }
+    };
+    if let Some(viewer) = viewer {
+        head.extensions.insert(viewer);
+    }
+    next.run(Request::from_parts(head, body)).await
+}
+
+#[cfg(feature = "console")]
+fn viewer_of(principal: &marquetry_protocol::server::Principal) -> Viewer {
+    Viewer::of(principal.id(), principal.has_scope(ADMIN))
 }
 
 /// Returns a refusal as an error body of the path: REST or `/mcp/v1`.
@@ -286,7 +330,7 @@ async fn authenticate(
 }
 
 /// The answer to a request whose token was refused.
-pub(crate) fn denied(path: &str, denial: Denial) -> Response<Body> {
+fn denied(path: &str, denial: Denial) -> Response<Body> {
     let challenge = denial.www_authenticate();
     let mut response = refusal(path, &RestError::from(denial));
     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

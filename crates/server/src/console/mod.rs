@@ -14,7 +14,7 @@ pub(crate) use self::absent::{CallRecord, Recorder};
 #[cfg(feature = "console")]
 pub(crate) use self::{
     backend::{ServerBackend, watch_upstreams},
-    present::{CallRecord, RecordSlot, Recorder, WithLogins, routes},
+    present::{CallRecord, RecordSlot, Recorder, WithLogins},
     tap::{Copied, CopiedBody, Exchange, LoggedBody},
 };
 

@@ -1,17 +1,11 @@
-//! The console: its routes, and what is recorded for it.
+//! What is recorded for the console, and who logs in by its link.
 
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use axum::{
-    Extension, Router,
-    body::Body,
-    extract::{Request, State},
-    http::{Response, header, request::Parts},
-    middleware::{Next, from_fn_with_state},
-};
+use axum::http::{header, request::Parts};
 use marquetry_artifacts::{Captured, Settings};
-use marquetry_console::{Backend, Console, NewCall, Outcome, RunningCall, Viewer};
+use marquetry_console::{Console, NewCall, Outcome, RunningCall};
 use marquetry_protocol::{
     RpcError,
     server::{
@@ -22,10 +16,7 @@ use marquetry_protocol::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{
-    health::ADMIN,
-    http::{OnLoopback, denied, may_see_details},
-};
+use crate::health::ADMIN;
 
 /// Records calls for the console; none if it is switched off.
 #[derive(Clone, Default)]
@@ -153,46 +144,4 @@ impl CallRecord {
             }
         }
     }
-}
-
-/// Returns the routes of the console's data. They need what the other routes need, and a viewer.
-pub(crate) fn routes(
-    console: &Console,
-    backend: Arc<dyn Backend>,
-    authenticator: Option<Arc<dyn Authenticator>>,
-) -> Router {
-    console.api_router(backend).route_layer(from_fn_with_state(authenticator, as_viewer))
-}
-
-/// Finds out who looks. With authentication that is the holder of the token. Without it everybody on this machine sees everything, and other
-/// machines nothing.
-async fn as_viewer(
-    State(authenticator): State<Option<Arc<dyn Authenticator>>>,
-    here: Option<Extension<OnLoopback>>,
-    request: Request,
-    next: Next,
-) -> Response<Body> {
-    let (mut head, body) = request.into_parts();
-    let viewer = match &authenticator {
-        Some(authenticator) => match authenticator.authenticate(&head).await {
-            Ok(principal) => Some(viewer_of(&principal)),
-            Err(denial) => return denied(head.uri.path(), denial),
-        },
-        None => {
-            let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
-            match may_see_details(is_here, &head, None).await {
-                Ok(true) => Some(Viewer::everything()),
-                // The console says why it shows nothing.
-                _ => None,
-            }
-        }
-    };
-    if let Some(viewer) = viewer {
-        head.extensions.insert(viewer);
-    }
-    next.run(Request::from_parts(head, body)).await
-}
-
-fn viewer_of(principal: &Principal) -> Viewer {
-    Viewer::of(principal.id(), principal.has_scope(ADMIN))
 }
