@@ -1,9 +1,8 @@
 //! What the console asks the program.
 
 use async_trait::async_trait;
+use marquetry_protocol::types::Tool;
 use serde_json::Value;
-
-use crate::ServerTools;
 
 /// What the console shows of the program, and what it asks it to do. The program implements it.
 #[async_trait]
@@ -26,6 +25,24 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// There is no such upstream, or it cannot be started.
     async fn restart(&self, name: &str) -> Result<(), RestartError>;
+}
+
+/// The tools of the server that a View belongs to.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ServerTools {
+    /// The server's name.
+    pub server: String,
+    /// Each tool as the server describes it, with the name that agents use for it.
+    pub tools: Vec<(Tool, String)>,
+}
+
+impl ServerTools {
+    /// The tools of this server.
+    #[must_use]
+    pub fn new(server: impl Into<String>, tools: Vec<(Tool, String)>) -> Self {
+        Self { server: server.into(), tools }
+    }
 }
 
 /// Why an upstream is not restarted.

@@ -21,16 +21,15 @@ use axum::Router;
 use self::views::Views;
 
 pub use self::{
-    backend::{Backend, RestartError},
+    backend::{Backend, RestartError, ServerTools},
     calls::{Calls, NewCall, RunningCall},
     events::{Audience, Events},
     logins::Logins,
     messages::{Direction, Messages, NewMessage, Side},
-    options::Options,
+    options::{Options, ViewOptions},
     page::Site,
     record::Outcome,
     viewer::Viewer,
-    views::{ServerTools, ViewOptions},
 };
 
 /// The console: its record of calls, its events and its routes. Cheap to clone.

@@ -1,6 +1,11 @@
 //! What bounds the console.
 
-use crate::ViewOptions;
+use std::time::Duration;
+
+use marquetry_apps_ext::{
+    host::Limits,
+    types::{Permission, Permissions},
+};
 
 /// The limits of the console.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +38,34 @@ impl Default for Options {
             max_messages_bytes: 16 << 20,
             max_streams: 64,
             views: ViewOptions::default(),
+        }
+    }
+}
+
+/// What Views take of the server.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ViewOptions {
+    /// The most Views that are open: 32. One viewer may have a quarter of them.
+    pub max_views: usize,
+    /// The largest document of a View, in bytes: 10 MiB.
+    pub max_html_bytes: usize,
+    /// A View whose page asks for nothing for this long is removed: 60 s.
+    pub idle: Duration,
+    /// What Views may ask the browser for: writing to the clipboard.
+    pub permissions: Permissions,
+    /// What one View may use.
+    pub limits: Limits,
+}
+
+impl Default for ViewOptions {
+    fn default() -> Self {
+        Self {
+            max_views: 32,
+            max_html_bytes: 10 << 20,
+            idle: Duration::from_secs(60),
+            permissions: Permissions::NONE.with(Permission::ClipboardWrite),
+            limits: Limits::default(),
         }
     }
 }

@@ -2,7 +2,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_apps_ext::host::{DownloadContent, DownloadFile, Effect, HostRequest};
 use serde_json::{Value, json};
 
-use super::ServerTools;
+use crate::ServerTools;
 
 /// An effect as the page gets it: an object with one member that names it.
 pub(super) fn effect_for_page(effect: &Effect, server: &ServerTools) -> Option<Value> {

@@ -29,53 +29,7 @@ use serde_json::Value;
 
 use self::{conversation::Conversation, session::Session};
 pub(crate) use self::{routes::router, sandbox::sandbox_router};
-use crate::{Messages, Viewer, random::secret_name};
-
-/// What Views take of the server.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ViewOptions {
-    /// The most Views that are open: 32. One viewer may have a quarter of them.
-    pub max_views: usize,
-    /// The largest document of a View, in bytes: 10 MiB.
-    pub max_html_bytes: usize,
-    /// A View whose page asks for nothing for this long is removed: 60 s.
-    pub idle: Duration,
-    /// What Views may ask the browser for: writing to the clipboard.
-    pub permissions: Permissions,
-    /// What one View may use.
-    pub limits: Limits,
-}
-
-impl Default for ViewOptions {
-    fn default() -> Self {
-        Self {
-            max_views: 32,
-            max_html_bytes: 10 << 20,
-            idle: Duration::from_secs(60),
-            permissions: Permissions::NONE.with(Permission::ClipboardWrite),
-            limits: Limits::default(),
-        }
-    }
-}
-
-/// The tools of the server that a View belongs to.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ServerTools {
-    /// The server's name.
-    pub server: String,
-    /// Each tool as the server describes it, with the name that agents use for it.
-    pub tools: Vec<(Tool, String)>,
-}
-
-impl ServerTools {
-    /// The tools of this server.
-    #[must_use]
-    pub fn new(server: impl Into<String>, tools: Vec<(Tool, String)>) -> Self {
-        Self { server: server.into(), tools }
-    }
-}
+use crate::{Messages, ServerTools, ViewOptions, Viewer, random::secret_name};
 
 /// The open Views. Cheap to clone.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use marquetry_apps_ext::host::{AuditRecord, Bridge, BridgeOptions, Effect, Event
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::{ServerTools, conversation::Conversation, effects::effect_for_page};
-use crate::{Direction, Messages, NewMessage, Side, Viewer};
+use super::{conversation::Conversation, effects::effect_for_page};
+use crate::{Direction, Messages, NewMessage, ServerTools, Side, Viewer};
 
 /// Effects that wait for the page: a page that reads none for this many is gone or hopeless.
 const MAX_QUEUED: usize = 2_000;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::prompt::Role;
+use super::role::Role;
 
 /// The audience of an item, and how important it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

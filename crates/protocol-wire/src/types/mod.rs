@@ -12,6 +12,7 @@ mod interaction;
 mod lifecycle;
 mod prompt;
 mod resource;
+mod role;
 mod sampling;
 mod task;
 mod tool;
@@ -34,12 +35,12 @@ pub use self::{
     },
     prompt::{
         GetPromptParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
-        Role,
     },
     resource::{
         ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult,
         Resource, ResourceContents, ResourceTemplate,
     },
+    role::Role,
     sampling::{
         CreateMessageParams, CreateMessageResult, SamplingContent, SamplingMessage, SamplingTool,
     },

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Content, Icon, JsonObject};
+use super::{Content, Icon, JsonObject, role::Role};
 
 /// A prompt as `prompts/list` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -101,16 +101,6 @@ pub struct PromptMessage {
     pub role: Role,
     /// What is said.
     pub content: Content,
-}
-
-/// Who says a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
 }
 
 /// One page of `prompts/list`.
