@@ -208,7 +208,7 @@ async fn a_model_that_fails_loses_nothing() {
         (
             ProviderAnswer::error(429, [("retry-after", "0")], "slow down"),
             ErrorCode::Unavailable,
-            "asked too often (status 429): slow down",
+            "limits the rate of requests (status 429): slow down",
         ),
         (ProviderAnswer::error(500, [], "on fire"), ErrorCode::Unavailable, "on fire"),
         (ProviderAnswer::error(401, [], "who?"), ErrorCode::Internal, "does not accept the key"),
@@ -222,7 +222,7 @@ async fn a_model_that_fails_loses_nothing() {
             ErrorCode::Unavailable,
             "the model gave no answer",
         ),
-        (ProviderAnswer::silence(), ErrorCode::Unavailable, "no answer within 0.3 s"),
+        (ProviderAnswer::silence(), ErrorCode::Unavailable, "did not answer within 0.3 s"),
         (ProviderAnswer::text("  "), ErrorCode::Unavailable, "said nothing"),
         (ProviderAnswer::text("<think>hm</think>"), ErrorCode::Unavailable, "said nothing"),
     ];

@@ -46,7 +46,7 @@ async fn each_bad_file_has_its_error_and_the_rest_is_indexed() {
         "huge.pdf limit: the limit max_bytes is 268435456, the document has 1073741824 or more",
         "pages.pdf limit: the limit max_pages is 100, the document has 101 or more",
         "picture.png unsupported: the format image/png is not supported",
-        "truncated.docx malformed: no valid",
+        "truncated.docx malformed: invalid DOCX: ",
         "truncated.pdf malformed: invalid PDF: no page was found; it may be truncated",
     ];
     let refused = refused(&report);
