@@ -17,13 +17,13 @@ use std::{
 };
 
 use marquetry_apps_ext::{
-    host::{BridgeOptions, Limits, Sandbox, SandboxOptions, ViewDocument, ViewDocumentError},
+    host::{BridgeOptions, Sandbox, SandboxOptions, ViewDocument, ViewDocumentError},
     types::{
         DisplayMode, HostCapabilities, HostContext, HostSampling, ListChanges, Modalities,
-        Permission, Permissions, ToolInfo, ToolUi, ToolUiError,
+        ToolInfo, ToolUi, ToolUiError,
     },
 };
-use marquetry_protocol::types::{Implementation, JsonObject, ReadResourceResult, Tool};
+use marquetry_protocol::types::{Implementation, JsonObject, ReadResourceResult};
 use serde::Deserialize;
 use serde_json::Value;
 
