@@ -265,7 +265,7 @@ mod tests {
         check(r#"{"a": "\ud83d\ude00"#, json!({ "a": "😀" }));
         check(r#"{"a\"b": "c"#, json!({ "a\"b": "c" }));
         check(r#"{"a": 1, "b": "c"#, json!({ "a": 1, "b": "c" }));
-        check(r#"{"a": tru"#, json!({}));
+        check(r#"{"a": tr"#, json!({}));
         check(r#"{"a": true"#, json!({ "a": true }));
         check(r#"{"a": 12"#, json!({ "a": 12 }));
         check(r#"{"a": 1, "b": -"#, json!({ "a": 1 }));
