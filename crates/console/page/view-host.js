@@ -45,6 +45,7 @@ export async function openView(container, { call, tool, uri, consent = ask, told
   };
   const remove = () => {
     isClosed = true;
+    clearInterval(watch);
     removeEventListener('message', onMessage);
     for (const controller of running.values()) controller.abort();
     for (const { reject } of answers.values()) reject(new Error('the View was closed'));
@@ -164,12 +165,19 @@ export async function openView(container, { call, tool, uri, consent = ask, told
     }
   };
 
+  // A page that is left takes its frame along without a word.
+  const watch = setInterval(() => {
+    if (box.isConnected) return;
+    post(path, { gone: {} }).catch(() => {});
+    remove();
+  }, 1000);
+
   // The listener is there before the frame is: the proxy says once that it is ready.
   addEventListener('message', onMessage);
   frame.src = view.frame;
   container.append(box);
   poll().catch(fail);
-  happened({ input: record.arguments ?? {} });
+  happened({ input: record.arguments?.kept ? parse(record.arguments.json) : {} });
   // The View gets what the server said, of which the model is shown a part.
   const said = await text(`calls/${encodeURIComponent(call)}/${record.upstream ? 'said' : 'shown'}`).catch(() => undefined);
   if (said === undefined) happened({ cancelled: 'the call has no result' });
