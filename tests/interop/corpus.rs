@@ -23,7 +23,7 @@ pub(crate) const COUNT: usize = 1_000;
 /// Number of documents with texts of others, for each of the three formats.
 const MADE: usize = 60;
 /// Maximum number of documents of each other kind; the last kind fills up to the total.
-const EACH: usize = 180;
+const EACH: usize = 150;
 
 /// Writes the documents into a folder, and returns questions, each with the document that answers it.
 pub(crate) fn make(folder: &Path) -> Vec<(String, PathBuf)> {

@@ -71,6 +71,11 @@ async fn every_tool_of_real_servers_is_listed_under_its_servers_name() {
     let ours = ours(&client).await;
     let (knowledge, others): (Vec<_>, Vec<_>) =
         ours.iter().partition(|name| name.starts_with("am7_"));
+    // These two are there where PlantUML is installed.
+    let others: Vec<_> = others
+        .into_iter()
+        .filter(|name| !["checkPlantUML", "renderPlantUML"].contains(&name.as_str()))
+        .collect();
     let artifacts_and_diagrams =
         ["decodePlantUML", "delete_artifact", "encodePlantUML", "list_artifacts", "read_artifact"];
     assert_eq!(others, artifacts_and_diagrams);
