@@ -152,6 +152,15 @@ pub(super) const STEPS: &[Step] = &[
             Ok(vec![Line { folder: root().join("tests/browser"), ..line }])
         }),
     },
+    Step {
+        name: "judge",
+        about: "the TypeScript SDK, and tests with models over the wires of providers",
+        needs: Some(("node", "install Node.js 20, and run tests/judge/install")),
+        work: Work::Programs(|built| {
+            let line = built.line("node", "--test --test-concurrency=1 . ../../sdk/typescript/tests");
+            Ok(vec![Line { folder: root().join("tests/judge"), ..line }])
+        }),
+    },
     // Last, as it uses all cores, and the lane that compiles has ended by then.
     Step {
         name: "test",

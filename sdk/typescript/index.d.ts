@@ -1,0 +1,232 @@
+/** Ports of dedicated test servers, in the order in which they are tried. */
+export declare const TEST_PORTS: readonly number[];
+/** Ports of main servers with testing enabled, tried after {@link TEST_PORTS}. */
+export declare const MAIN_PORTS: readonly number[];
+/** Time limit of one health check, in milliseconds. */
+export declare const HEALTH_TIMEOUT_MS: number;
+
+/** A JSON value. */
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+
+/** An MCP server that a test connects to. The connection belongs to the test and ends with it. */
+export type ServerConfig =
+  | { type: "stdio"; name?: string; command: string; args?: string[]; env?: Record<string, string> }
+  | { type: "sse"; name?: string; url: string; headers?: Record<string, string> }
+  | { type: "http"; name?: string; url: string; headers?: Record<string, string> };
+
+/** A provider of models. `custom` is any service with OpenAI's chat completions; it needs `baseUrl`. */
+export type Provider = "openai" | "anthropic" | "ollama" | "custom";
+
+/** A model, as agent or as judge. */
+export interface ModelConfig {
+  provider: Provider;
+  model: string;
+  temperature?: number;
+  maxTokens?: number;
+  /** Used only if the server has no key of its own for the provider. It is never stored. */
+  apiKey?: string | undefined;
+  baseUrl?: string;
+}
+
+/** The judge of a test. */
+export interface JudgeConfig extends ModelConfig {
+  /** Votes that are taken at first; more follow while they disagree. */
+  votes?: number;
+}
+
+/** A prompt, and the tools that an agent is expected to call for it. */
+export interface TestCase {
+  name: string;
+  prompt: string;
+  expectedTools?: string[];
+  /** Without these, the test uses the servers that the test server was started with. */
+  serverConfigs?: ServerConfig[];
+  /** Without it, the test uses the judge that the test server was started with. */
+  judgeConfig?: JudgeConfig;
+  /** Further members are described by the server's `/api/test/schema.json`. */
+  [member: string]: unknown;
+}
+
+/** One call of a tool. */
+export interface ToolCallRecord {
+  toolName: string;
+  serverId: string;
+  parameters: Record<string, any>;
+  response: any;
+  executionTimeMs: number;
+  success: boolean;
+  error?: string;
+  /** RFC 3339. */
+  timestamp: string;
+}
+
+/** The judge's verdict. */
+export interface JudgeVerdict {
+  passed: boolean;
+  /** Share of the votes that agree with `passed`, 0 to 1. */
+  confidence: number;
+  reasoning: string;
+  /** F1 of expected against called tools, 0 to 1, computed and not judged. */
+  toolAccuracy: number;
+  suggestions?: string;
+  [member: string]: unknown;
+}
+
+/** Outcome of a test. `error` means that it could not be run or judged. */
+export type TestStatus = "passed" | "failed" | "error";
+
+/** The result of one test. */
+export interface TestResult {
+  id?: string;
+  testCase: TestCase;
+  toolCalls: ToolCallRecord[];
+  verdict: JudgeVerdict;
+  /** Milliseconds. */
+  duration: number;
+  success: boolean;
+  status: TestStatus;
+  /** Why the test could not be run or judged, and what to do. */
+  error?: string;
+  /** RFC 3339. */
+  timestamp: string;
+  [member: string]: unknown;
+}
+
+/** What a server says of itself. */
+export interface Health {
+  testing: boolean;
+  /** Open connections of running tests. */
+  connections: number;
+  /** Whether the database answers. */
+  database: boolean;
+  version: string;
+}
+
+/** A batch. */
+export interface TestRun {
+  id: string;
+  name?: string;
+  totalTests: number;
+  passedTests: number;
+  failedTests: number;
+  /** RFC 3339. */
+  startedAt: string;
+  completedAt?: string;
+  status: "running" | "completed" | "failed";
+  [member: string]: unknown;
+}
+
+/** Options of {@link MCPTestSDK}. */
+export interface Options {
+  /** URL of the server. Without it, the ports of this machine are tried. */
+  baseUrl?: string | undefined;
+  /** Sent as `Authorization: Bearer …`. */
+  token?: string | undefined;
+  /** Another `fetch`. */
+  fetch?: typeof globalThis.fetch;
+  /** Instead of {@link TEST_PORTS}. */
+  testPorts?: readonly number[];
+  /** Instead of {@link MAIN_PORTS}. */
+  mainPorts?: readonly number[];
+}
+
+/** Progress of a batch: one more test has ended. */
+export interface Progress {
+  done: number;
+  total: number;
+  /** Position of the test in the batch. */
+  index: number;
+  result: TestResult;
+}
+
+/** Options of {@link MCPTestSDK.runBatch}. */
+export interface BatchOptions {
+  name?: string;
+  /** Tests that run at a time; the server's limit applies too. */
+  concurrency?: number;
+  onProgress?: (progress: Progress) => void;
+  /** Aborting it stops the batch on the server, too. */
+  signal?: AbortSignal;
+}
+
+/** Which stored results are wanted. */
+export interface ResultFilter {
+  /** Name of the test. */
+  name?: string;
+  status?: TestStatus;
+  /** Id of a batch. */
+  run?: string;
+  /** Not older than this. */
+  since?: Date | string;
+  /** Older than this. */
+  until?: Date | string;
+  /** Results in a page. */
+  limit?: number;
+  /** `nextCursor` of the page before. */
+  cursor?: string | undefined;
+}
+
+/** Stored results, the newest first. */
+export interface ResultPage {
+  results: StoredResult[];
+  /** Absent on the last page. */
+  nextCursor?: string;
+}
+
+/** A stored result. */
+export interface StoredResult {
+  id: string;
+  testName: string;
+  prompt: string;
+  expectedTools: string[];
+  status: TestStatus;
+  durationMs: number;
+  createdAt: string;
+  [member: string]: unknown;
+}
+
+/** Why an operation failed. */
+export type MCPTestErrorCode =
+  | "not-a-test-server"
+  | "no-test-server"
+  | "unreachable"
+  | "refused"
+  | "malformed"
+  | "cut-stream"
+  | "too-long"
+  | "batch-failed";
+
+/** A failure of the client, or an answer of the server that is no result. */
+export declare class MCPTestError extends Error {
+  readonly code: MCPTestErrorCode;
+  /** HTTP status, if the server answered with an error. */
+  readonly status?: number;
+  constructor(code: MCPTestErrorCode, message: string, options?: { status?: number; cause?: unknown });
+}
+
+/**
+ * Runs tests on a test server.
+ *
+ * ```ts
+ * const testSDK = new MCPTestSDK(); // finds the server on this machine
+ * const result = await testSDK.runTest({ name: "reads", prompt: "Read a.txt", expectedTools: ["read_text_file"] });
+ * console.log(result.success, result.verdict.reasoning);
+ * ```
+ */
+export declare class MCPTestSDK {
+  /** A URL, options, or nothing: then the server is looked for at the first call. */
+  constructor(baseUrlOrOptions?: string | Options);
+  /** URL of the server, after {@link connect} or the first call. */
+  get baseUrl(): string | undefined;
+  /** Finds the server; every other method does so itself. Rejects with `not-a-test-server` or `no-test-server`. */
+  connect(): Promise<void>;
+  health(): Promise<Health>;
+  /** Runs one test. A test that fails or cannot be run is a result, too; only requests that are no test reject. */
+  runTest(testCase: TestCase, options?: { signal?: AbortSignal }): Promise<TestResult>;
+  /** Runs many tests, stored as one run; the results are in the order of the cases. */
+  runBatch(cases: TestCase[], options?: BatchOptions): Promise<{ run: TestRun; results: TestResult[] }>;
+  /** Returns one page of stored results. */
+  results(filter?: ResultFilter): Promise<ResultPage>;
+  /** Yields all stored results, page by page. */
+  allResults(filter?: ResultFilter): AsyncGenerator<StoredResult, void, void>;
+}

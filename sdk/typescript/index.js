@@ -1,0 +1,240 @@
+/**
+ * Client of a Marquetry test server: `marquetry test-server`, or `marquetry serve` with testing enabled.
+ * The types are in `index.d.ts`.
+ */
+
+/** Ports of dedicated test servers, in the order in which they are tried. */
+export const TEST_PORTS = Object.freeze([3002, 3003, 3004]);
+
+/** Ports of main servers with testing enabled, tried after {@link TEST_PORTS}. */
+export const MAIN_PORTS = Object.freeze([3001, 3000]);
+
+/** Time limit of one health check, in milliseconds. */
+export const HEALTH_TIMEOUT_MS = 2000;
+
+/** Longest line of an event stream, in characters: one result with its calls is one line. */
+const MAX_LINE = 64 * 1024 * 1024;
+
+/** A failure of the client or an answer of the server that is no result. */
+export class MCPTestError extends Error {
+  constructor(code, message, { status, cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = "MCPTestError";
+    this.code = code;
+    if (status !== undefined) this.status = status;
+  }
+}
+
+export class MCPTestSDK {
+  #given;
+  #url;
+  #token;
+  #fetch;
+  #testPorts;
+  #mainPorts;
+  #connecting;
+
+  constructor(baseUrlOrOptions) {
+    const options =
+      typeof baseUrlOrOptions === "string" ? { baseUrl: baseUrlOrOptions } : (baseUrlOrOptions ?? {});
+    this.#given = options.baseUrl ? trimmed(options.baseUrl) : undefined;
+    this.#token = options.token;
+    this.#fetch = options.fetch ?? globalThis.fetch;
+    this.#testPorts = options.testPorts ?? TEST_PORTS;
+    this.#mainPorts = options.mainPorts ?? MAIN_PORTS;
+  }
+
+  get baseUrl() {
+    return this.#url;
+  }
+
+  async connect() {
+    // Calls at the same time share one discovery; a failed one is not remembered, since a server may start later.
+    this.#connecting ??= this.#discover().finally(() => (this.#connecting = undefined));
+    this.#url = await this.#connecting;
+  }
+
+  async health() {
+    return this.#json("GET", "/api/test/health");
+  }
+
+  async runTest(testCase, { signal } = {}) {
+    return this.#json("POST", "/api/test/run", { body: testCase, signal });
+  }
+
+  async runBatch(cases, { name, concurrency, onProgress, signal } = {}) {
+    const body = { cases, name, concurrency };
+    const response = await this.#request("POST", "/api/test/batch", {
+      body,
+      signal,
+      accept: "text/event-stream",
+    });
+    const results = new Array(cases.length);
+    let run;
+    for await (const { event, data } of events(response)) {
+      if (event === "started") run = data;
+      if (event === "result") {
+        results[data.index] = data.result;
+        onProgress?.({ done: data.done, total: data.total, index: data.index, result: data.result });
+      }
+      if (event === "completed") return { run: data, results };
+      if (event === "failed") throw new MCPTestError("batch-failed", `the batch failed: ${data.error}`);
+    }
+    const id = run ? ` ${run.id}` : "";
+    throw new MCPTestError(
+      "cut-stream",
+      `the stream of batch${id} ended before its end; results that were stored are in /api/test/results`,
+    );
+  }
+
+  async results(filter = {}) {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(filter)) {
+      if (value !== undefined && value !== null) {
+        query.set(name, value instanceof Date ? value.toISOString() : String(value));
+      }
+    }
+    const text = query.toString();
+    return this.#json("GET", `/api/test/results${text && `?${text}`}`);
+  }
+
+  async *allResults(filter = {}) {
+    let cursor = filter.cursor;
+    do {
+      const page = await this.results({ ...filter, cursor });
+      yield* page.results;
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+  }
+
+  async #discover() {
+    if (this.#given) {
+      if (await this.#isTestServer(this.#given)) return this.#given;
+      throw new MCPTestError("not-a-test-server", `Provided URL ${this.#given} is not a test server`);
+    }
+    const ports = [...this.#testPorts, ...this.#mainPorts];
+    for (const port of ports) {
+      const url = `http://127.0.0.1:${port}`;
+      if (await this.#isTestServer(url)) return url;
+    }
+    throw new MCPTestError(
+      "no-test-server",
+      `No test server found on the ports ${ports.join(", ")} of this machine. Start one:
+
+Option 1: Dedicated test server
+  marquetry test-server  # Starts on :${this.#testPorts[0] ?? TEST_PORTS[0]}
+
+Option 2: Main server with testing
+  ENABLE_TESTING=true marquetry serve  # Starts on :${this.#mainPorts[0] ?? MAIN_PORTS[0]} with testing`,
+    );
+  }
+
+  async #isTestServer(url) {
+    const limit = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
+    try {
+      const response = await this.#fetch(`${url}/api/test/health`, {
+        method: "GET",
+        headers: this.#headers(),
+        signal: limit,
+      });
+      if (!response.ok) {
+        await response.body?.cancel();
+        return false;
+      }
+      return (await response.json())?.testing === true;
+    } catch {
+      // Refused, reset, too late, no JSON: no test server is here, and the next port is tried.
+      return false;
+    }
+  }
+
+  #headers(extra = {}) {
+    return { accept: "application/json", ...(this.#token && { authorization: `Bearer ${this.#token}` }), ...extra };
+  }
+
+  async #request(method, path, { body, signal, accept } = {}) {
+    if (!this.#url) await this.connect();
+    const headers = this.#headers({
+      ...(accept && { accept }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+    });
+    let response;
+    try {
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      response = await this.#fetch(`${this.#url}${path}`, { method, headers, body: text, signal });
+    } catch (cause) {
+      if (signal?.aborted) throw cause;
+      const reason = cause?.cause?.message ?? cause?.message ?? String(cause);
+      throw new MCPTestError("unreachable", `${method} ${this.#url}${path} failed: ${reason}`, { cause });
+    }
+    if (response.ok) return response;
+    const text = await response.text().catch(() => "");
+    throw new MCPTestError(
+      "refused",
+      `Test execution failed: ${method} ${path}: ${response.status} ${reasonOf(text) || response.statusText}`,
+      { status: response.status },
+    );
+  }
+
+  async #json(method, path, options) {
+    const response = await this.#request(method, path, options);
+    try {
+      return await response.json();
+    } catch (cause) {
+      if (options?.signal?.aborted) throw cause;
+      throw new MCPTestError("malformed", `${method} ${path} was not answered with JSON`, { cause });
+    }
+  }
+}
+
+function trimmed(url) {
+  return url.replace(/\/+$/, "");
+}
+
+/** The server's own words, from `{"error": "…"}`; otherwise the beginning of the text. */
+function reasonOf(text) {
+  try {
+    const { error } = JSON.parse(text);
+    if (typeof error === "string") return error;
+  } catch {
+    // Not our server's format.
+  }
+  return text.slice(0, 200).trim();
+}
+
+/** Yields the events of a stream with their data as JSON. */
+async function* events(response) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  let event = "message";
+  let data = [];
+  for await (const chunk of response.body) {
+    rest += decoder.decode(chunk, { stream: true });
+    const lines = rest.split(/\r\n|\n|\r(?!$)/);
+    rest = lines.pop();
+    if (rest.length > MAX_LINE) {
+      throw new MCPTestError("too-long", `an event is longer than ${MAX_LINE} characters`);
+    }
+    for (const line of lines) {
+      if (line === "") {
+        if (data.length > 0) {
+          yield { event, data: parsed(event, data.join("\n")) };
+        }
+        event = "message";
+        data = [];
+      } else if (line.startsWith("event:")) {
+        event = line.slice(6).trim();
+      } else if (line.startsWith("data:")) {
+        data.push(line.slice(5).replace(/^ /, ""));
+      }
+    }
+  }
+}
+
+function parsed(event, text) {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new MCPTestError("malformed", `the event ${event} has no JSON: ${text.slice(0, 200)}`, { cause });
+  }
+}

@@ -1,0 +1,58 @@
+// The types of the TypeScript SDK fit its examples, and the examples compile as a user would compile them.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { folder, inPackages, missing, root } from "./support.mjs";
+
+const run = promisify(execFile);
+const TSC = inPackages("typescript/bin/tsc");
+const SDK = join(root, "sdk/typescript");
+
+/** Compiles TypeScript files strictly into `to`; returns the compiler's messages. */
+export async function compile(to, files) {
+  const config = {
+    compilerOptions: {
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      module: "nodenext",
+      target: "es2022",
+      outDir: to,
+      rootDir: "/",
+      types: ["node"],
+      typeRoots: [inPackages("@types")],
+      paths: { "@marquetry/test-sdk": [join(SDK, "index.d.ts")] },
+    },
+    files,
+  };
+  const path = join(to, "tsconfig.json");
+  await writeFile(path, JSON.stringify(config));
+  return run(process.execPath, [TSC, "-p", path]).then(
+    () => "",
+    (error) => error.stdout,
+  );
+}
+
+test("the examples of the SDK are typed", { skip: missing(TSC) }, async (t) => {
+  const examples = ["basic.ts", "suite.ts"].map((name) => join(SDK, "examples", name));
+  assert.equal(await compile(await folder(t), examples), "");
+});
+
+test("wrong use of the SDK is an error of the types", { skip: missing(TSC) }, async (t) => {
+  const to = await folder(t);
+  const wrong = join(to, "wrong.ts");
+  await writeFile(
+    wrong,
+    `import { MCPTestSDK } from "@marquetry/test-sdk";
+     const sdk = new MCPTestSDK(3002);
+     const result = await sdk.runTest({ name: "no prompt" });
+     result.verdict.confidence.trim();
+     await sdk.runTest({ name: "n", prompt: "p", serverConfigs: [{ type: "stdio", url: "http://127.0.0.1" }] });
+     await sdk.results({ status: "green" });`,
+  );
+  const messages = await compile(to, [wrong]);
+  const lines = [...messages.matchAll(/wrong\.ts\((\d+),/g)].map(([, line]) => Number(line));
+  assert.deepEqual([...new Set(lines)], [2, 3, 4, 5, 6], messages);
+});
