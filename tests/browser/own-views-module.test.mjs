@@ -1,7 +1,7 @@
-// The View's side of the protocol (crates/server/views/view.js) without a browser: a window that only passes messages.
+// The View's side of the protocol (crates/views/files/view.js) without a browser: a window that only passes messages.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { HostError, PROTOCOL_VERSION, View, applyContext } from "../../crates/server/views/view.js";
+import { HostError, PROTOCOL_VERSION, View, applyContext } from "../../crates/views/files/view.js";
 
 const ALL = { openLinks: {}, serverTools: {}, serverResources: {}, logging: {}, message: { text: {} }, updateModelContext: { text: {} }, downloadFile: {} };
 

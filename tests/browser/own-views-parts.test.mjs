@@ -1,14 +1,14 @@
 // The parts of our Views that need no browser: CSV, JSON, order of tables, passages, pictures, the text of diagrams, pieces of artifacts.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ArtifactReader, bytesOf, hexOf, kindOf, pieceOf } from "../../crates/server/views/artifact-reader.js";
-import { CsvReader, MAX_COLUMNS, separatorOf } from "../../crates/server/views/csv.js";
-import { checked, lengthOf, problemsOf } from "../../crates/server/views/diagram-source.js";
-import { ExactNumber, cellText, parseJson, parseJsonLines, tableOf } from "../../crates/server/views/json.js";
-import { hiddenCharacters, literal, occurrences, structured } from "../../crates/server/views/page.js";
-import { fitted, kept, zoomed } from "../../crates/server/views/pan-zoom.js";
-import { citationOf, cutAt, isStillIn, ordered, passagesOf, patternOf, placeOf, quoted, titleOf } from "../../crates/server/views/passages.js";
-import { sortedRows } from "../../crates/server/views/table.js";
+import { ArtifactReader, bytesOf, hexOf, kindOf, pieceOf } from "../../crates/views/files/artifact-reader.js";
+import { CsvReader, MAX_COLUMNS, separatorOf } from "../../crates/views/files/csv.js";
+import { checked, lengthOf, problemsOf } from "../../crates/views/files/diagram-source.js";
+import { ExactNumber, cellText, parseJson, parseJsonLines, tableOf } from "../../crates/views/files/json.js";
+import { hiddenCharacters, literal, occurrences, structured } from "../../crates/views/files/page.js";
+import { fitted, kept, zoomed } from "../../crates/views/files/pan-zoom.js";
+import { citationOf, cutAt, isStillIn, ordered, passagesOf, patternOf, placeOf, quoted, titleOf } from "../../crates/views/files/passages.js";
+import { sortedRows } from "../../crates/views/files/table.js";
 
 function csv(text, { separator = ",", pieces = 1 } = {}) {
   const reader = new CsvReader(separator);

@@ -17,9 +17,9 @@ use axum::{
     response::Response,
 };
 use http_body::{Frame, SizeHint};
-use marquetry_apps_ext::server::{Apps, View};
 #[cfg(feature = "console")]
 use marquetry_apps_ext::types::{ToolUi, UiUri};
+use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::{
     ArtifactStore, Capturer,
     source::{FixedClock, SeededIds},
@@ -32,6 +32,8 @@ use marquetry_protocol::server::{
 };
 #[cfg(feature = "console")]
 use marquetry_protocol::types::Tool;
+#[cfg(feature = "console")]
+use marquetry_views::ToolView;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio::{
@@ -55,9 +57,8 @@ use crate::{
     health::Health,
     http::{MESSAGES, OnLoopback, Routes, metadata_routes, router},
     knowledge::Knowledge,
-    own_views::OwnView,
     rest::{McpV1, Rest},
-    tools::{Artifacts, BuiltIns, CustomTools, Diagrams},
+    tools::{BuiltIns, CustomTools, Diagrams},
     watched_store::WatchedStore,
 };
 
@@ -407,12 +408,11 @@ impl AppBuilder {
         let gateway = Gateway::start(config.gateway_options(&reserved), changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone())
             .with_engine(config.plantuml.engine_options());
-        let artifacts = Artifacts::new(
-            store.clone(),
-            config.artifacts.scope,
-            config.limits.clone(),
-            changes.clone(),
-        );
+        let listeners = changes.clone();
+        let artifacts = ArtifactTools::new(store.clone())
+            .with_scope(config.artifacts.scope)
+            .with_limits(config.limits.of_reads())
+            .on_change(move |whose| listeners.artifacts_changed(whose));
         let calls = TaskTracker::new();
         #[cfg(feature = "console")]
         let console = config
@@ -445,7 +445,7 @@ impl AppBuilder {
             #[cfg(not(feature = "console"))]
             recorder: Recorder,
         };
-        let apps = with_own_views(config.apps.apps(), |tool| handler.built_ins.has(tool));
+        let apps = marquetry_views::add_to(config.apps.apps(), |tool| handler.built_ins.has(tool));
         #[cfg(feature = "console")]
         let own_tools = own_tools_with_views(handler.built_ins.listed());
         let handler = apps.on(handler);
@@ -526,7 +526,7 @@ impl AppBuilder {
 #[cfg(feature = "console")]
 fn own_tools_with_views(tools: &[Tool]) -> Vec<Tool> {
     let with_view = |tool: &Tool| {
-        let own = OwnView::ALL.into_iter().find(|own| own.tools().contains(&tool.name.as_str()));
+        let own = ToolView::ALL.into_iter().find(|own| own.tools().contains(&tool.name.as_str()));
         let mut tool = tool.clone();
         if let Some(uri) = own.and_then(|own| UiUri::new(own.uri()).ok()) {
             ToolUi::shown_in(uri).write(&mut tool);
@@ -534,20 +534,6 @@ fn own_tools_with_views(tools: &[Tool]) -> Vec<Tool> {
         tool
     };
     tools.iter().map(with_view).collect()
-}
-
-/// Adds the Views of this server's own tools, those of the tools that are switched on.
-fn with_own_views(apps: Apps, has_tool: impl Fn(&str) -> bool) -> Apps {
-    OwnView::ALL.into_iter().fold(apps, |apps, own| {
-        let tools = own.tools().iter().filter(|tool| has_tool(tool));
-        let tools: Vec<_> = tools.collect();
-        if tools.is_empty() {
-            return apps;
-        }
-        let view = View::html(own.html()).title(own.title()).description(own.description());
-        let apps = apps.view(own.uri(), view.prefers_border(true));
-        tools.into_iter().fold(apps, |apps, tool| apps.show(tool, own.uri()))
-    })
 }
 
 /// A response body of [`App::router`], which counts as running until it was sent or dropped.

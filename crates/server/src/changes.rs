@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use marquetry_artifact_tools::ChangedFor;
 use marquetry_protocol::server::{ChangeListener, Principal};
 use tokio::sync::Notify;
 
@@ -19,6 +20,16 @@ pub(crate) struct Changes {
     pub(crate) own_resources: OwnResources,
     /// Single resources with subscribers.
     pub(crate) updated: Updated,
+}
+
+impl Changes {
+    /// Notes that a list of artifacts has changed.
+    pub(crate) fn artifacts_changed(&self, whose: ChangedFor<'_>) {
+        match whose {
+            ChangedFor::Principal(principal) => self.own_resources.push(principal),
+            _ => self.resources.notify_one(),
+        }
+    }
 }
 
 impl ChangeListener for Changes {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use marquetry_artifact_tools::{ArtifactTools, LIST, READ};
 use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall};
 use marquetry_gateway::{CallFailure, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
@@ -28,7 +29,7 @@ use crate::{
     config::Limits,
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
-    tools::{Artifacts, BuiltIns, CustomTools, LIST, READ},
+    tools::{BuiltIns, CustomTools},
 };
 
 /// Member of a failed call's `_meta` that names the upstream and the kind of the failure.
@@ -41,7 +42,7 @@ pub(crate) struct GatewayHandler {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) built_ins: BuiltIns,
     pub(crate) custom: CustomTools,
-    pub(crate) artifacts: Artifacts,
+    pub(crate) artifacts: ArtifactTools,
     pub(crate) knowledge: Knowledge,
     pub(crate) capturer: Capturer,
     /// Capture settings of custom tools; upstreams have their own.
@@ -191,7 +192,7 @@ impl Handler for GatewayHandler {
     ) -> Result<ListResourceTemplatesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
         let catalog = self.gateway.catalog();
-        let mut own = vec![Artifacts::template()];
+        let mut own = vec![ArtifactTools::template()];
         own.extend(self.knowledge.templates());
         let (range, next_cursor) = self.page(own.len() + catalog.templates.len(), cursor)?;
         let all = own.iter().chain(&catalog.templates);

@@ -18,7 +18,6 @@ mod http;
 mod knowledge;
 #[cfg(feature = "cli")]
 mod logging;
-mod own_views;
 mod rest;
 mod tools;
 mod watched_store;

@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
+use marquetry_artifact_tools::ReadLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +129,19 @@ pub struct Limits {
     pub max_resource_bytes: NonZeroUsize,
     /// Artifacts in memory for `resources/read`, for all clients together, in bytes. Further reads wait.
     pub max_resource_reads_bytes: NonZeroUsize,
+}
+
+impl Limits {
+    /// Returns the limits of reads of artifacts.
+    pub(crate) fn of_reads(&self) -> ReadLimits {
+        let mut limits = ReadLimits::default();
+        limits.default_bytes = self.read_artifact_default_bytes;
+        limits.max_bytes = self.read_artifact_max_bytes;
+        limits.max_image_bytes = self.read_artifact_max_image_bytes;
+        limits.max_resource_bytes = self.max_resource_bytes;
+        limits.max_resource_reads_bytes = self.max_resource_reads_bytes;
+        limits
+    }
 }
 
 #[cfg(feature = "knowledge")]

@@ -1,12 +1,12 @@
 //! The tools of this server.
 
-mod artifacts;
 mod custom;
 mod listing;
 mod plantuml;
 
 use std::sync::Arc;
 
+use marquetry_artifact_tools::{ArtifactTools, DELETE, LIST, READ};
 use marquetry_protocol::{
     RpcError,
     server::{Reply, RequestContext, Toolbox},
@@ -16,7 +16,6 @@ use serde_json::json;
 
 use self::plantuml::has_no_text;
 pub(crate) use self::{
-    artifacts::{Artifacts, DELETE, LIST, READ},
     custom::CustomTools,
     plantuml::{
         CHECK, DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE,
@@ -42,7 +41,7 @@ impl BuiltIns {
     pub(crate) fn new(
         config: &Config,
         diagrams: &Diagrams,
-        artifacts: &Artifacts,
+        artifacts: &ArtifactTools,
         knowledge: &Knowledge,
     ) -> Self {
         let mut toolbox = Toolbox::new("marquetry", env!("CARGO_PKG_VERSION"));

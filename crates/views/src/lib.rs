@@ -1,11 +1,11 @@
-//! The Views of this server's own tools (MCP Apps): each is one HTML document that needs nothing else.
-//!
-//! The parts are in `views/`: markup, styles, and modules that import each other. [`OwnView::html`] puts the parts of one View into one
-//! document, since a page in a sandboxed frame without network can load nothing.
+#![doc = include_str!("../README.md")]
 
-/// A View of this server's own.
+use marquetry_apps_ext::server::{Apps, View};
+
+/// A View for tools of Marquetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnView {
+#[non_exhaustive]
+pub enum ToolView {
     /// Shows and edits a diagram: its text, link and, with a local engine, picture.
     Diagram,
     /// Searches passages and shows them in their sources.
@@ -24,15 +24,15 @@ struct Parts {
 }
 
 /// What every View has: the protocol with the host, and the page.
-const COMMON: [&str; 2] = [include_str!("../views/view.js"), include_str!("../views/page.js")];
-const COMMON_STYLE: &str = include_str!("../views/page.css");
+const COMMON: [&str; 2] = [include_str!("../files/view.js"), include_str!("../files/page.js")];
+const COMMON_STYLE: &str = include_str!("../files/page.css");
 
-impl OwnView {
+impl ToolView {
     /// All Views.
-    pub(crate) const ALL: [Self; 3] = [Self::Diagram, Self::Search, Self::Artifacts];
+    pub const ALL: [Self; 3] = [Self::Diagram, Self::Search, Self::Artifacts];
 
     /// Returns the URI of the View's resource.
-    pub(crate) fn uri(self) -> &'static str {
+    pub fn uri(self) -> &'static str {
         match self {
             Self::Diagram => "ui://marquetry/diagram.html",
             Self::Search => "ui://marquetry/search.html",
@@ -41,12 +41,12 @@ impl OwnView {
     }
 
     /// Returns the title of the View, for lists of resources.
-    pub(crate) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         self.parts().title
     }
 
     /// Returns what the View does, for lists of resources.
-    pub(crate) fn description(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Diagram => "Shows and edits a PlantUML diagram: text, link and picture.",
             Self::Search => "Shows passages in their sources, and collects those to cite.",
@@ -57,7 +57,7 @@ impl OwnView {
     }
 
     /// Returns the tools whose results the View shows.
-    pub(crate) fn tools(self) -> &'static [&'static str] {
+    pub fn tools(self) -> &'static [&'static str] {
         match self {
             Self::Diagram => &["encodePlantUML", "decodePlantUML"],
             Self::Search => &["am7_vector_search"],
@@ -65,8 +65,10 @@ impl OwnView {
         }
     }
 
-    /// Returns the View as one HTML document.
-    pub(crate) fn html(self) -> String {
+    /// Returns the View as one HTML document that needs no other file.
+    ///
+    /// A page in a sandboxed frame without network can load nothing, so the modules of `files/` become one script.
+    pub fn html(self) -> String {
         let parts = self.parts();
         let script: String =
             COMMON.iter().chain(parts.modules).map(|module| unlinked(module)).collect();
@@ -85,39 +87,52 @@ impl OwnView {
         match self {
             Self::Diagram => Parts {
                 title: "Diagram",
-                markup: include_str!("../views/diagram.html"),
-                style: include_str!("../views/diagram.css"),
+                markup: include_str!("../files/diagram.html"),
+                style: include_str!("../files/diagram.css"),
                 modules: &[
-                    include_str!("../views/pan-zoom.js"),
-                    include_str!("../views/diagram-source.js"),
-                    include_str!("../views/diagram.js"),
+                    include_str!("../files/pan-zoom.js"),
+                    include_str!("../files/diagram-source.js"),
+                    include_str!("../files/diagram.js"),
                 ],
             },
             Self::Search => Parts {
                 title: "Sources",
-                markup: include_str!("../views/search.html"),
-                style: include_str!("../views/search.css"),
+                markup: include_str!("../files/search.html"),
+                style: include_str!("../files/search.css"),
                 modules: &[
-                    include_str!("../views/passages.js"),
-                    include_str!("../views/search.js"),
+                    include_str!("../files/passages.js"),
+                    include_str!("../files/search.js"),
                 ],
             },
             Self::Artifacts => Parts {
                 title: "Artifacts",
-                markup: include_str!("../views/artifacts.html"),
-                style: include_str!("../views/artifacts.css"),
+                markup: include_str!("../files/artifacts.html"),
+                style: include_str!("../files/artifacts.css"),
                 modules: &[
-                    include_str!("../views/csv.js"),
-                    include_str!("../views/json.js"),
-                    include_str!("../views/table.js"),
-                    include_str!("../views/text-view.js"),
-                    include_str!("../views/pan-zoom.js"),
-                    include_str!("../views/artifact-reader.js"),
-                    include_str!("../views/artifacts.js"),
+                    include_str!("../files/csv.js"),
+                    include_str!("../files/json.js"),
+                    include_str!("../files/table.js"),
+                    include_str!("../files/text-view.js"),
+                    include_str!("../files/pan-zoom.js"),
+                    include_str!("../files/artifact-reader.js"),
+                    include_str!("../files/artifacts.js"),
                 ],
             },
         }
     }
+}
+
+/// Adds the Views of those tools that a server has: each View to its resources, and its URI to its tools.
+pub fn add_to(apps: Apps, has_tool: impl Fn(&str) -> bool) -> Apps {
+    ToolView::ALL.into_iter().fold(apps, |apps, view| {
+        let mut tools = view.tools().iter().filter(|tool| has_tool(tool)).peekable();
+        if tools.peek().is_none() {
+            return apps;
+        }
+        let html = View::html(view.html()).title(view.title()).description(view.description());
+        let apps = apps.view(view.uri(), html.prefers_border(true));
+        tools.fold(apps, |apps, tool| apps.show(tool, view.uri()))
+    })
 }
 
 /// Returns a module as part of one script: without its imports, and without the word `export`.
@@ -138,13 +153,13 @@ mod tests {
     /// Every View together costs a host little more than a picture.
     const MAX_BYTES: usize = 128 << 10;
 
-    fn modules(view: OwnView) -> impl Iterator<Item = &'static str> {
+    fn modules(view: ToolView) -> impl Iterator<Item = &'static str> {
         COMMON.into_iter().chain(view.parts().modules.iter().copied())
     }
 
     #[test]
     fn a_view_is_one_html_document() {
-        for view in OwnView::ALL {
+        for view in ToolView::ALL {
             let html = view.html();
             assert!(html.starts_with("<!doctype html>\n<html lang=\"en\">"), "{view:?}");
             assert!(html.ends_with("</body>\n</html>\n"), "{view:?}");
@@ -161,7 +176,7 @@ mod tests {
     #[test]
     fn the_markup_is_well_formed() {
         const VOID: [&str; 3] = ["input", "img", "br"];
-        for view in OwnView::ALL {
+        for view in ToolView::ALL {
             let markup = view.parts().markup;
             let mut open = Vec::new();
             let mut ids = BTreeSet::new();
@@ -195,7 +210,7 @@ mod tests {
     /// The ids that scripts look up are those of the markup.
     #[test]
     fn scripts_find_their_elements() {
-        for view in OwnView::ALL {
+        for view in ToolView::ALL {
             let markup = view.parts().markup;
             for module in modules(view) {
                 for part in module.split("byId(\"").skip(1) {
@@ -211,7 +226,7 @@ mod tests {
 
     #[test]
     fn nothing_ends_the_script_or_the_style_early() {
-        for view in OwnView::ALL {
+        for view in ToolView::ALL {
             for module in modules(view) {
                 let lower = module.to_lowercase();
                 for text in ["</script", "<script", "<!--", "-->"] {
@@ -247,7 +262,7 @@ mod tests {
             "localStorage",
             "createObjectURL",
         ];
-        for view in OwnView::ALL {
+        for view in ToolView::ALL {
             let html = view.html();
             for text in REFUSED {
                 assert!(!html.contains(text), "{view:?} has {text}");
@@ -259,7 +274,7 @@ mod tests {
     fn modules_become_one_script() {
         let module = "import { a } from \"./a.js\";\nexport const b = a;\n  export\nb();\n";
         assert_eq!(unlinked(module), "const b = a;\n  export\nb();\n");
-        for view in OwnView::ALL {
+        for view in ToolView::ALL {
             let mut names = BTreeSet::new();
             for module in modules(view) {
                 for line in module.lines() {
@@ -288,9 +303,9 @@ mod tests {
 
     #[test]
     fn uris_and_titles_are_their_own() {
-        let uris: BTreeSet<_> = OwnView::ALL.iter().map(|view| view.uri()).collect();
-        assert_eq!(uris.len(), OwnView::ALL.len());
-        for view in OwnView::ALL {
+        let uris: BTreeSet<_> = ToolView::ALL.iter().map(|view| view.uri()).collect();
+        assert_eq!(uris.len(), ToolView::ALL.len());
+        for view in ToolView::ALL {
             assert!(view.uri().starts_with("ui://marquetry/"));
             assert!(view.html().contains(&format!("<title>{}</title>", view.title())));
             assert!(!view.description().is_empty() && !view.tools().is_empty());

@@ -1,36 +1,50 @@
-//! Tools and resources for artifacts.
+#![doc = include_str!("../README.md")]
 
 mod delete;
+mod limits;
 mod list;
 mod read;
 mod resource;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use marquetry_artifacts::{ArtifactStore, ArtifactUri, Record, Scope, StoreError};
+use marquetry_artifacts::{
+    ArtifactStore, ArtifactUri, Record, Scope, StoreError, settings::ArtifactScope,
+};
 use marquetry_protocol::server::{Json, Principal, RequestContext, Toolbox};
-
 use tokio::sync::Semaphore;
 
 use self::{delete::DeleteArguments, list::ListArguments, read::ReadArguments};
-use crate::{
-    changes::Changes,
-    config::{ArtifactScope, Limits},
-};
+pub use self::{limits::ReadLimits, resource::WholeArtifact};
 
-pub(crate) const LIST: &str = "list_artifacts";
-pub(crate) const READ: &str = "read_artifact";
-pub(crate) const DELETE: &str = "delete_artifact";
+/// The name of the tool that lists artifacts.
+pub const LIST: &str = "list_artifacts";
+/// The name of the tool that reads an artifact or a part of it.
+pub const READ: &str = "read_artifact";
+/// The name of the tool that deletes an artifact.
+pub const DELETE: &str = "delete_artifact";
 
-/// The artifacts of one caller, set by [`Artifacts::of`]; by default those of `local`.
+/// The callers whose list of artifacts has changed.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ChangedFor<'a> {
+    /// All callers: they share their artifacts.
+    Everyone,
+    /// The callers of one principal; `None` stands for all callers without a token.
+    Principal(Option<&'a Arc<Principal>>),
+}
+
+type OnChange = dyn Fn(ChangedFor<'_>) + Send + Sync;
+
+/// The tools and resources over the artifacts of one caller: the one of [`ArtifactTools::of`], or else `local`.
 #[derive(Clone)]
-pub(crate) struct Artifacts {
+pub struct ArtifactTools {
     store: Arc<dyn ArtifactStore>,
     rule: ArtifactScope,
     scope: Scope,
     principal: Option<Arc<Principal>>,
-    limits: Limits,
-    changes: Arc<Changes>,
+    limits: ReadLimits,
+    on_change: Arc<OnChange>,
     /// Bounds the memory of whole reads; a permit is one KiB.
     whole_reads: Arc<Semaphore>,
 }
@@ -59,46 +73,72 @@ impl From<StoreError> for ReadError {
     }
 }
 
-impl Artifacts {
-    pub(crate) fn new(
-        store: Arc<dyn ArtifactStore>,
-        rule: ArtifactScope,
-        limits: Limits,
-        changes: Arc<Changes>,
-    ) -> Self {
-        let permits = kib(limits.max_resource_reads_bytes.get() as u64) as usize;
-        let whole_reads = Arc::new(Semaphore::new(permits));
-        Self { store, rule, scope: Scope::local(), principal: None, limits, changes, whole_reads }
+impl fmt::Debug for ArtifactTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, scope, limits, .. } = self;
+        f.debug_struct("ArtifactTools")
+            .field("rule", rule)
+            .field("scope", scope)
+            .field("limits", limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ArtifactTools {
+    /// Creates the tools over a store, with one scope for each principal and the default limits.
+    pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
+        let limits = ReadLimits::default();
+        Self {
+            store,
+            rule: ArtifactScope::Principal,
+            scope: Scope::local(),
+            principal: None,
+            whole_reads: Arc::new(limits.whole_reads()),
+            limits,
+            on_change: Arc::new(|_| {}),
+        }
+    }
+
+    /// Sets who shares artifacts.
+    pub fn with_scope(self, rule: ArtifactScope) -> Self {
+        Self { rule, ..self }
+    }
+
+    /// Sets how much a read returns, and how much memory whole reads use together.
+    pub fn with_limits(self, limits: ReadLimits) -> Self {
+        Self { whole_reads: Arc::new(limits.whole_reads()), limits, ..self }
+    }
+
+    /// Calls `on_change` when the list of a caller's artifacts has changed.
+    pub fn on_change(self, on_change: impl Fn(ChangedFor<'_>) + Send + Sync + 'static) -> Self {
+        Self { on_change: Arc::new(on_change), ..self }
     }
 
     /// Returns the scope of a caller's artifacts.
-    pub(crate) fn scope_of(&self, cx: &RequestContext) -> Scope {
+    pub fn scope_of(&self, cx: &RequestContext) -> Scope {
         scope(self.rule, cx.principal().map(AsRef::as_ref), cx.session_id())
     }
 
-    /// Returns the artifacts of a caller.
-    pub(crate) fn of(&self, cx: &RequestContext) -> Self {
+    /// Returns the tools and resources over the artifacts of a caller.
+    pub fn of(&self, cx: &RequestContext) -> Self {
         Self { scope: self.scope_of(cx), principal: cx.principal().cloned(), ..self.clone() }
     }
 
     /// Announces a changed list to the clients that see it: those of the caller's principal, or all if artifacts are shared.
-    pub(crate) fn announce_change(&self) {
-        if self.rule == ArtifactScope::Shared {
-            self.changes.resources.notify_one();
-        } else {
-            self.changes.own_resources.push(self.principal.as_ref());
-        }
+    pub fn announce_change(&self) {
+        (self.on_change)(match self.rule {
+            ArtifactScope::Shared => ChangedFor::Everyone,
+            _ => ChangedFor::Principal(self.principal.as_ref()),
+        });
     }
 
     /// Adds the three tools to `toolbox`.
-    pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
+    pub fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let (lister, reader, deleter) = (self.clone(), self.clone(), self.clone());
         let read_description = format!(
             "Reads an artifact or a part of it: lines of text, or bytes. An answer has at most {} bytes ({} with max_bytes) and says how to go on. \
              Images of up to {} bytes come as images, other binary data as base64.",
-            self.limits.read_artifact_default_bytes,
-            self.limits.read_artifact_max_bytes,
-            self.limits.read_artifact_max_image_bytes,
+            self.limits.default_bytes, self.limits.max_bytes, self.limits.max_image_bytes,
         );
         toolbox
             .tool(LIST, list::DESCRIPTION, move |arguments: ListArguments, cx: RequestContext| {

@@ -1,4 +1,4 @@
-//! Artifacts as MCP resources.
+//! ArtifactTools as MCP resources.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{Artifact, ArtifactName, ArtifactUri, StoreError, Version, store::Page};
@@ -6,15 +6,14 @@ use marquetry_protocol::{
     RpcError,
     types::{Resource, ResourceContents, ResourceTemplate},
 };
-
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Artifacts, LIST, READ, ReadError, description, kib, uri_of};
+use super::{ArtifactTools, LIST, READ, ReadError, description, kib, uri_of};
 
-impl Artifacts {
+impl ArtifactTools {
     /// Returns a page of artifacts as resources, and the last name if more pages follow.
-    pub(crate) async fn resources(
+    pub async fn resources(
         &self,
         after: Option<&str>,
         limit: usize,
@@ -42,7 +41,7 @@ impl Artifacts {
     }
 
     /// Returns the URI template of artifacts.
-    pub(crate) fn template() -> ResourceTemplate {
+    pub fn template() -> ResourceTemplate {
         ResourceTemplate {
             uri_template: "artifact://{name}{?version}".to_owned(),
             name: "artifact".to_owned(),
@@ -55,7 +54,7 @@ impl Artifacts {
     }
 
     /// Reads a whole artifact; `None` if the URI is not that of an artifact.
-    pub(crate) async fn resource(&self, uri: &str) -> Option<Result<WholeArtifact, RpcError>> {
+    pub async fn resource(&self, uri: &str) -> Option<Result<WholeArtifact, RpcError>> {
         if !uri.starts_with("artifact:") {
             return None;
         }
@@ -114,8 +113,9 @@ impl Artifacts {
 
 /// A whole artifact. Its bytes count against the budget of whole reads until it is dropped.
 #[derive(Debug)]
-pub(crate) struct WholeArtifact {
-    pub(crate) contents: ResourceContents,
+pub struct WholeArtifact {
+    /// The answer to `resources/read`.
+    pub contents: ResourceContents,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -127,10 +127,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::{
-        changes::Changes,
-        config::{ArtifactScope, Limits},
-    };
+    use crate::ReadLimits;
 
     #[tokio::test]
     async fn whole_reads_share_a_budget() {
@@ -141,10 +138,11 @@ mod tests {
             let artifact = NewArtifact::new(name, "text/plain", time, "x".repeat(bytes).into());
             store.put(&Scope::local(), artifact).await.unwrap();
         }
-        let limits =
-            Limits { max_resource_reads_bytes: 1_024.try_into().unwrap(), ..Limits::default() };
-        let (rule, changes) = (ArtifactScope::Principal, Arc::new(Changes::default()));
-        let artifacts = Artifacts::new(Arc::new(store), rule, limits, changes);
+        let limits = ReadLimits {
+            max_resource_reads_bytes: 1_024.try_into().unwrap(),
+            ..ReadLimits::default()
+        };
+        let artifacts = ArtifactTools::new(Arc::new(store)).with_limits(limits);
         let read = async |uri| artifacts.resource(uri).await.unwrap().unwrap();
         let soon = Duration::from_millis(30);
 

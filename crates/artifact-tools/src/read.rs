@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Artifacts, ReadError, uri_of};
+use super::{ArtifactTools, ReadError, uri_of};
 
 /// Key in `_meta` of the part that was read.
 const META_KEY: &str = "marquetry/read";
@@ -47,7 +47,7 @@ struct Line {
     total: u64,
 }
 
-impl Artifacts {
+impl ArtifactTools {
     pub(super) async fn read(
         &self,
         arguments: &ReadArguments,
@@ -60,11 +60,11 @@ impl Artifacts {
                 "give either lines (start_line, line_count) or bytes (start_byte, end_byte)";
             return Err(ReadError::Arguments(problem.to_owned()));
         }
-        let most = self.limits.read_artifact_max_bytes.get();
+        let most = self.limits.max_bytes.get();
         let asked = arguments.max_bytes.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
         let limit = match asked {
             Some(asked) => asked.clamp(1, most),
-            None => self.limits.read_artifact_default_bytes.get().min(most),
+            None => self.limits.default_bytes.get().min(most),
         };
         if by_bytes {
             let start = arguments.start_byte.unwrap_or(0);
@@ -104,12 +104,8 @@ impl Artifacts {
 
     /// Returns the number of bytes of this binary artifact that one answer may have.
     fn most_of_binary(&self, record: &Record) -> usize {
-        let most = self.limits.read_artifact_max_bytes.get();
-        if is_image(record) {
-            self.limits.read_artifact_max_image_bytes.get().max(most)
-        } else {
-            most
-        }
+        let most = self.limits.max_bytes.get();
+        if is_image(record) { self.limits.max_image_bytes.get().max(most) } else { most }
     }
 
     /// Describes a binary artifact that does not fit, and how to read it instead.
@@ -358,10 +354,6 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        changes::Changes,
-        config::{ArtifactScope, Limits},
-    };
 
     /// A store that records the largest read.
     struct Watched {
@@ -405,15 +397,16 @@ mod tests {
         }
     }
 
-    async fn artifacts(mime_type: &str, content: impl Into<Bytes>) -> (Artifacts, Arc<Watched>) {
+    async fn artifacts(
+        mime_type: &str,
+        content: impl Into<Bytes>,
+    ) -> (ArtifactTools, Arc<Watched>) {
         let store = MemoryStore::new(MemoryLimits::default());
         let store = Arc::new(Watched { store, most: Mutex::new(0) });
         let name = ArtifactName::parse("a").unwrap();
         let artifact = NewArtifact::new(name, mime_type, SystemTime::UNIX_EPOCH, content.into());
         store.put(&Scope::local(), artifact).await.unwrap();
-        let changes = Arc::new(Changes::default());
-        let rule = ArtifactScope::Principal;
-        (Artifacts::new(store.clone(), rule, Limits::default(), changes), store)
+        (ArtifactTools::new(store.clone()), store)
     }
 
     fn asked(arguments: Value) -> ReadArguments {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Artifacts, ReadError, description, uri_of};
+use super::{ArtifactTools, ReadError, description, uri_of};
 
 pub(super) const DESCRIPTION: &str =
     "Lists artifacts: saved tool answers that were too large or not text.";
@@ -35,7 +35,7 @@ pub(super) struct ArtifactList {
     /// Give it as `cursor` to see more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// Artifacts that are damaged; the server's log names them.
+    /// ArtifactTools that are damaged; the server's log names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     damaged: Option<usize>,
 }
@@ -64,7 +64,7 @@ pub(super) struct ListedArtifact {
     details: Option<serde_json::Value>,
 }
 
-impl Artifacts {
+impl ArtifactTools {
     pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
         const MOST: u32 = 200;
         /// Most records that one answer looks at: a filter may match nothing.

@@ -4,7 +4,7 @@ use marquetry_artifacts::{Version, store::Versions};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Artifacts, ReadError, read::named};
+use super::{ArtifactTools, ReadError, read::named};
 
 pub(super) const DESCRIPTION: &str = "Deletes an artifact or one version of it.";
 
@@ -18,7 +18,7 @@ pub(super) struct DeleteArguments {
     version: Option<u64>,
 }
 
-impl Artifacts {
+impl ArtifactTools {
     pub(super) async fn delete(&self, arguments: &DeleteArguments) -> Result<String, ReadError> {
         let (name, version) = named(&arguments.name, arguments.version)?;
         let which = match version {

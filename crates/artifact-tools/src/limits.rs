@@ -1,0 +1,42 @@
+use std::num::NonZeroUsize;
+
+use tokio::sync::Semaphore;
+
+use crate::kib;
+
+/// How much a read returns, and how much memory whole reads use together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadLimits {
+    /// Text that `read_artifact` returns when a call names no limit, in bytes; 16 KiB by default.
+    pub default_bytes: NonZeroUsize,
+    /// Largest limit that a call of `read_artifact` may name, in bytes; 256 KiB by default.
+    pub max_bytes: NonZeroUsize,
+    /// Largest image that `read_artifact` returns as an image, in bytes after decoding; 3.75 MiB by default. Models do not accept much
+    /// larger ones.
+    pub max_image_bytes: NonZeroUsize,
+    /// Largest artifact that `resources/read` returns whole, in bytes; 16 MiB by default.
+    pub max_resource_bytes: NonZeroUsize,
+    /// Artifacts in memory for `resources/read`, for all callers together, in bytes; 64 MiB by default. Further reads wait.
+    pub max_resource_reads_bytes: NonZeroUsize,
+}
+
+impl ReadLimits {
+    /// Returns the budget of whole reads: a permit for each KiB.
+    pub(crate) fn whole_reads(&self) -> Semaphore {
+        Semaphore::new(kib(self.max_resource_reads_bytes.get() as u64) as usize)
+    }
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
+        Self {
+            default_bytes: n(16 << 10),
+            max_bytes: n(256 << 10),
+            max_image_bytes: n(3_932_160),
+            max_resource_bytes: n(16 << 20),
+            max_resource_reads_bytes: n(64 << 20),
+        }
+    }
+}
