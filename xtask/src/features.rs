@@ -2,7 +2,6 @@
 //!
 //! `cargo hack clippy --each-feature` does the same, but it selects one package: each crate then has other features
 //! of `syn`, and macros and their users are compiled again and again.
-//! features of `syn`, and macros and all that uses them are compiled again and again.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -15,7 +14,7 @@ Examples:
   cargo xtask features               all crates
   cargo xtask features rag server    those in crates/rag and crates/server
 
-Lints of rustc and clippy are errors. All features together are what the step `clippy` looks at; tests are no part of it.";
+Lints of rustc and clippy are errors. Tests are not linted here: the step `clippy` lints them, with all features together.";
 
 /// The package that keeps the features of derive macros the same.
 const HOLDER: &str = "derive-features";

@@ -18,7 +18,7 @@ use std::{
 
 use super::{
     built::Builder,
-    line::is_installed,
+    line::{Line, Ran, is_installed},
     steps::{Step, Work},
 };
 use crate::{Failed, root};
@@ -75,7 +75,7 @@ impl Plan {
         for &step in steps {
             match step.work {
                 Work::Build | Work::Compile(_) => compile.push_back(step),
-                Work::Quick(_) | Work::Programs(_) => programs.push_back(step),
+                Work::Quick(_) | Work::Programs(_) | Work::Tests(_) => programs.push_back(step),
             }
         }
         let builder = Builder::default();
@@ -127,7 +127,7 @@ impl Plan {
         yields: bool,
         to: &mut (impl Write + Send),
     ) -> Ended {
-        if matches!(step.work, Work::Programs(_)) {
+        if matches!(step.work, Work::Programs(_) | Work::Tests(_)) {
             // The time of the build does not count for this step. A failed build is reported below.
             _ = builder.get(to);
         }
@@ -163,20 +163,32 @@ impl Plan {
                 return Ok(Outcome::Passed);
             }
             Work::Quick(lines) | Work::Compile(lines) => lines()?,
-            Work::Programs(lines) => lines(&builder.get(to)?)?,
+            Work::Programs(lines) | Work::Tests(lines) => lines(&builder.get(to)?)?,
         };
-        let mut failures = Vec::new();
-        for mut line in lines {
+        let lines = lines.into_iter().map(|mut line| {
             if let Some(seed) = &self.seed {
                 line = line.with_env(SEED, seed);
             }
             line.yields = yields && matches!(step.work, Work::Compile(_));
-            writeln!(to, "$ {line}")?;
-            to.flush()?;
-            let ran = line.run(to)?;
-            *skipped_tests += ran.skipped_tests;
-            if !ran.is_success {
-                failures.push(line.to_string());
+            line
+        });
+        let mut failures = Vec::new();
+        if matches!(step.work, Work::Tests(_)) {
+            for (line, ran) in two_at_a_time(lines.collect(), to)? {
+                *skipped_tests += ran.skipped_tests;
+                if !ran.is_success {
+                    failures.push(line.to_string());
+                }
+            }
+        } else {
+            for line in lines {
+                writeln!(to, "$ {line}")?;
+                to.flush()?;
+                let ran = line.run(to)?;
+                *skipped_tests += ran.skipped_tests;
+                if !ran.is_success {
+                    failures.push(line.to_string());
+                }
             }
         }
         // Failures are repeated at the end, where they are seen.
@@ -185,6 +197,32 @@ impl Plan {
         }
         Ok(if failures.is_empty() { Outcome::Passed } else { Outcome::Failed })
     }
+}
+
+/// Runs commands two at a time, and shows the output of each after its end.
+fn two_at_a_time(
+    lines: VecDeque<Line>,
+    to: &mut (impl Write + Send),
+) -> Result<Vec<(Line, Ran)>, Failed> {
+    let (waiting, to, ended) = (Mutex::new(lines), Mutex::new(to), Mutex::new(Vec::new()));
+    let next = || waiting.lock().expect("no holder panics").pop_front();
+    let work = || {
+        while let Some(line) = next() {
+            let mut output = format!("$ {line}\n").into_bytes();
+            let ran = line.run(&mut output)?;
+            let mut to = to.lock().expect("no holder panics");
+            to.write_all(&output)?;
+            to.flush()?;
+            ended.lock().expect("no holder panics").push((line, ran));
+        }
+        Ok::<(), io::Error>(())
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(work);
+        work()?;
+        other.join().expect("the thread does not panic")
+    })?;
+    Ok(ended.into_inner().expect("no holder panics"))
 }
 
 /// Returns the file for the output of a step in a lane.
@@ -205,10 +243,7 @@ fn show(ended: &Ended) {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{line::Line, steps},
-        *,
-    };
+    use super::{super::steps, *};
 
     const PLAN: Plan = Plan { strict: false, fail_fast: false, seed: None };
 
@@ -251,6 +286,26 @@ mod tests {
     fn a_step_that_cannot_be_planned_fails() {
         static STEP: Step = step("x", Work::Quick(|| Err(Failed::new("no plan"))));
         assert_eq!(run(&PLAN, &STEP).0, Outcome::Failed);
+    }
+
+    #[test]
+    fn two_commands_run_at_a_time_and_each_failure_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        // The first two wait for each other's file.
+        let meet = |mine: &str, other: &str| {
+            let script = format!(
+                "touch {mine}; for i in $(seq 100); do if [ -e {other} ]; then exit 0; fi; sleep 0.05; done; exit 1"
+            );
+            Line { folder: folder.path().to_owned(), ..shell(&script) }
+        };
+        let lines = [meet("a", "b"), meet("b", "a"), shell("echo 'SKIPPED: c'; exit 2")];
+        let mut said = Vec::new();
+        let ended = two_at_a_time(lines.into(), &mut said).unwrap();
+        let failed = ended.iter().filter(|(_, ran)| !ran.is_success);
+        let failed: Vec<_> =
+            failed.map(|(line, ran)| (line.args[1].clone(), ran.skipped_tests)).collect();
+        assert_eq!((ended.len(), failed), (3, vec![("echo 'SKIPPED: c'; exit 2".to_owned(), 1)]));
+        assert!(String::from_utf8(said).unwrap().ends_with("exit 2\nSKIPPED: c\n"));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) enum Work {
     Compile(fn() -> Result<Vec<Line>, Failed>),
     /// Built programs. They run without cargo, beside the commands that compile.
     Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
+    /// Built test programs. They run two at a time, as most of them wait more than they compute.
+    Tests(fn(&Built) -> Result<Vec<Line>, Failed>),
 }
 
 pub(super) const STEPS: &[Step] = &[
@@ -157,7 +159,8 @@ pub(super) const STEPS: &[Step] = &[
         about: "the TypeScript SDK, and tests with models over the wires of providers",
         needs: Some(("node", "install Node.js 20, and run tests/judge/install")),
         work: Work::Programs(|built| {
-            let line = built.line("node", "--test --test-concurrency=1 . ../../sdk/typescript/tests");
+            let line =
+                built.line("node", "--test --test-concurrency=1 . ../../sdk/typescript/tests");
             Ok(vec![Line { folder: root().join("tests/judge"), ..line }])
         }),
     },
@@ -166,7 +169,7 @@ pub(super) const STEPS: &[Step] = &[
         name: "test",
         about: "unit and integration tests, and the corpus of the fuzz targets",
         needs: None,
-        work: Work::Programs(|built| built.tests(|package| package != INTEROP)),
+        work: Work::Tests(|built| built.tests(|package| package != INTEROP)),
     },
 ];
 
