@@ -17,6 +17,12 @@ const browserProgram = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/c
 /** The upstream of most tests, as `mcp.json` has it. */
 export const upstream = { command: process.execPath, args: [join(here, 'upstream.mjs')] };
 
+/** An example server of the authors of MCP Apps, as `mcp.json` has it. It has no network. */
+export function exampleServer(name) {
+  const file = join(here, `node_modules/@modelcontextprotocol/server-${name}/dist/index.js`);
+  return { command: process.execPath, args: ['--import', new URL('offline.mjs', import.meta.url).href, file, '--stdio'] };
+}
+
 /** Starts the server. Returns { url, text(), stop() }. `config` is TOML, `servers` are those of an `mcp.json`. */
 export async function startServer({ config = '', servers = { lab: upstream }, port = 0, env = {} } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'marquetry-browser-'));
@@ -64,7 +70,9 @@ export async function callTool(server, name, args = {}, token) {
 /** Starts Chromium. Without it the tests cannot run, and say so. */
 export async function startBrowser() {
   if (!browserProgram) throw new Error('Chromium is missing: apt-get install chromium, or name it in the variable CHROMIUM');
-  return chromium.launch({ executablePath: browserProgram, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  // No name of another host is found, whatever a page asks for.
+  const offline = '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost';
+  return chromium.launch({ executablePath: browserProgram, args: ['--no-sandbox', '--disable-dev-shm-usage', offline] });
 }
 
 export const WIDTHS = [1280, 390, 320];
@@ -72,20 +80,23 @@ export const THEMES = ['light', 'dark'];
 
 /**
  * Opens the console. Returns the page of playwright, with `problems`: errors of scripts, refusals of the policy, and requests that went to
- * another server.
+ * another server. `foreign` has the addresses of other hosts alone, also those that a frame asked for.
  */
 export async function openPage(browser, server, hash = '#/', { width = 1280, theme = 'light', token, reducedMotion = 'reduce', wait = true } = {}) {
   const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: theme, reducedMotion });
   const page = await context.newPage();
   page.problems = [];
+  page.foreign = [];
   page.on('pageerror', (error) => page.problems.push(`error: ${error.message}`));
   page.on('console', (message) => {
     const text = message.text();
     if (message.type() === 'error' && !/Failed to load resource/.test(text)) page.problems.push(`console: ${text}`);
   });
   page.on('request', (request) => {
-    const { origin, protocol } = new URL(request.url());
-    if (/^https?:|^wss?:/.test(protocol) && origin !== server.url) page.problems.push(`foreign request: ${request.url()}`);
+    const { origin, protocol, hostname } = new URL(request.url());
+    if (!/^https?:|^wss?:/.test(protocol)) return;
+    if (origin !== server.url) page.problems.push(`foreign request: ${request.url()}`);
+    if (!/^(127\.0\.0\.1|localhost)$/.test(hostname)) page.foreign.push(request.url());
   });
   // For work on the page without a build of the program: MARQUETRY_PAGE names the folder of its files.
   if (process.env.MARQUETRY_PAGE) await servePageFrom(page, server, process.env.MARQUETRY_PAGE);
@@ -116,6 +127,17 @@ export async function go(page, hash) {
   await page.evaluate((next) => { location.hash = next; }, hash);
   await shown(page, hash);
 }
+
+/** Opens the View of a call, and returns the frame of the View's own document. */
+export async function openCallView(page, id) {
+  await page.evaluate((hash) => { location.hash = hash; }, `#/calls/${id}?tab=view`);
+  const view = page.frameLocator('iframe').frameLocator('iframe');
+  await view.locator('body').waitFor({ state: 'attached', timeout: 20_000 });
+  return view;
+}
+
+/** The folder for screenshots, if they are wanted. */
+export const shotsFolder = () => process.env.MARQUETRY_SCREENSHOTS;
 
 const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
 

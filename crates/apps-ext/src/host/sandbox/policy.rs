@@ -6,6 +6,10 @@ pub(super) struct Directives<'a> {
     pub(super) frame_ancestors: &'a [String],
 }
 
+/// Sources of pictures, sound and film. The specification has no `blob:`; Views that read a resource of their server and show it need one
+/// (the published `server-video-resource` does), and such a URL names bytes of the View itself, never a host.
+const PICTURES: &str = "'self' data: blob:";
+
 /// Writes the policy of section "Security" of the specification, and what is stricter than it: no connection to the proxy's
 /// own origin, no forms, no plugins, and only the host's pages around the proxy.
 pub(super) fn policy(directives: &Directives<'_>) -> String {
@@ -24,9 +28,9 @@ pub(super) fn policy(directives: &Directives<'_>) -> String {
         "default-src 'none'".to_owned(),
         format!("script-src {}", resources("'self' 'unsafe-inline'")),
         format!("style-src {}", resources("'self' 'unsafe-inline'")),
-        format!("img-src {}", resources("'self' data:")),
+        format!("img-src {}", resources(PICTURES)),
         format!("font-src {}", resources("'self'")),
-        format!("media-src {}", resources("'self' data:")),
+        format!("media-src {}", resources(PICTURES)),
         format!("connect-src {}", or_none(&csp.connect_domains)),
         format!("frame-src {}", or_none(&csp.frame_domains)),
         format!("base-uri {base}"),
@@ -51,7 +55,7 @@ mod tests {
         assert_eq!(
             text,
             "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
-             img-src 'self' data:; font-src 'self'; media-src 'self' data:; connect-src 'none'; frame-src 'none'; \
+             img-src 'self' data: blob:; font-src 'self'; media-src 'self' data: blob:; connect-src 'none'; frame-src 'none'; \
              base-uri 'self'; object-src 'none'; form-action 'none'; frame-ancestors 'none'"
         );
     }
@@ -68,7 +72,7 @@ mod tests {
         let text = policy(&Directives { csp: Some(&csp), frame_ancestors: &ancestors });
         for directive in [
             "script-src 'self' 'unsafe-inline' https://r https://*.s.t;",
-            "img-src 'self' data: https://r https://*.s.t;",
+            "img-src 'self' data: blob: https://r https://*.s.t;",
             "connect-src wss://c;",
             "frame-src https://f;",
             "base-uri https://b;",
