@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { ATTACKS, artifactTools, artifacts, data, diagramCall, diagramTools, failed, passage, searchTools } from "./own-views-fixtures.mjs";
+import { artifactTools, artifacts, data, diagramCall, diagramTools, failed, passage, searchTools } from "./own-views-fixtures.mjs";
 import { ALL_CAPABILITIES, eventually, launch, openView, serveHost } from "./own-views-host.mjs";
 import { ownViews } from "./own-views-html.mjs";
 
@@ -123,27 +123,33 @@ for (const name of Object.keys(OPENED)) {
     await view.close();
   });
 
-  for (const colorScheme of ["light", "dark"]) {
-    for (const width of [1280, 390, 320]) {
-      test(`${name}: nothing is cut at ${width} px in ${colorScheme}, and axe finds nothing`, async () => {
-        const view = await open(name, { viewport: { width, height: 900 }, colorScheme });
-        await settled(view, name);
-        if (name === "search") await view.frame.check("#passage-0 input");
-        if (name === "artifacts") {
-          await view.frame.locator("#list button", { hasText: "cities.csv" }).click();
-          await view.frame.waitForSelector(".table-view .line");
-        }
-        assert.equal(await view.frame.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "the page scrolls sideways");
-        await view.frame.evaluate(await axe());
+  test(`${name}: at each width and in both schemes nothing is cut, and axe finds nothing`, async () => {
+    const view = await open(name, { viewport: { width: 1280, height: 900 } });
+    await settled(view, name);
+    if (name === "search") await view.frame.check("#passage-0 input");
+    if (name === "artifacts") {
+      await view.frame.locator("#list button", { hasText: "cities.csv" }).click();
+      await view.frame.waitForSelector(".table-view .line");
+    }
+    await view.frame.evaluate(await axe());
+    for (const theme of ["light", "dark"]) {
+      await view.page.emulateMedia({ colorScheme: theme });
+      await view.setContext({ theme });
+      await eventually(`the page is ${theme}`, () => view.frame.evaluate((wanted) => getComputedStyle(document.documentElement).colorScheme === wanted, theme));
+      for (const width of [1280, 390, 320]) {
+        const at = `${width} px, ${theme}`;
+        await view.page.setViewportSize({ width, height: 900 });
+        await eventually(`the View is ${width} px wide`, () => view.frame.evaluate((wanted) => innerWidth === wanted, width));
+        assert.equal(await view.frame.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${at}: the page scrolls sideways`);
         const found = await view.frame.evaluate(async () => {
           const { violations } = await axe.run(document, { resultTypes: ["violations"] });
           return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
         });
-        assert.deepEqual(found, []);
-        await view.close();
-      });
+        assert.deepEqual(found, [], at);
+      }
     }
-  }
+    await view.discard();
+  });
 
   test(`${name}: a host that offers nothing, a tool that failed and a call that was cancelled are said`, async () => {
     const bare = await open(name, { capabilities: {}, tools: {} });
@@ -166,65 +172,6 @@ async function axe() {
   axeSource ??= await readFile(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
   return axeSource;
 }
-
-// Text of strangers
-
-/** Opens each View with an attack in every text that it gets. */
-const ATTACKED = {
-  diagram: (text) => ({ tools: { ...diagramTools(), checkPlantUML: () => data({ valid: false, kind: text, description: text, error: { line: 1, message: text } }), encodePlantUML: () => failed(text) }, input: { plantumlCode: `A -> B : ${text}`, code: text }, result: data({ url: text, encoded: text, format: "svg", length: 7, warning: text }) }),
-  search: (text) => {
-    const found = passage(3, { text, sourceTitle: text, sourceFile: `${text}.pdf`, chapterTitle: text, sourceUri: text, uri: text });
-    return { tools: { ...searchTools({ results: [found] }), am7_extract_content: () => data({ content: text, sourceUri: text }) }, input: { query: text, scopeUri: text, tags: [text], types: [text] }, result: data({ results: [found] }) };
-  },
-  artifacts: (text) => {
-    const tools = artifactTools({ [text]: ["text/plain", Buffer.from(text), text], "t.csv": ["text/csv", Buffer.from(`"${text.replaceAll('"', '""')}",b\n"${text.replaceAll('"', '""')}",2\n`)], "j.json": ["application/json", Buffer.from(JSON.stringify({ [text]: text, list: [text] }))] });
-    return { tools, input: { filter: text.slice(0, 40) }, result: tools.list_artifacts({}) };
-  },
-};
-
-for (const name of Object.keys(ATTACKED)) {
-  test(`${name}: what strangers write is text`, async () => {
-    for (const text of ATTACKS) {
-      const view = await openView(browser, site, { html: views.html(name), ...ATTACKED[name](text), context: { locale: text, toolInfo: { tool: { name: text, inputSchema: { type: "object" } } }, userAgent: text } });
-      const before = await elements(view);
-      if (name === "search") {
-        await view.frame.waitForSelector("#results > li");
-        await view.frame.locator("button", { hasText: "In its source" }).click();
-        await view.frame.waitForSelector(".source .text");
-        await view.frame.check("#passage-0 input");
-      } else if (name === "artifacts") {
-        for (const index of [0, 1, 2]) {
-          await view.frame.locator("#list button").nth(index).click();
-          await eventually("the artifact is shown", () => view.frame.evaluate(() => document.getElementById("body").textContent.length > 0));
-          for (const tab of await view.frame.locator("#tabs button").all()) await tab.click();
-        }
-      } else {
-        await view.frame.waitForSelector(".problems li");
-        await view.frame.fill("#source", `oops ${text}`);
-        await view.frame.waitForSelector("#status:not([hidden])");
-      }
-      await new Promise((resolve) => setTimeout(resolve, 60));
-      const what = JSON.stringify(text);
-      assert.equal(await view.frame.evaluate(() => document.querySelectorAll("body script[src], iframe, object, embed, base, link, body style, meta[http-equiv], img:not([src^='data:']):not(#picture)").length), 0, what);
-      assert.equal(await elements(view), before, `${what} made scripts`);
-      assert.equal(await view.frame.evaluate(() => [...document.querySelectorAll("*")].some((element) => [...element.attributes].some(({ name }) => name.startsWith("on")))), false, what);
-      assert.deepEqual(view.errors.filter((error) => !/net::ERR_|Failed to load/.test(error)), [], what);
-      assert.deepEqual(view.seen.links, [], what);
-      await view.close();
-    }
-  });
-}
-
-function elements(view) {
-  return view.frame.evaluate(() => document.querySelectorAll("script").length);
-}
-
-test("hidden characters are seen by their names", async () => {
-  const view = await openView(browser, site, { html: views.html("search"), ...ATTACKED.search("a\u202Eb") });
-  await view.frame.waitForSelector("#results > li");
-  assert.equal(await view.frame.textContent("#results h2 .hidden-character"), "U+202E");
-  await view.close();
-});
 
 test("a page without a host says so", async () => {
   const page = await browser.newPage();

@@ -69,7 +69,7 @@ class PageTransport {
   async send(message) {
     this.sent.push(message);
     await this.page.evaluate((it) => fromBridge(it), message).catch((error) => {
-      if (!this.page.isClosed()) throw error;
+      if (!this.isLeft && !this.page.isClosed()) throw error;
     });
   }
   async close() {
@@ -86,16 +86,13 @@ export const ALL_CAPABILITIES = { openLinks: {}, serverTools: {}, serverResource
 
 /**
  * Opens a View in a page. `tools` are functions by name, each from arguments to a CallToolResult; `listed` are the names that
- * `tools/list` gives (all of `tools`), or `null` for a host that cannot list.
+ * `tools/list` gives (all of `tools`), or `null` for a host that cannot list. `close` leaves the page to the next View; `discard` is for a page
+ * that was changed.
  */
 export async function openView(browser, site, { html, tools = {}, listed = Object.keys(tools), client = null, capabilities, context = {}, viewport = { width: 900, height: 800 }, colorScheme = "light", input, result } = {}) {
-  const browserContext = await browser.newContext({ viewport, colorScheme });
-  const page = await browserContext.newPage();
-  const errors = [];
-  page.on("pageerror", (error) => errors.push(String(error)));
-  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-  const requests = [];
-  page.on("request", (request) => requests.push(request.url()));
+  const shown = await takePage(browser, viewport, colorScheme);
+  const { page } = shown;
+  const { errors, requests } = shown;
   const seen = { calls: [], links: [], messages: [], contexts: [], modes: [], downloads: [], sizes: [], log: [] };
   let hostContext = { theme: colorScheme, displayMode: "inline", availableDisplayModes: ["inline", "fullscreen"], containerDimensions: { maxHeight: 4000 }, locale: "en", platform: "web", ...context };
   const bridge = new AppBridge(
@@ -131,7 +128,7 @@ export async function openView(browser, site, { html, tools = {}, listed = Objec
   bridge.onsandboxready = () => bridge.sendSandboxResourceReady({ html });
   const initialized = new Promise((resolve) => (bridge.oninitialized = resolve));
   const transport = new PageTransport(page);
-  await page.exposeFunction("toBridge", (message) => transport.receive(message));
+  shown.receive = (message) => transport.receive(message);
   await bridge.connect(transport);
   await page.goto(site.url);
   await initialized;
@@ -139,7 +136,35 @@ export async function openView(browser, site, { html, tools = {}, listed = Objec
   if (input) await bridge.sendToolInput({ arguments: input });
   if (result) await bridge.sendToolResult(result);
   const setContext = (change) => bridge.setHostContext((hostContext = { ...hostContext, ...change }));
-  return { page, frame, bridge, transport, seen, errors, requests, setContext, close: () => browserContext.close() };
+  return { page, frame, bridge, transport, seen, errors, requests, setContext, close: () => ((transport.isLeft = true), givePage(browser, shown)), discard: () => page.context().close() };
+}
+
+/**
+ * Pages of each browser that no View uses now. A View has no origin, so that nothing of it remains when its page loads the next one; to make a
+ * page takes Chromium longer than to load one.
+ */
+const free = new WeakMap();
+
+async function takePage(browser, viewport, colorScheme) {
+  const kind = JSON.stringify([viewport, colorScheme]);
+  const waiting = (free.get(browser) ?? []).findIndex((it) => it.kind === kind);
+  if (waiting >= 0) return free.get(browser).splice(waiting, 1)[0];
+  const context = await browser.newContext({ viewport, colorScheme });
+  const page = await context.newPage();
+  const shown = { kind, page, errors: [], requests: [], receive: () => {} };
+  page.on("pageerror", (error) => shown.errors.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && shown.errors.push(message.text()));
+  page.on("request", (request) => shown.requests.push(request.url()));
+  await page.exposeFunction("toBridge", (message) => shown.receive(message));
+  return shown;
+}
+
+async function givePage(browser, shown) {
+  shown.receive = () => {};
+  // The View is gone before the next test begins.
+  await shown.page.goto("about:blank");
+  Object.assign(shown, { errors: [], requests: [] });
+  free.set(browser, [...(free.get(browser) ?? []), shown]);
 }
 
 /** A result whose structured content is this. */

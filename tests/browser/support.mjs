@@ -144,7 +144,8 @@ const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8')
 /** Returns what axe-core finds, one line each. It is evaluated by the debugger, so that the policy of the page stays as it is. */
 export async function findings(page) {
   const session = await page.context().newCDPSession(page);
-  await session.send('Runtime.evaluate', { expression: axe });
+  const { result: there } = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
+  if (there.value === 'undefined') await session.send('Runtime.evaluate', { expression: axe });
   const { result } = await session.send('Runtime.evaluate', {
     expression: "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }).then((it) => JSON.stringify(it.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)))",
     awaitPromise: true,

@@ -1,6 +1,7 @@
 //! Tasks for developers of Marquetry: `cargo xtask --help`.
 
 mod bench;
+mod browser;
 mod ci;
 mod conformance;
 mod features;
@@ -60,6 +61,9 @@ Examples:
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
+    /// Test the console and Views in Chromium, and measure the budgets of the page.
+    #[command(after_help = browser::EXAMPLES)]
+    Browser(browser::Options),
     /// Kill clients, servers and upstreams at seeded moments, and look for processes that remain.
     #[cfg(target_os = "linux")]
     #[command(after_help = kills::EXAMPLES)]
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
         Task::Features(options) => features::run(&options),
         Task::Names => names::run(),
         Task::Conformance(options) => conformance::run(&options),
+        Task::Browser(options) => browser::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
         Task::Schema(options) => schema::run(&options),

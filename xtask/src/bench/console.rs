@@ -26,9 +26,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         }
     }
     let folder = root().join("tests/browser");
-    if !folder.join("node_modules").is_dir() {
-        return Err(Failed::new("tests/browser/install was not run"));
-    }
+    crate::browser::install()?;
     let status = Command::new("node")
         .arg("bench-console.mjs")
         .current_dir(folder)

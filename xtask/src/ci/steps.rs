@@ -148,11 +148,8 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "browser",
         about: "the console and Views in Chromium",
-        needs: Some(("chromium", "apt-get install chromium, and run tests/browser/install")),
-        work: Work::Programs(|built| {
-            let line = built.line("node", "--test --test-concurrency=1");
-            Ok(vec![Line { folder: root().join("tests/browser"), ..line }])
-        }),
+        needs: Some(("npm", "it comes with Node.js")),
+        work: Work::Programs(|built| Ok(vec![built.xtask("browser")?])),
     },
     Step {
         name: "judge",
