@@ -14,6 +14,9 @@ pub enum ChatError {
     /// The call of the provider failed.
     #[error("provider {0}")]
     Provider(EndpointFailure),
+    /// A model that is no provider failed, for the given reason.
+    #[error("{0}")]
+    Model(String),
     /// A script has no further answer.
     #[error("the script has {0} answers, and got one more request")]
     ScriptEnded(usize),
@@ -35,7 +38,7 @@ impl ChatError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Provider(failure) => failure.retry_after(),
-            Self::Config(_) | Self::ScriptEnded(_) => None,
+            Self::Config(_) | Self::Model(_) | Self::ScriptEnded(_) => None,
         }
     }
 }

@@ -1,0 +1,211 @@
+//! The loop of a model with tools: it is asked, its tool calls are made and recorded, and it is asked again, until it
+//! answers without a call.
+
+use std::{sync::Arc, time::Instant};
+
+use marquetry_llm::{ChatModel, ChatRequest, Finish, Message, ToolCall};
+use serde_json::Value;
+
+use crate::{
+    ModelSettings, TestCase, TestEvent, Timestamp, ToolCallRecord, TrialError,
+    budget::{Budget, LimitReached, usage_of},
+    connect::{Called, Connections},
+    redact::cut,
+    result::Turn,
+    time::millis,
+};
+
+/// Instructions of a case that has none.
+const INSTRUCTIONS: &str = "You are an AI assistant that can call tools. Work on the user's task with the tools that it \
+    needs, then answer in a few words.";
+
+/// Longest answer of a model whose settings have none, in tokens.
+const MAX_TOKENS: u32 = 2048;
+
+/// What the model did, up to now: it is also there if the work ends with an error.
+#[derive(Default)]
+pub(crate) struct Worked {
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) calls: Vec<ToolCallRecord>,
+    pub(crate) answer: String,
+    /// Tokens of the work.
+    pub(crate) tokens: u64,
+}
+
+pub(crate) struct Agent<'a> {
+    pub(crate) case: &'a TestCase,
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) settings: &'a ModelSettings,
+    pub(crate) connections: &'a Connections,
+    pub(crate) budget: &'a Budget,
+    pub(crate) trial: u32,
+    pub(crate) on_event: &'a (dyn Fn(&TestEvent) + Send + Sync),
+}
+
+impl Agent<'_> {
+    pub(crate) async fn work(&self, worked: &mut Worked) -> Result<(), TrialError> {
+        let limits = self.budget.limits();
+        let instructions = self.case.system_prompt.as_deref().unwrap_or(INSTRUCTIONS);
+        let max_tokens = self.settings.max_tokens.unwrap_or(MAX_TOKENS);
+        let mut request =
+            ChatRequest::new([Message::system(instructions), Message::user(&self.case.prompt)]);
+        request.tools = self.connections.definitions();
+        request.temperature = self.settings.temperature;
+        request.max_tokens = Some(max_tokens);
+        // Another seed for each trial: with one seed, repetitions could only repeat.
+        request.seed = self.settings.seed.map(|seed| seed.wrapping_add(u64::from(self.trial)));
+        loop {
+            if worked.turns.len() >= limits.max_turns as usize {
+                let advice = "raise it, or check whether the model repeats its calls";
+                return Err(LimitReached::new("maxTurns", limits.max_turns, advice).into());
+            }
+            let started = Instant::now();
+            let answer = self.model.chat(&request).await.map_err(TrialError::Agent)?;
+            let usage = usage_of(&request, &answer, self.settings.price.as_ref());
+            worked.tokens = worked.tokens.saturating_add(usage.total());
+            worked.answer.clone_from(&answer.text);
+            worked.turns.push(Turn {
+                text: answer.text.clone(),
+                calls: Vec::new(),
+                usage,
+                duration_ms: millis(started.elapsed()),
+            });
+            self.budget.spend(&usage)?;
+            self.report_turn(worked);
+            match answer.finish {
+                Finish::Filtered => return Err(TrialError::Filtered),
+                Finish::Length => return Err(TrialError::AnswerCut(max_tokens)),
+                _ if answer.tool_calls.is_empty() => return Ok(()),
+                _ => {}
+            }
+            request.messages.push(answer.to_message());
+            for call in &answer.tool_calls {
+                if worked.calls.len() >= limits.max_tool_calls as usize {
+                    let advice = "raise it, or check whether the model repeats its calls";
+                    return Err(
+                        LimitReached::new("maxToolCalls", limits.max_tool_calls, advice).into()
+                    );
+                }
+                let text = self.call(call, worked).await?;
+                request.messages.push(Message::tool(call, text));
+            }
+        }
+    }
+
+    fn report_turn(&self, worked: &Worked) {
+        if let Some(turn) = worked.turns.last() {
+            (self.on_event)(&TestEvent::Turn { trial: self.trial, turn: turn.clone() });
+        }
+    }
+
+    /// Makes and records a call, and returns what the model is told.
+    async fn call(&self, call: &ToolCall, worked: &mut Worked) -> Result<String, TrialError> {
+        let limits = self.budget.limits();
+        let found = self.connections.find(&call.name);
+        let (tool_name, server_id) = match found {
+            Some((tool, server)) => (tool.name.clone(), server.to_owned()),
+            None => (call.name.clone(), ToolCallRecord::UNKNOWN_SERVER.to_owned()),
+        };
+        (self.on_event)(&TestEvent::CallStarted {
+            trial: self.trial,
+            tool_name: tool_name.clone(),
+            server_id: server_id.clone(),
+        });
+        let mut record = ToolCallRecord {
+            tool_name,
+            server_id,
+            parameters: call.arguments.clone(),
+            response: Value::Null,
+            execution_time_ms: 0,
+            success: false,
+            error: None,
+            timestamp: Timestamp::now(),
+        };
+        let started = Instant::now();
+        let outcome = match (found, &call.arguments) {
+            (None, _) => {
+                let names: Vec<&str> =
+                    self.connections.tools.iter().map(|tool| tool.shown_name.as_str()).collect();
+                let names = cut(&names.join(", "), 2000);
+                Ok(Called::Refused(format!("there is no tool {:?}; tools: {names}", call.name)))
+            }
+            (Some((tool, _)), Value::Object(arguments)) => {
+                let timeout = std::time::Duration::from_millis(limits.call_timeout_ms);
+                self.connections.call(tool, arguments, timeout.min(self.budget.time_left())).await
+            }
+            (Some(_), other) => Ok(Called::Refused(format!(
+                "the arguments of a tool must be a JSON object, and these are {}",
+                cut(&other.to_string(), 200)
+            ))),
+        };
+        record.execution_time_ms = millis(started.elapsed());
+        let most = usize::try_from(limits.max_result_bytes).unwrap_or(usize::MAX);
+        let outcome = match outcome {
+            Ok(Called::Result(result)) => {
+                record.success = result.get("isError") != Some(&Value::Bool(true));
+                record.response = bounded(result, most);
+                let text = text_of(&record.response);
+                if !record.success {
+                    record.error = Some(cut(&text, 2000));
+                }
+                Ok(cut(&text, most))
+            }
+            Ok(Called::Refused(problem)) => {
+                let text = format!("Error: {problem}");
+                record.error = Some(problem);
+                Ok(text)
+            }
+            Err(error) => {
+                record.error = Some(error.to_string());
+                Err(error)
+            }
+        };
+        (self.on_event)(&TestEvent::CallEnded { trial: self.trial, call: record.clone() });
+        let place = u32::try_from(worked.calls.len()).unwrap_or(u32::MAX);
+        worked.calls.push(record);
+        if let Some(turn) = worked.turns.last_mut() {
+            turn.calls.push(place);
+        }
+        outcome
+    }
+}
+
+/// Returns a result, or the beginning of its text if it is too long.
+fn bounded(result: Value, most: usize) -> Value {
+    let text = result.to_string();
+    if text.len() <= most {
+        return result;
+    }
+    let shown = text_of(&result);
+    let shown = if shown.is_empty() { &text } else { &shown };
+    serde_json::json!({
+        "content": [{"type": "text", "text": cut(shown, most)}],
+        "isError": result.get("isError").cloned().unwrap_or(Value::Bool(false)),
+        "_meta": {"marquetry/cutFromBytes": text.len()},
+    })
+}
+
+/// Returns the text of a result for the model: its text items, or the whole as JSON if it has others, too.
+fn text_of(result: &Value) -> String {
+    let items = result.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let texts: Vec<&str> =
+        items.iter().filter_map(|item| item.get("text").and_then(Value::as_str)).collect();
+    match (items, result.get("structuredContent")) {
+        ([], None) => String::new(),
+        ([], Some(data)) => data.to_string(),
+        _ if texts.len() == items.len() => texts.join("\n"),
+        _ => Value::from(items.iter().map(without_bytes).collect::<Vec<_>>()).to_string(),
+    }
+}
+
+/// Returns an item without its encoded bytes, which a model cannot read as text.
+fn without_bytes(item: &Value) -> Value {
+    let mut item = item.clone();
+    for member in ["data", "blob"] {
+        if let Some(data) = item.get_mut(member) {
+            let length = data.as_str().map_or(0, str::len);
+            *data = Value::from(format!("({length} bytes of base64)"));
+        }
+    }
+    item
+}

@@ -1,0 +1,161 @@
+//! Expectations that code checks.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::matcher::Matcher;
+
+/// How the calls of a run must agree with the expected ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Matching {
+    /// The expected calls, in any order, and no others.
+    AnyOrder,
+    /// The expected calls in this order; others may come between them.
+    InOrder,
+    /// The expected calls in this order, and no others.
+    Exact,
+    /// At least the expected calls, in any order.
+    #[default]
+    Superset,
+}
+
+/// A call that is expected: the name of a tool, or an object with more about the call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "NameOrCall", into = "NameOrCall")]
+#[schemars(with = "NameOrCall")]
+#[non_exhaustive]
+pub struct ExpectedTool {
+    /// The name of the tool at its server.
+    pub name: String,
+    /// The server that has the tool; absent: any.
+    pub server: Option<String>,
+    /// A [matcher](crate::matcher) of the arguments. Arguments that it does not name may have any value.
+    pub arguments: Option<Matcher>,
+    /// What the result must be.
+    pub result: Option<ResultExpectation>,
+}
+
+impl ExpectedTool {
+    /// Expects a call of a tool, with any arguments.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), server: None, arguments: None, result: None }
+    }
+
+    /// Expects these arguments.
+    #[must_use]
+    pub fn with_arguments(self, arguments: Matcher) -> Self {
+        Self { arguments: Some(arguments), ..self }
+    }
+
+    /// Expects this result.
+    #[must_use]
+    pub fn with_result(self, result: ResultExpectation) -> Self {
+        Self { result: Some(result), ..self }
+    }
+
+    /// Expects the call at this server.
+    #[must_use]
+    pub fn at(self, server: impl Into<String>) -> Self {
+        Self { server: Some(server.into()), ..self }
+    }
+}
+
+/// The two forms of an [`ExpectedTool`] in JSON.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum NameOrCall {
+    Name(String),
+    Call(Call),
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Call {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    arguments: Option<Matcher>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<ResultExpectation>,
+}
+
+impl From<NameOrCall> for ExpectedTool {
+    fn from(given: NameOrCall) -> Self {
+        match given {
+            NameOrCall::Name(name) => Self::new(name),
+            NameOrCall::Call(Call { name, server, arguments, result }) => {
+                Self { name, server, arguments, result }
+            }
+        }
+    }
+}
+
+impl From<ExpectedTool> for NameOrCall {
+    fn from(tool: ExpectedTool) -> Self {
+        match tool {
+            ExpectedTool { name, server: None, arguments: None, result: None } => Self::Name(name),
+            ExpectedTool { name, server, arguments, result } => {
+                Self::Call(Call { name, server, arguments, result })
+            }
+        }
+    }
+}
+
+/// What the result of an expected call must be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ResultExpectation {
+    /// Whether the call succeeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// A matcher of the text of the result, all text items joined by line ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<Matcher>,
+    /// A matcher of `structuredContent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Matcher>,
+}
+
+/// Expectations of a whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Expectations {
+    /// Least number of tool calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_calls: Option<u32>,
+    /// Most tool calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
+    /// Tools that must not be called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forbidden_tools: Vec<String>,
+    /// A matcher of the model's last text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Matcher>,
+    /// Whether every tool call must succeed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_calls_succeed: Option<bool>,
+    /// Longest time of the work on the prompt, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_duration_ms: Option<u64>,
+    /// Longest time of one tool call, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_call_ms: Option<u64>,
+    /// Most tokens of the work on the prompt, requests and answers together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Least `toolAccuracy`, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_tool_accuracy: Option<f64>,
+}
+
+impl Expectations {
+    /// Whether nothing is expected.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

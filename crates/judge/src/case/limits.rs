@@ -1,0 +1,65 @@
+//! Limits of trials.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Limits of one trial. A trial that reaches one ends with the status `error`, and the reason names the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Most requests to the model that works; 20 by default.
+    pub max_turns: u32,
+    /// Most tool calls; 50 by default.
+    pub max_tool_calls: u32,
+    /// Most tokens, of requests and answers, of both models; 200,000 by default. What a provider does not report is
+    /// counted as one token for 4 bytes.
+    pub max_tokens: u64,
+    /// Most time of a trial, in milliseconds; 300,000 by default.
+    pub timeout_ms: u64,
+    /// Most time of one tool call, in milliseconds; 60,000 by default.
+    pub call_timeout_ms: u64,
+    /// Most time until a server has started and listed its tools, in milliseconds; 30,000 by default.
+    pub connect_timeout_ms: u64,
+    /// Most cost in US dollars, where the `price` of the models is given; 1 by default.
+    pub max_cost_usd: f64,
+    /// Most tools that the model gets; 128 by default, which is OpenAI's limit.
+    pub max_tools: u32,
+    /// Longest result of a tool that the model is shown and that is recorded, in bytes; 262,144 by default. The rest is
+    /// cut off.
+    pub max_result_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_turns: 20,
+            max_tool_calls: 50,
+            max_tokens: 200_000,
+            timeout_ms: 300_000,
+            call_timeout_ms: 60_000,
+            connect_timeout_ms: 30_000,
+            max_cost_usd: 1.0,
+            max_tools: 128,
+            max_result_bytes: 262_144,
+        }
+    }
+}
+
+impl Limits {
+    /// Returns the smaller of each limit: for a server that bounds what its callers may ask for.
+    #[must_use]
+    pub fn at_most(self, most: &Self) -> Self {
+        Self {
+            max_turns: self.max_turns.min(most.max_turns),
+            max_tool_calls: self.max_tool_calls.min(most.max_tool_calls),
+            max_tokens: self.max_tokens.min(most.max_tokens),
+            timeout_ms: self.timeout_ms.min(most.timeout_ms),
+            call_timeout_ms: self.call_timeout_ms.min(most.call_timeout_ms),
+            connect_timeout_ms: self.connect_timeout_ms.min(most.connect_timeout_ms),
+            max_cost_usd: self.max_cost_usd.min(most.max_cost_usd),
+            max_tools: self.max_tools.min(most.max_tools),
+            max_result_bytes: self.max_result_bytes.min(most.max_result_bytes),
+        }
+    }
+}

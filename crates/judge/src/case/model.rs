@@ -1,0 +1,83 @@
+//! The models of a case.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A model of a provider, and how it is asked; the seed's `JudgeConfig`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ModelSettings {
+    /// `openai`, `anthropic`, `ollama` or `custom`. Checked when the case runs.
+    pub provider: String,
+    /// The name of the model at its provider.
+    pub model: String,
+    /// Sampling temperature, from 0 to 2; the provider's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Longest answer, in tokens; 2048 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// The key. Prefer keys of the runner: a key in a case travels with the case. It is never stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// Base URL up to and including `/v1`; the provider's usual one if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// As a judge: number of votes, 3 if absent, 1 to 11.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub votes: Option<u32>,
+    /// As a judge: most votes after a split, 11 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_votes: Option<u32>,
+    /// Seed of the order in which a judge sees items and evidence, and of the provider's sampling if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Price of tokens, for `limits.maxCostUsd` and for the cost in results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+}
+
+/// Shows no key.
+impl fmt::Debug for ModelSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelSettings")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("temperature", &self.temperature)
+            .field("max_tokens", &self.max_tokens)
+            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
+            .field("base_url", &self.base_url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ModelSettings {
+    /// Returns the settings of a model, with the defaults of all else.
+    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            provider: provider.into(),
+            model: model.into(),
+            temperature: None,
+            max_tokens: None,
+            api_key: None,
+            base_url: None,
+            votes: None,
+            max_votes: None,
+            seed: None,
+            price: None,
+        }
+    }
+}
+
+/// Price of a model, in US dollars.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Price {
+    /// For a million tokens of requests.
+    pub input_per_million: f64,
+    /// For a million tokens of answers.
+    pub output_per_million: f64,
+}

@@ -1,0 +1,366 @@
+//! Recordings of what models and servers answered, to be replayed without network, programs and keys.
+//!
+//! A cassette has one channel for each model and each server of a case, in the order of the requests. A replay compares
+//! every request with the recorded one; the first difference is an error that shows both. Keys are not recorded: they are
+//! no part of requests to models, and secrets of a case are removed from all texts.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::redact::{Redactor, cut};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// Largest file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// A recording that is being made or replayed. Cheap to clone.
+///
+/// Cases with different names may share one and run at once.
+#[derive(Clone)]
+pub struct Cassette(Arc<Inner>);
+
+struct Inner {
+    is_replay: bool,
+    tape: Mutex<Tape>,
+}
+
+#[derive(Default)]
+struct Tape {
+    entries: Vec<Entry>,
+    /// For each channel, the places of its entries that were not replayed yet, last first.
+    left: HashMap<String, Vec<usize>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    version: u32,
+    entries: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    channel: String,
+    request: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<Answer>,
+}
+
+/// A recorded answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Answer {
+    Ok(Value),
+    Error(String),
+}
+
+/// Why a recording cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CassetteError {
+    /// The file cannot be read or written.
+    #[error("cassette {path}: {problem}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A request differs from the recorded one.
+    #[error(
+        "request {number} on {channel} differs from the recording at {place}: recorded {recorded}, now {found}; record again \
+         if the change is intended"
+    )]
+    Mismatch {
+        /// The case, and the model or server.
+        channel: String,
+        /// The number of the request on the channel, from 1.
+        number: usize,
+        /// The first difference, as a JSON pointer.
+        place: String,
+        /// The recorded value.
+        recorded: String,
+        /// The present value.
+        found: String,
+    },
+    /// There are more requests than recorded.
+    #[error("the recording of {channel} ends after {number} requests, and there is one more: {found}; record again")]
+    Ended {
+        /// The case, and the model or server.
+        channel: String,
+        /// The number of recorded requests.
+        number: usize,
+        /// The request.
+        found: String,
+    },
+}
+
+impl Cassette {
+    /// Returns an empty cassette that records.
+    pub fn record() -> Self {
+        Self(Arc::new(Inner { is_replay: false, tape: Mutex::default() }))
+    }
+
+    /// Reads a cassette for a replay.
+    ///
+    /// # Errors
+    ///
+    /// [`CassetteError::File`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, CassetteError> {
+        let path = path.as_ref();
+        let failed = |problem: String| CassetteError::File { path: path.display().to_string(), problem };
+        let size = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+        if size > MAX_FILE_BYTES {
+            return Err(failed(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
+        }
+        let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
+        let file: File =
+            serde_json::from_slice(&text).map_err(|error| failed(format!("not a cassette: {error}")))?;
+        if file.version != VERSION {
+            let found = file.version;
+            return Err(failed(format!("it has version {found}, this program reads {VERSION}: record again")));
+        }
+        let mut left: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, entry) in file.entries.iter().enumerate().rev() {
+            left.entry(entry.channel.clone()).or_default().push(place);
+        }
+        let tape = Tape { entries: file.entries, left };
+        Ok(Self(Arc::new(Inner { is_replay: true, tape: Mutex::new(tape) })))
+    }
+
+    /// Returns whether it is replayed.
+    pub fn is_replay(&self) -> bool {
+        self.0.is_replay
+    }
+
+    /// Writes a recording to a file, which is replaced as a whole. Requests without an answer are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`CassetteError::File`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), CassetteError> {
+        let path = path.as_ref();
+        let failed = |error: io::Error| CassetteError::File {
+            path: path.display().to_string(),
+            problem: error.to_string(),
+        };
+        let text = {
+            let tape = self.tape();
+            let whole: Vec<&Entry> = tape.entries.iter().filter(|entry| entry.answer.is_some()).collect();
+            let file = json!({"version": VERSION, "entries": whole});
+            serde_json::to_string_pretty(&file).map_err(|error| failed(error.into()))?
+        };
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
+        fs::write(&beside, text + "\n").and_then(|()| fs::rename(&beside, path)).map_err(failed)
+    }
+
+    pub(crate) fn channel(&self, name: String, redactor: Arc<Redactor>) -> Channel {
+        Channel { cassette: self.clone(), name, redactor }
+    }
+
+    fn tape(&self) -> std::sync::MutexGuard<'_, Tape> {
+        self.0.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Cassette {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cassette").field("is_replay", &self.0.is_replay).finish_non_exhaustive()
+    }
+}
+
+/// The requests to one model or server.
+#[derive(Clone)]
+pub(crate) struct Channel {
+    cassette: Cassette,
+    name: String,
+    redactor: Arc<Redactor>,
+}
+
+impl Channel {
+    pub(crate) fn is_replay(&self) -> bool {
+        self.cassette.is_replay()
+    }
+
+    /// Replays the answer to a request.
+    pub(crate) fn replay(&self, request: Value) -> Result<Answer, CassetteError> {
+        let request = self.redactor.value(request);
+        let mut tape = self.cassette.tape();
+        let recorded = |tape: &Tape| tape.entries.iter().filter(|entry| entry.channel == self.name).count();
+        let Some(place) = tape.left.get_mut(&self.name).and_then(Vec::pop) else {
+            let (channel, number) = (self.name.clone(), recorded(&tape));
+            let found = cut(&request.to_string(), 400);
+            return Err(CassetteError::Ended { channel, number, found });
+        };
+        let entry = &tape.entries[place];
+        if let Some((at, before, now)) = difference(&entry.request, &request, String::new()) {
+            let left = tape.left.get(&self.name).map_or(0, Vec::len);
+            return Err(CassetteError::Mismatch {
+                channel: self.name.clone(),
+                number: recorded(&tape) - left,
+                place: if at.is_empty() { "/".to_owned() } else { at },
+                recorded: cut(&before, 400),
+                found: cut(&now, 400),
+            });
+        }
+        // `save` leaves out requests without an answer, but a file may be written by hand.
+        Ok(entry.answer.clone().unwrap_or_else(|| Answer::Error("nothing was recorded".to_owned())))
+    }
+
+    /// Records a request, and returns its place for the answer. Places keep the order of requests that run at once.
+    pub(crate) fn request(&self, request: Value) -> usize {
+        let request = self.redactor.value(request);
+        let mut tape = self.cassette.tape();
+        tape.entries.push(Entry { channel: self.name.clone(), request, answer: None });
+        tape.entries.len() - 1
+    }
+
+    /// Records the answer to a request.
+    pub(crate) fn answer(&self, place: usize, answer: Answer) {
+        let answer = match answer {
+            Answer::Ok(value) => Answer::Ok(self.redactor.value(value)),
+            Answer::Error(text) => Answer::Error(self.redactor.text(text)),
+        };
+        if let Some(entry) = self.cassette.tape().entries.get_mut(place) {
+            entry.answer = Some(answer);
+        }
+    }
+}
+
+/// Returns the first difference: its place, and both values.
+fn difference(recorded: &Value, found: &Value, place: String) -> Option<(String, String, String)> {
+    match (recorded, found) {
+        (Value::Object(before), Value::Object(now)) => {
+            let missing = now.keys().filter(|name| !before.contains_key(*name));
+            before.keys().chain(missing).find_map(|name| {
+                let place = format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+                match (before.get(name), now.get(name)) {
+                    (Some(before), Some(now)) => difference(before, now, place),
+                    (before, now) => Some((place, shown(before), shown(now))),
+                }
+            })
+        }
+        (Value::Array(before), Value::Array(now)) => {
+            (0..before.len().max(now.len())).find_map(|index| {
+                let place = format!("{place}/{index}");
+                match (before.get(index), now.get(index)) {
+                    (Some(before), Some(now)) => difference(before, now, place),
+                    (before, now) => Some((place, shown(before), shown(now))),
+                }
+            })
+        }
+        _ if recorded == found => None,
+        _ => Some((place, recorded.to_string(), found.to_string())),
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| "nothing".to_owned(), Value::to_string)
+}
+
+/// A model whose answers are recorded or replayed.
+pub(crate) struct TapedModel {
+    channel: Channel,
+    name: String,
+    /// None in a replay.
+    live: Option<Arc<dyn ChatModel>>,
+}
+
+impl TapedModel {
+    /// Records the answers of a model.
+    pub(crate) fn recorded(channel: Channel, live: Arc<dyn ChatModel>) -> Self {
+        Self { channel, name: live.name().to_owned(), live: Some(live) }
+    }
+
+    /// Replays the answers of a model of this name.
+    pub(crate) fn replayed(channel: Channel, name: &str) -> Self {
+        Self { channel, name: name.to_owned(), live: None }
+    }
+}
+
+#[async_trait]
+impl ChatModel for TapedModel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        let asked = json!({"model": self.name, "request": request});
+        let Some(live) = &self.live else {
+            return match self.channel.replay(asked) {
+                Ok(Answer::Ok(answer)) => serde_json::from_value(answer)
+                    .map_err(|error| ChatError::Model(format!("invalid recording: {error}"))),
+                Ok(Answer::Error(error)) => Err(ChatError::Model(error)),
+                Err(error) => Err(ChatError::Model(error.to_string())),
+            };
+        };
+        let place = self.channel.request(asked);
+        let outcome = live.chat(request).await;
+        self.channel.answer(
+            place,
+            match &outcome {
+                Ok(answer) => Answer::Ok(json!(answer)),
+                Err(error) => Answer::Error(error.to_string()),
+            },
+        );
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(cassette: &Cassette, name: &str) -> Channel {
+        cassette.channel(name.to_owned(), Arc::default())
+    }
+
+    #[test]
+    fn a_recording_is_replayed_and_a_difference_is_shown() {
+        let cassette = Cassette::record();
+        let (one, two) = (channel(&cassette, "one"), channel(&cassette, "two"));
+        let place = one.request(json!({"a": [1, {"b": 2}]}));
+        two.answer(two.request(json!(7)), Answer::Error("no".to_owned()));
+        one.request(json!("never answered"));
+        one.answer(place, Answer::Ok(json!("yes")));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        cassette.save(&path).unwrap();
+
+        let replay = || Cassette::load(&path).unwrap();
+        let cassette = replay();
+        assert_eq!(channel(&cassette, "two").replay(json!(7)), Ok(Answer::Error("no".to_owned())));
+        let one = channel(&cassette, "one");
+        assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Answer::Ok(json!("yes"))));
+        let error = one.replay(json!(1)).unwrap_err().to_string();
+        assert!(error.contains("ends after 1 requests"), "{error}");
+        let error = channel(&replay(), "one").replay(json!({"a": [1, {"b": 3}]})).unwrap_err().to_string();
+        assert!(error.contains("differs from the recording at /a/1/b: recorded 2, now 3"), "{error}");
+        let error = channel(&replay(), "one").replay(json!({"a": [1]})).unwrap_err().to_string();
+        assert!(error.contains("at /a/1: recorded {\"b\":2}, now nothing"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_cassette_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        assert!(Cassette::load(&path).is_err());
+        for (text, want) in [("{", "not a cassette"), (r#"{"version": 9, "entries": []}"#, "it has version 9")] {
+            fs::write(&path, text).unwrap();
+            let error = Cassette::load(&path).unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+        }
+    }
+}

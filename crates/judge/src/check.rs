@@ -1,0 +1,451 @@
+//! Checks by code: which calls were made, with which arguments and results, how many, how long, how many tokens.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    ExpectedTool, Matching, TestCase, ToolCallRecord,
+    matcher::Matcher,
+    stats::f1,
+};
+
+/// Most expected calls of a case: pairing them with calls takes time by the product of both.
+pub const MAX_EXPECTED: usize = 1000;
+
+/// The result of one check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CheckResult {
+    /// Its name: that of the member of the case.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// What was found, in words.
+    pub detail: String,
+    /// What was expected; for calls, those that are missing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub expected: Value,
+    /// What was found; for calls, those that are not expected.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub actual: Value,
+}
+
+/// What a trial did.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// The tool calls, in order.
+    pub calls: &'a [ToolCallRecord],
+    /// The model's last text.
+    pub answer: &'a str,
+    /// Time of the work, in milliseconds.
+    pub work_ms: u64,
+    /// Tokens of the work.
+    pub tokens: u64,
+}
+
+/// The results of all checks of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// F1 of the expected calls against the calls; 1 if none are expected.
+    pub tool_accuracy: f64,
+    /// The checks.
+    pub results: Vec<CheckResult>,
+}
+
+/// Returns whether a case has anything that code checks.
+pub fn has_checks(case: &TestCase) -> bool {
+    case.expected_tools.is_some() || !case.expect.is_empty()
+}
+
+/// Checks the work of a trial.
+pub fn check(case: &TestCase, work: &Work<'_>) -> Checked {
+    let mut results = Vec::new();
+    let mut tool_accuracy = 1.0;
+    if let Some(expected) = &case.expected_tools {
+        let pairs = pairs(expected, work.calls, case.matching, has_call);
+        tool_accuracy = f1(pairs.len(), expected.len(), work.calls.len());
+        results.push(of_calls(expected, work.calls, case.matching, &pairs));
+        if expected.iter().any(|tool| tool.result.is_some()) {
+            results.push(of_results(expected, work.calls, case.matching, &pairs));
+        }
+    }
+    results.extend(of_run(case, work, tool_accuracy));
+    Checked { tool_accuracy, results }
+}
+
+/// Pairs expected calls with calls: as many as possible, each at most once, and in order where the mode demands it.
+///
+/// Each pair has the place of an expected call and that of a call.
+pub fn pairs(
+    expected: &[ExpectedTool],
+    calls: &[ToolCallRecord],
+    matching: Matching,
+    fits: impl Fn(&ExpectedTool, &ToolCallRecord) -> bool,
+) -> Vec<(usize, usize)> {
+    match matching {
+        Matching::InOrder | Matching::Exact => in_order(expected, calls, fits),
+        Matching::AnyOrder | Matching::Superset => in_any_order(expected, calls, fits),
+    }
+}
+
+/// Whether a call is the expected one, by tool, server and arguments.
+pub fn has_call(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
+    expected.name == call.tool_name
+        && expected.server.as_ref().is_none_or(|server| *server == call.server_id)
+        && expected.arguments.as_ref().is_none_or(|matcher| matcher.matches(Some(&call.parameters)))
+}
+
+/// Whether a call is the expected one, by tool, server, arguments and result.
+pub fn has_call_and_result(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
+    has_call(expected, call)
+        && expected.result.as_ref().is_none_or(|result| {
+            result.success.is_none_or(|success| success == call.success)
+                && matches_text(result.text.as_ref(), || call.text())
+                && result
+                    .structured
+                    .as_ref()
+                    .is_none_or(|matcher| matcher.matches(call.response.get("structuredContent")))
+        })
+}
+
+fn matches_text(matcher: Option<&Matcher>, text: impl FnOnce() -> String) -> bool {
+    matcher.is_none_or(|matcher| matcher.matches(Some(&Value::String(text()))))
+}
+
+/// The longest common subsequence.
+fn in_order(
+    expected: &[ExpectedTool],
+    calls: &[ToolCallRecord],
+    fits: impl Fn(&ExpectedTool, &ToolCallRecord) -> bool,
+) -> Vec<(usize, usize)> {
+    let mut longest = vec![vec![0usize; calls.len() + 1]; expected.len() + 1];
+    let fits: Vec<Vec<bool>> = expected
+        .iter()
+        .map(|expected| calls.iter().map(|call| fits(expected, call)).collect())
+        .collect();
+    for row in (0..expected.len()).rev() {
+        for column in (0..calls.len()).rev() {
+            longest[row][column] = if fits[row][column] {
+                longest[row + 1][column + 1] + 1
+            } else {
+                longest[row + 1][column].max(longest[row][column + 1])
+            };
+        }
+    }
+    let (mut row, mut column, mut pairs) = (0, 0, Vec::new());
+    while row < expected.len() && column < calls.len() {
+        if fits[row][column] {
+            pairs.push((row, column));
+            (row, column) = (row + 1, column + 1);
+        } else if longest[row + 1][column] >= longest[row][column + 1] {
+            row += 1;
+        } else {
+            column += 1;
+        }
+    }
+    pairs
+}
+
+/// A maximum matching, by Kuhn's algorithm.
+fn in_any_order(
+    expected: &[ExpectedTool],
+    calls: &[ToolCallRecord],
+    fits: impl Fn(&ExpectedTool, &ToolCallRecord) -> bool,
+) -> Vec<(usize, usize)> {
+    fn place(
+        row: usize,
+        fits: &[Vec<bool>],
+        tried: &mut [bool],
+        taken: &mut [Option<usize>],
+    ) -> bool {
+        for column in 0..taken.len() {
+            if !fits[row][column] || std::mem::replace(&mut tried[column], true) {
+                continue;
+            }
+            if taken[column].is_none_or(|other| place(other, fits, tried, taken)) {
+                taken[column] = Some(row);
+                return true;
+            }
+        }
+        false
+    }
+    let fits: Vec<Vec<bool>> = expected
+        .iter()
+        .map(|expected| calls.iter().map(|call| fits(expected, call)).collect())
+        .collect();
+    let mut taken = vec![None; calls.len()];
+    for row in 0..expected.len() {
+        place(row, &fits, &mut vec![false; calls.len()], &mut taken);
+    }
+    let mut pairs: Vec<_> = taken
+        .into_iter()
+        .enumerate()
+        .filter_map(|(column, row)| Some((row?, column)))
+        .collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+fn of_calls(
+    expected: &[ExpectedTool],
+    calls: &[ToolCallRecord],
+    matching: Matching,
+    pairs: &[(usize, usize)],
+) -> CheckResult {
+    let has_all = pairs.len() == expected.len();
+    let has_others = pairs.len() < calls.len();
+    let passed = match matching {
+        // An empty list expects no call at all.
+        _ if expected.is_empty() => calls.is_empty(),
+        Matching::AnyOrder | Matching::Exact => has_all && !has_others,
+        Matching::InOrder | Matching::Superset => has_all,
+    };
+    let missing: Vec<Value> = (0..expected.len())
+        .filter(|place| !pairs.iter().any(|(row, _)| row == place))
+        .map(|place| json!(expected[place]))
+        .collect();
+    let others: Vec<Value> = (0..calls.len())
+        .filter(|place| !pairs.iter().any(|(_, column)| column == place))
+        .map(|place| {
+            let ToolCallRecord { tool_name, server_id, parameters, .. } = &calls[place];
+            json!({"name": tool_name, "server": server_id, "arguments": parameters})
+        })
+        .collect();
+    let how = match matching {
+        Matching::AnyOrder => "exactly these, in any order",
+        Matching::InOrder => "these in this order",
+        Matching::Exact => "exactly these in this order",
+        Matching::Superset => "at least these",
+    };
+    CheckResult {
+        name: "expectedTools".to_owned(),
+        passed,
+        detail: format!(
+            "{} of {} expected calls were made, and {} others ({how})",
+            pairs.len(),
+            expected.len(),
+            others.len()
+        ),
+        expected: if passed { Value::Null } else { Value::Array(missing) },
+        actual: if passed { Value::Null } else { Value::Array(others) },
+    }
+}
+
+fn of_results(
+    expected: &[ExpectedTool],
+    calls: &[ToolCallRecord],
+    matching: Matching,
+    by_call: &[(usize, usize)],
+) -> CheckResult {
+    let pairs = pairs(expected, calls, matching, has_call_and_result);
+    let unmet: Vec<usize> = (0..expected.len())
+        .filter(|row| expected[*row].result.is_some() && !pairs.iter().any(|(found, _)| found == row))
+        .collect();
+    let found = unmet.iter().map(|row| {
+        let call = by_call.iter().find(|(found, _)| found == row).map(|(_, column)| &calls[*column]);
+        call.map_or(Value::Null, |call| json!({"name": call.tool_name, "success": call.success, "response": call.response}))
+    });
+    CheckResult {
+        name: "results".to_owned(),
+        passed: unmet.is_empty(),
+        detail: format!("{} expected results were not found", unmet.len()),
+        actual: if unmet.is_empty() { Value::Null } else { found.collect() },
+        expected: match unmet.is_empty() {
+            true => Value::Null,
+            false => unmet.iter().map(|row| json!(expected[*row])).collect(),
+        },
+    }
+}
+
+fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResult> {
+    let expect = &case.expect;
+    let mut results = Vec::new();
+    let mut bound = |name: &str, limit: Option<f64>, found: f64, is_least: bool| {
+        let Some(limit) = limit else { return };
+        let passed = if is_least { found >= limit } else { found <= limit };
+        results.push(CheckResult {
+            name: name.to_owned(),
+            passed,
+            detail: format!("{found}; {} {limit}", if is_least { "at least" } else { "at most" }),
+            expected: json!(limit),
+            actual: json!(found),
+        });
+    };
+    let calls = work.calls.len() as f64;
+    let longest = work.calls.iter().map(|call| call.execution_time_ms).max().unwrap_or(0);
+    bound("minCalls", expect.min_calls.map(f64::from), calls, true);
+    bound("maxCalls", expect.max_calls.map(f64::from), calls, false);
+    bound("maxDurationMs", expect.max_duration_ms.map(|ms| ms as f64), work.work_ms as f64, false);
+    bound("maxCallMs", expect.max_call_ms.map(|ms| ms as f64), longest as f64, false);
+    bound("maxTokens", expect.max_tokens.map(|most| most as f64), work.tokens as f64, false);
+    bound("minToolAccuracy", expect.min_tool_accuracy, tool_accuracy, true);
+    if !expect.forbidden_tools.is_empty() {
+        let called: Vec<&str> = work
+            .calls
+            .iter()
+            .map(|call| call.tool_name.as_str())
+            .filter(|name| expect.forbidden_tools.iter().any(|forbidden| forbidden == name))
+            .collect();
+        results.push(CheckResult {
+            name: "forbiddenTools".to_owned(),
+            passed: called.is_empty(),
+            detail: match called.is_empty() {
+                true => "none of them was called".to_owned(),
+                false => format!("called: {}", called.join(", ")),
+            },
+            expected: Value::Null,
+            actual: Value::Null,
+        });
+    }
+    if let Some(matcher) = &expect.answer {
+        let answer = Value::from(work.answer);
+        let passed = matcher.matches(Some(&answer));
+        results.push(CheckResult {
+            name: "answer".to_owned(),
+            passed,
+            detail: if passed { "the answer matches" } else { "the answer does not match" }.to_owned(),
+            expected: matcher.as_value().clone(),
+            actual: answer,
+        });
+    }
+    if expect.all_calls_succeed == Some(true) {
+        let failed: Vec<&ToolCallRecord> = work.calls.iter().filter(|call| !call.success).collect();
+        results.push(CheckResult {
+            name: "allCallsSucceed".to_owned(),
+            passed: failed.is_empty(),
+            detail: format!("{} of {} calls failed", failed.len(), work.calls.len()),
+            expected: Value::Null,
+            actual: match failed.is_empty() {
+                true => Value::Null,
+                false => failed.iter().map(|call| json!({"name": call.tool_name, "error": call.error})).collect(),
+            },
+        });
+    }
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::case::ResultExpectation;
+
+    fn call(name: &str) -> ToolCallRecord {
+        ToolCallRecord::of_text("s", name, json!({"path": name}), "done")
+    }
+
+    fn case(expected: &str, matching: Matching) -> TestCase {
+        let mut case = TestCase::new("a", "b");
+        case.expected_tools = Some(expected.split_whitespace().map(ExpectedTool::new).collect());
+        case.matching = matching;
+        case
+    }
+
+    fn work(calls: &[ToolCallRecord]) -> Work<'_> {
+        Work { calls, answer: "All done.", work_ms: 10, tokens: 100 }
+    }
+
+    #[test]
+    fn each_mode_has_its_own_rule() {
+        use Matching::{AnyOrder, Exact, InOrder, Superset};
+        for (expected, calls, passing, accuracy) in [
+            ("a b", "a b", &[AnyOrder, InOrder, Exact, Superset][..], [1.0; 4]),
+            ("a b", "b a", &[AnyOrder, Superset], [1.0, 0.5, 0.5, 1.0]),
+            ("a b", "a x b", &[InOrder, Superset], [0.8; 4]),
+            ("a b", "a", &[], [2.0 / 3.0; 4]),
+            ("a a", "a", &[], [2.0 / 3.0; 4]),
+            ("", "", &[AnyOrder, InOrder, Exact, Superset], [1.0; 4]),
+            ("", "a", &[], [0.0; 4]),
+            ("a", "", &[], [0.0; 4]),
+        ] {
+            let calls: Vec<_> = calls.split_whitespace().map(call).collect();
+            for (mode, accuracy) in [AnyOrder, InOrder, Exact, Superset].into_iter().zip(accuracy) {
+                let checked = check(&case(expected, mode), &work(&calls));
+                let passed = checked.results.iter().all(|check| check.passed);
+                assert_eq!(passed, passing.contains(&mode), "{expected:?} {mode:?} {calls:?}");
+                assert!((checked.tool_accuracy - accuracy).abs() < 1e-9, "{expected:?} {mode:?} {checked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_are_found_where_a_greedy_choice_fails() {
+        let mut case = case("", Matching::AnyOrder);
+        let path = |path: &str| Matcher::new(json!({"path": path})).unwrap();
+        case.expected_tools =
+            Some(vec![ExpectedTool::new("a"), ExpectedTool::new("a").with_arguments(path("a"))]);
+        let mut other = call("a");
+        other.parameters = json!({"path": "z"});
+        let calls = [call("a"), other];
+        assert!(check(&case, &work(&calls)).results[0].passed);
+    }
+
+    #[test]
+    fn results_are_checked_on_the_call_that_has_them() {
+        let mut failed = call("a");
+        failed.success = false;
+        let calls = [failed.clone(), call("a")];
+        let result = ResultExpectation {
+            success: Some(true),
+            text: Some(Matcher::new(json!({"$mentions": "DONE"})).unwrap()),
+            structured: None,
+        };
+        let mut case = case("", Matching::Superset);
+        case.expected_tools = Some(vec![ExpectedTool::new("a").with_result(result)]);
+        assert!(check(&case, &work(&calls)).results.iter().all(|check| check.passed), "a retry");
+        let checked = check(&case, &work(&[failed]));
+        assert!(checked.results[0].passed && !checked.results[1].passed, "{checked:?}");
+    }
+
+    #[test]
+    fn expectations_of_the_run_are_checked() {
+        let mut failed = call("b");
+        failed.success = false;
+        failed.execution_time_ms = 50;
+        let calls = [call("a"), failed];
+        for (expect, passes) in [
+            (json!({"minCalls": 2, "maxCalls": 2}), true),
+            (json!({"minCalls": 3}), false),
+            (json!({"maxCalls": 1}), false),
+            (json!({"forbiddenTools": ["c"]}), true),
+            (json!({"forbiddenTools": ["a"]}), false),
+            (json!({"answer": {"$mentions": "done"}}), true),
+            (json!({"answer": "done"}), false),
+            (json!({"allCallsSucceed": true}), false),
+            (json!({"maxDurationMs": 10, "maxCallMs": 50, "maxTokens": 100}), true),
+            (json!({"maxDurationMs": 9}), false),
+            (json!({"maxCallMs": 49}), false),
+            (json!({"maxTokens": 99}), false),
+            (json!({"minToolAccuracy": 1}), true),
+        ] {
+            let mut case = TestCase::new("a", "b");
+            case.expect = serde_json::from_value(expect.clone()).unwrap();
+            let checked = check(&case, &work(&calls));
+            assert!(!checked.results.is_empty());
+            assert_eq!(checked.results.iter().all(|check| check.passed), passes, "{expect}: {checked:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn order_never_finds_more_pairs(expected in "[abc]{0,6}", calls in "[abc]{0,6}") {
+            let expected: Vec<_> = expected.chars().map(|name| ExpectedTool::new(name)).collect();
+            let calls: Vec<_> = calls.chars().map(|name| call(&name.to_string())).collect();
+            let any = pairs(&expected, &calls, Matching::Superset, has_call);
+            let ordered = pairs(&expected, &calls, Matching::InOrder, has_call);
+            prop_assert!(ordered.len() <= any.len());
+            // Of letters, the most pairs are the smaller counts of each.
+            let most: usize = ["a", "b", "c"].iter().map(|name| {
+                let expected = expected.iter().filter(|tool| tool.name == *name).count();
+                expected.min(calls.iter().filter(|call| call.tool_name == *name).count())
+            }).sum();
+            prop_assert_eq!(any.len(), most);
+            prop_assert!(ordered.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
+            let accuracy = f1(any.len(), expected.len(), calls.len());
+            prop_assert!((0.0..=1.0).contains(&accuracy));
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! The connections of one trial: its own, and closed with it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use marquetry_llm::Tool;
+use marquetry_protocol::{
+    client::{
+        CallOptions, Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand,
+    },
+    types::{CallToolParams, JsonObject},
+};
+use serde_json::{Value, json, value::to_raw_value};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    ServerConfig, TrialError,
+    budget::{Budget, LimitReached},
+    cassette::{Answer, Cassette, Channel},
+    redact::{Redactor, cut},
+};
+
+/// Variables that a server inherits, if the runner's environment has them: those that find programs and folders.
+const INHERITED: [&str; 12] = [
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR", "TZ", "SYSTEMROOT", "USERPROFILE",
+];
+
+/// How many last lines of a server's standard error are kept for errors.
+const LAST_LINES: usize = 5;
+
+/// What a runner gives to all connections.
+#[derive(Clone, Default)]
+pub(crate) struct Environment {
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) children: TaskTracker,
+    pub(crate) open: Arc<AtomicUsize>,
+}
+
+impl Environment {
+    pub(crate) fn inheriting(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let variables = variables.into_iter().filter(|(name, _)| INHERITED.contains(&name.as_str()));
+        Self { variables: variables.collect(), ..Self::default() }
+    }
+}
+
+/// The servers of a trial, and their tools.
+pub(crate) struct Connections {
+    servers: Vec<Server>,
+    pub(crate) tools: Vec<OfferedTool>,
+}
+
+/// A tool as the model sees it.
+pub(crate) struct OfferedTool {
+    /// Unique among all servers, and within the rules of providers for names.
+    pub(crate) shown_name: String,
+    /// The name at its server.
+    pub(crate) name: String,
+    server: usize,
+    definition: Tool,
+}
+
+struct Server {
+    id: String,
+    link: Link,
+    stderr: LastLines,
+    _open: Open,
+}
+
+enum Link {
+    Live { client: Client, channel: Option<Channel> },
+    Replayed(Channel),
+}
+
+/// Counts one open connection.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone, Default)]
+struct LastLines(Arc<Mutex<VecDeque<String>>>);
+
+impl LastLines {
+    fn push(&self, line: &str) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == LAST_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(cut(line.trim(), 300));
+    }
+
+    fn text(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>().join(" | ")
+    }
+}
+
+/// What a tool call brought.
+pub(crate) enum Called {
+    /// The tool's result.
+    Result(Value),
+    /// The server's error, which the model is told.
+    Refused(String),
+}
+
+impl Connections {
+    /// Connects to all servers at once and lists their tools. If one fails, the others are closed.
+    pub(crate) async fn open(
+        configs: &[ServerConfig],
+        environment: &Environment,
+        budget: &Budget,
+        tape: Option<(&Cassette, &str, &Arc<Redactor>)>,
+    ) -> Result<Self, TrialError> {
+        let ids = ids(configs)?;
+        let opening = configs.iter().zip(&ids).map(|(config, id)| {
+            let channel = tape.map(|(cassette, case, redactor)| {
+                cassette.channel(format!("{case}/server:{id}"), Arc::clone(redactor))
+            });
+            open(config, id, environment, budget, channel)
+        });
+        let mut servers = Vec::new();
+        let mut listed = Vec::new();
+        let mut failure = None;
+        for outcome in join_all(opening).await {
+            match outcome {
+                Ok((server, tools)) => {
+                    servers.push(server);
+                    listed.push(tools);
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let connections = Self { servers, tools: Vec::new() };
+        if let Some(error) = failure {
+            connections.close().await;
+            return Err(error);
+        }
+        let tools = offered(&connections.servers, listed);
+        Ok(Self { tools, ..connections })
+    }
+
+    /// Keeps only the named tools, and checks the number of those that remain.
+    pub(crate) fn restrict(&mut self, names: Option<&[String]>, most: u32) -> Result<(), TrialError> {
+        if let Some(names) = names {
+            for name in names {
+                self.check_known("tools", name, None)?;
+            }
+            self.tools.retain(|tool| names.contains(&tool.name));
+        }
+        let found = self.tools.len();
+        if found > most as usize {
+            return Err(LimitReached::new(
+                "maxTools",
+                most,
+                "the servers list more tools; name those that the model needs in the case's tools",
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Checks that a server lists a tool.
+    pub(crate) fn check_known(
+        &self,
+        member: &'static str,
+        name: &str,
+        server: Option<&str>,
+    ) -> Result<(), TrialError> {
+        let is_there = self.tools.iter().any(|tool| {
+            tool.name == name && server.is_none_or(|server| self.servers[tool.server].id == server)
+        });
+        if is_there {
+            return Ok(());
+        }
+        let names: BTreeSet<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let near = names
+            .iter()
+            .map(|known| (strsim::jaro_winkler(known, name), *known))
+            .filter(|(score, _)| *score > 0.7)
+            .max_by(|one, other| one.0.total_cmp(&other.0));
+        let known = match names.len() {
+            0 => "none".to_owned(),
+            _ => cut(&names.iter().copied().collect::<Vec<_>>().join(", "), 600),
+        };
+        Err(TrialError::UnknownTool {
+            member,
+            tool: name.to_owned(),
+            nearest: near.map(|(_, name)| name.to_owned()).filter(|near| near != name),
+            known,
+        })
+    }
+
+    pub(crate) fn definitions(&self) -> Vec<Tool> {
+        self.tools.iter().map(|tool| tool.definition.clone()).collect()
+    }
+
+    pub(crate) fn server_ids(&self) -> Vec<String> {
+        self.servers.iter().map(|server| server.id.clone()).collect()
+    }
+
+    /// Finds the tool of a name that the model wrote.
+    pub(crate) fn find(&self, shown_name: &str) -> Option<(&OfferedTool, &str)> {
+        let tool = self.tools.iter().find(|tool| tool.shown_name == shown_name)?;
+        Some((tool, &self.servers[tool.server].id))
+    }
+
+    /// Calls a tool at the server that has it, once.
+    pub(crate) async fn call(
+        &self,
+        tool: &OfferedTool,
+        arguments: &JsonObject,
+        timeout: Duration,
+    ) -> Result<Called, TrialError> {
+        let server = &self.servers[tool.server];
+        let asked = || json!({"method": "tools/call", "name": tool.name, "arguments": arguments});
+        let (client, channel) = match &server.link {
+            Link::Replayed(channel) => {
+                return Ok(match channel.replay(asked())? {
+                    Answer::Ok(result) => Called::Result(result),
+                    Answer::Error(error) => Called::Refused(error),
+                });
+            }
+            Link::Live { client, channel } => (client, channel),
+        };
+        let place = channel.as_ref().map(|channel| channel.request(asked()));
+        let params = CallToolParams {
+            name: tool.name.clone(),
+            arguments: to_raw_value(arguments).ok(),
+            meta: None,
+        };
+        let options = CallOptions { timeout: Some(timeout), ..CallOptions::default() };
+        let called = match client.call_tool_raw(&params, options).await {
+            Ok(result) => match serde_json::from_str(result.get()) {
+                Ok(result) => Called::Result(result),
+                Err(error) => Called::Refused(format!("the server's result is invalid: {error}")),
+            },
+            Err(error @ (ClientError::Closed(_) | ClientError::Io { .. })) => {
+                // The program's last lines arrive a little later than the end of its output.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                return Err(TrialError::ServerEnded {
+                    server: server.id.clone(),
+                    tool: tool.name.clone(),
+                    error: Box::new(error),
+                    stderr: server.stderr.text(),
+                });
+            }
+            Err(ClientError::Timeout(limit)) => {
+                return Err(LimitReached {
+                    limit: "callTimeoutMs",
+                    value: format!("{} ms, in a call of {:?} of server {:?}", limit.as_millis(), tool.name, server.id),
+                    advice: "raise it, or make the tool faster",
+                }
+                .into());
+            }
+            Err(error) => Called::Refused(error.to_string()),
+        };
+        if let (Some(channel), Some(place)) = (channel, place) {
+            channel.answer(
+                place,
+                match &called {
+                    Called::Result(result) => Answer::Ok(result.clone()),
+                    Called::Refused(error) => Answer::Error(error.clone()),
+                },
+            );
+        }
+        Ok(called)
+    }
+
+    /// Closes all connections, and waits until the programs are gone.
+    pub(crate) async fn close(self) {
+        join_all(self.servers.iter().map(|server| async {
+            if let Link::Live { client, .. } = &server.link {
+                client.close().await;
+            }
+        }))
+        .await;
+    }
+}
+
+/// Returns the names of servers in records.
+fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
+    let mut ids = Vec::with_capacity(configs.len());
+    for (place, config) in configs.iter().enumerate() {
+        let id = config.name().map_or_else(|| format!("server{}", place + 1), str::to_owned);
+        if id.trim().is_empty() || ids.contains(&id) {
+            let problem = format!("has a name that is blank or not unique: {id:?}; give each server its own");
+            return Err(TrialError::case("serverConfigs", problem));
+        }
+        ids.push(id);
+    }
+    Ok(ids)
+}
+
+async fn open(
+    config: &ServerConfig,
+    id: &str,
+    environment: &Environment,
+    budget: &Budget,
+    channel: Option<Channel>,
+) -> Result<(Server, Vec<Tool>), TrialError> {
+    let stderr = LastLines::default();
+    let open = Open::new(&environment.open);
+    let list = || json!({"method": "tools/list"});
+    if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {
+        let tools = match channel.replay(list())? {
+            Answer::Ok(tools) => serde_json::from_value(tools).unwrap_or_default(),
+            Answer::Error(error) => {
+                let error = Box::new(ClientError::NotStarted(error));
+                return Err(TrialError::Connect { server: id.to_owned(), error, stderr: String::new() });
+            }
+        };
+        let link = Link::Replayed(channel.clone());
+        return Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools));
+    }
+    let limits = budget.limits();
+    let timeout = Duration::from_millis(limits.connect_timeout_ms);
+    let options = ClientOptions {
+        connect_timeout: timeout,
+        request_timeout: timeout,
+        // A server without `server/discover` that does not answer it at all.
+        probe_timeout: (timeout / 4).min(Duration::from_secs(5)),
+        max_message_bytes: usize::try_from(limits.max_result_bytes)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(4)
+            .max(16 << 20),
+        // The harness records what servers answer, also what they should not.
+        check_results: false,
+        ..ClientOptions::default()
+    };
+    let connecting = async {
+        let client = match config {
+            ServerConfig::Stdio { command, args, env, cwd, .. } => {
+                let mut start = StdioCommand::new(command, args);
+                start.inherit_env = false;
+                start.env = environment.variables.clone();
+                start.env.extend(env.clone());
+                start.cwd = cwd.as_ref().map(Into::into);
+                start.children = Some(environment.children.clone());
+                let lines = stderr.clone();
+                start.stderr = Stderr::Lines(Arc::new(move |line| lines.push(line)));
+                Client::spawn(start, options).await?
+            }
+            ServerConfig::Sse { url, headers, .. } | ServerConfig::Http { url, headers, .. } => {
+                let target = HttpTarget { url: url.clone(), headers: headers.clone() };
+                Client::http(target, options).await?
+            }
+        };
+        let tools = match client.server().capabilities.tools {
+            Some(_) => client.list_tools().await,
+            None => Ok(Vec::new()),
+        };
+        match tools {
+            Ok(tools) => Ok((client, tools)),
+            Err(error) => {
+                client.close().await;
+                Err(error)
+            }
+        }
+    };
+    let place = channel.as_ref().map(|channel| channel.request(list()));
+    let outcome = tokio::time::timeout(timeout, connecting).await;
+    let outcome = outcome.unwrap_or(Err(ClientError::Timeout(timeout)));
+    let (client, tools) = match outcome {
+        Ok(opened) => opened,
+        Err(ClientError::Timeout(_)) => {
+            return Err(LimitReached {
+                limit: "connectTimeoutMs",
+                value: format!("{} ms, while server {id:?} started", timeout.as_millis()),
+                advice: "raise it, or check that serverConfigs names an MCP server",
+            }
+            .into());
+        }
+        Err(error) => {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            return Err(TrialError::Connect {
+                server: id.to_owned(),
+                error: Box::new(error),
+                stderr: stderr.text(),
+            });
+        }
+    };
+    let tools: Vec<Tool> = tools
+        .into_iter()
+        .map(|tool| Tool {
+            name: tool.name,
+            description: tool.description.or(tool.title).unwrap_or_default(),
+            input_schema: tool.input_schema,
+        })
+        .collect();
+    if let (Some(channel), Some(place)) = (&channel, place) {
+        channel.answer(place, Answer::Ok(json!(tools)));
+    }
+    let link = Link::Live { client, channel };
+    Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools))
+}
+
+/// Gives each tool a name that is unique among all servers. A name that several servers have begins with the server's.
+fn offered(servers: &[Server], listed: Vec<Vec<Tool>>) -> Vec<OfferedTool> {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for tool in listed.iter().flatten() {
+        *count.entry(allowed(&tool.name)).or_default() += 1;
+    }
+    let mut taken = BTreeSet::new();
+    let mut all = Vec::new();
+    for (server, tools) in listed.into_iter().enumerate() {
+        for definition in tools {
+            let plain = allowed(&definition.name);
+            let wanted = match count.get(&plain) {
+                Some(1) => plain,
+                _ => allowed(&format!("{}__{}", servers[server].id, definition.name)),
+            };
+            let mut shown_name = wanted.clone();
+            let mut number = 1;
+            while !taken.insert(shown_name.clone()) {
+                number += 1;
+                let end = format!("_{number}");
+                shown_name = format!("{}{end}", &wanted[..wanted.len().min(LONGEST_NAME - end.len())]);
+            }
+            let name = definition.name.clone();
+            let definition = Tool { name: shown_name.clone(), ..definition };
+            all.push(OfferedTool { shown_name, name, server, definition });
+        }
+    }
+    all
+}
+
+/// Longest name of a tool for OpenAI and Anthropic.
+const LONGEST_NAME: usize = 64;
+
+/// Returns a name in the characters that providers allow: ASCII letters, digits, `_` and `-`.
+fn allowed(name: &str) -> String {
+    let keep = |one: char| if one.is_ascii_alphanumeric() || one == '-' { one } else { '_' };
+    let name: String = name.chars().map(keep).take(LONGEST_NAME).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_of_several_servers_have_unique_allowed_names() {
+        let tool = |name: &str| Tool {
+            name: name.to_owned(),
+            description: String::new(),
+            input_schema: json!({}),
+        };
+        let server = |id: &str| Server {
+            id: id.to_owned(),
+            link: Link::Replayed(Cassette::record().channel(String::new(), Arc::default())),
+            stderr: LastLines::default(),
+            _open: Open::new(&Arc::default()),
+        };
+        let servers = [server("fs"), server("notes")];
+        let long = "x".repeat(80);
+        let listed = vec![
+            vec![tool("read"), tool("a.b"), tool("a/b"), tool(&long)],
+            vec![tool("read"), tool("write"), tool(&format!("{long}y"))],
+        ];
+        let tools = offered(&servers, listed);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.shown_name.as_str()).collect();
+        assert_eq!(names[..3], ["fs__read", "fs__a_b", "fs__a_b_2"]);
+        assert_eq!(names[4..6], ["notes__read", "write"]);
+        assert!(names.iter().all(|name| name.len() <= LONGEST_NAME), "{names:?}");
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        assert_eq!((tools[4].name.as_str(), tools[4].server), ("read", 1));
+    }
+}

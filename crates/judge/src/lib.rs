@@ -1,0 +1,36 @@
+#![doc = include_str!("../README.md")]
+
+mod agent;
+mod budget;
+pub mod case;
+pub mod cassette;
+pub mod check;
+mod connect;
+mod error;
+
+pub mod judge;
+pub mod matcher;
+mod models;
+mod redact;
+
+
+pub mod result;
+mod runner;
+pub mod stats;
+pub mod store;
+mod time;
+
+pub use marquetry_llm::ApiKey;
+
+#[cfg(any())]
+pub use crate::store::LibsqlStore;
+pub use crate::{
+    budget::LimitReached,
+    case::{ExpectedTool, Limits, Matching, ModelSettings, ServerConfig, TestCase},
+    error::TrialError,
+    models::{FixedModels, ModelAccess, Models, RemoteModels, Role},
+    result::{Status, TestResult, ToolCallRecord, Trial, Verdict},
+    runner::{RunContext, Runner, TestEvent},
+    store::{MemoryStore, ResultStore, StoreError},
+    time::Timestamp,
+};

@@ -1,0 +1,387 @@
+//! Matchers of JSON values: a value that must be equal, with operators where equality is too strict.
+//!
+//! An object matches if each of its members does; further members of the value are ignored. An array matches an array of
+//! the same length. An object with one member whose name begins with `$` is an operator:
+//!
+//! | operator | matches |
+//! |---|---|
+//! | `{"$any": true}` | any value |
+//! | `{"$absent": true}` | only a member that is missing or null |
+//! | `{"$exact": value}` | an equal value: objects with no further members |
+//! | `{"$regex": "^a"}` | a text in which the expression is found |
+//! | `{"$mentions": ["a", "b"]}` | a text that contains each text, in any case of letters |
+//! | `{"$lacks": ["a"]}` | a text that contains none of them, in any case of letters |
+//! | `{"$starts_with": "a"}`, `{"$ends_with": "a"}` | a text that begins or ends so |
+//! | `{"$length": matcher}` | a text, array or object whose length matches (characters, items, members) |
+//! | `{"$range": {"min": 1, "max": 2}}` | a number within these bounds |
+//! | `{"$type": "string"}` | a value of this JSON type |
+//! | `{"$includes": matcher}` | an array with an item that matches |
+//! | `{"$each": matcher}` | an array whose items all match |
+//! | `{"$not": matcher}`, `{"$any_of": […]}`, `{"$all": […]}` | what the matchers in it do not, any, or all match |
+//!
+//! ```
+//! use marquetry_judge::matcher::Matcher;
+//! use serde_json::json;
+//!
+//! let matcher = Matcher::new(json!({"path": {"$ends_with": ".txt"}, "lines": {"$range": {"min": 1}}}))?;
+//! assert!(matcher.matches(Some(&json!({"path": "a.txt", "lines": 2, "mode": "w"}))));
+//! assert!(!matcher.matches(Some(&json!({"path": "a.txt"}))));
+//! # Ok::<(), marquetry_judge::matcher::MatcherError>(())
+//! ```
+
+use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Largest compiled regular expression, in bytes.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// A checked matcher; see the [module](self).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Value", into = "Value")]
+#[schemars(with = "Value")]
+pub struct Matcher {
+    given: Value,
+    rule: Rule,
+}
+
+/// Why a value is not a matcher.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MatcherError {
+    /// An operator that does not exist.
+    #[error("unknown operator {0:?}; write {{\"$exact\": …}} around a value whose names begin with $")]
+    Unknown(String),
+    /// An operator beside other members.
+    #[error("the operator {0:?} must be the only member of its object")]
+    NotAlone(String),
+    /// The value of an operator has the wrong form.
+    #[error("{operator} needs {needs}")]
+    Value {
+        /// The operator.
+        operator: String,
+        /// The form that it needs.
+        needs: &'static str,
+    },
+    /// An invalid regular expression.
+    #[error("$regex: {0}")]
+    Regex(String),
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    Any,
+    Absent,
+    Equal(Value),
+    Object(Vec<(String, Self)>),
+    Array(Vec<Self>),
+    Regex(Regex),
+    Mentions(Vec<String>),
+    Lacks(Vec<String>),
+    StartsWith(String),
+    EndsWith(String),
+    Length(Box<Self>),
+    Range(f64, f64),
+    Type(JsonType),
+    Includes(Box<Self>),
+    Each(Box<Self>),
+    Not(Box<Self>),
+    AnyOf(Vec<Self>),
+    All(Vec<Self>),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum JsonType {
+    String,
+    Number,
+    Integer,
+    Boolean,
+    Array,
+    Object,
+    Null,
+}
+
+impl Matcher {
+    /// Reads a matcher.
+    ///
+    /// # Errors
+    ///
+    /// See [`MatcherError`].
+    pub fn new(given: Value) -> Result<Self, MatcherError> {
+        Ok(Self { rule: read(&given)?, given })
+    }
+
+    /// Returns whether a value matches; `None` is a member that is missing.
+    pub fn matches(&self, value: Option<&Value>) -> bool {
+        matches(&self.rule, value)
+    }
+
+    /// Returns the matcher as it was given.
+    pub fn as_value(&self) -> &Value {
+        &self.given
+    }
+}
+
+impl PartialEq for Matcher {
+    fn eq(&self, other: &Self) -> bool {
+        self.given == other.given
+    }
+}
+
+impl TryFrom<Value> for Matcher {
+    type Error = MatcherError;
+
+    fn try_from(given: Value) -> Result<Self, MatcherError> {
+        Self::new(given)
+    }
+}
+
+impl From<Matcher> for Value {
+    fn from(matcher: Matcher) -> Self {
+        matcher.given
+    }
+}
+
+fn read(given: &Value) -> Result<Rule, MatcherError> {
+    match given {
+        Value::Object(members) => match members.keys().find(|name| name.starts_with('$')) {
+            Some(name) if members.len() > 1 => Err(MatcherError::NotAlone(name.clone())),
+            Some(name) => operator(name, &members[name]),
+            None => {
+                let members = members.iter().map(|(name, value)| Ok((name.clone(), read(value)?)));
+                members.collect::<Result<_, _>>().map(Rule::Object)
+            }
+        },
+        Value::Array(items) => read_all(items).map(Rule::Array),
+        scalar => Ok(Rule::Equal(scalar.clone())),
+    }
+}
+
+fn read_all(items: &[Value]) -> Result<Vec<Rule>, MatcherError> {
+    items.iter().map(read).collect()
+}
+
+fn operator(name: &str, value: &Value) -> Result<Rule, MatcherError> {
+    let needs = |needs| MatcherError::Value { operator: name.to_owned(), needs };
+    let text = || value.as_str().map(str::to_owned).ok_or_else(|| needs("a text"));
+    let texts = || match value {
+        Value::String(text) => Ok(vec![text.to_lowercase()]),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map(str::to_lowercase))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| needs("a text or a list of texts")),
+        _ => Err(needs("a text or a list of texts")),
+    };
+    let list = || match value {
+        Value::Array(items) if !items.is_empty() => read_all(items),
+        _ => Err(needs("a list of matchers that is not empty")),
+    };
+    let boxed = || read(value).map(Box::new);
+    Ok(match name {
+        "$any" if *value == true => Rule::Any,
+        "$absent" if *value == true => Rule::Absent,
+        "$any" | "$absent" => return Err(needs("true")),
+        "$exact" => Rule::Equal(value.clone()),
+        "$regex" => {
+            let built = RegexBuilder::new(&text()?).size_limit(MAX_REGEX_BYTES).build();
+            Rule::Regex(built.map_err(|error| MatcherError::Regex(error.to_string()))?)
+        }
+        "$mentions" => Rule::Mentions(texts()?),
+        "$lacks" => Rule::Lacks(texts()?),
+        "$starts_with" => Rule::StartsWith(text()?),
+        "$ends_with" => Rule::EndsWith(text()?),
+        "$length" => Rule::Length(boxed()?),
+        "$range" => {
+            let members = value.as_object().ok_or_else(|| needs("an object with min or max"))?;
+            range(members).ok_or_else(|| needs("an object of min and max, which are numbers"))?
+        }
+        "$type" => Rule::Type(JsonType::deserialize(value).map_err(|_| needs("the name of a JSON type"))?),
+        "$includes" => Rule::Includes(boxed()?),
+        "$each" => Rule::Each(boxed()?),
+        "$not" => Rule::Not(boxed()?),
+        "$any_of" => Rule::AnyOf(list()?),
+        "$all" => Rule::All(list()?),
+        _ => return Err(MatcherError::Unknown(name.to_owned())),
+    })
+}
+
+fn range(members: &Map<String, Value>) -> Option<Rule> {
+    if members.is_empty() || members.keys().any(|name| name != "min" && name != "max") {
+        return None;
+    }
+    let bound = |name: &str, absent: f64| members.get(name).map_or(Some(absent), Value::as_f64);
+    Some(Rule::Range(bound("min", f64::NEG_INFINITY)?, bound("max", f64::INFINITY)?))
+}
+
+fn matches(rule: &Rule, value: Option<&Value>) -> bool {
+    let Some(value) = value else {
+        return match rule {
+            Rule::Absent => true,
+            Rule::Not(rule) => !matches(rule, None),
+            Rule::AnyOf(rules) => rules.iter().any(|rule| matches(rule, None)),
+            Rule::All(rules) => rules.iter().all(|rule| matches(rule, None)),
+            _ => false,
+        };
+    };
+    let text = || value.as_str();
+    let lower = || text().map(str::to_lowercase);
+    match rule {
+        Rule::Any => true,
+        Rule::Absent => value.is_null(),
+        Rule::Equal(wanted) => equal(wanted, value),
+        Rule::Object(members) => value.as_object().is_some_and(|object| {
+            members.iter().all(|(name, rule)| matches(rule, object.get(name)))
+        }),
+        Rule::Array(rules) => value.as_array().is_some_and(|items| {
+            items.len() == rules.len()
+                && rules.iter().zip(items).all(|(rule, item)| matches(rule, Some(item)))
+        }),
+        Rule::Regex(regex) => text().is_some_and(|text| regex.is_match(text)),
+        Rule::Mentions(texts) => {
+            lower().is_some_and(|text| texts.iter().all(|wanted| text.contains(wanted)))
+        }
+        Rule::Lacks(texts) => {
+            lower().is_some_and(|text| !texts.iter().any(|wanted| text.contains(wanted)))
+        }
+        Rule::StartsWith(start) => text().is_some_and(|text| text.starts_with(start)),
+        Rule::EndsWith(end) => text().is_some_and(|text| text.ends_with(end)),
+        Rule::Length(rule) => {
+            let length = match value {
+                Value::String(text) => text.chars().count(),
+                Value::Array(items) => items.len(),
+                Value::Object(members) => members.len(),
+                _ => return false,
+            };
+            matches(rule, Some(&Value::from(length)))
+        }
+        Rule::Range(min, max) => {
+            value.as_f64().is_some_and(|number| *min <= number && number <= *max)
+        }
+        Rule::Type(kind) => match kind {
+            JsonType::String => value.is_string(),
+            JsonType::Number => value.is_number(),
+            JsonType::Integer => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+            JsonType::Boolean => value.is_boolean(),
+            JsonType::Array => value.is_array(),
+            JsonType::Object => value.is_object(),
+            JsonType::Null => value.is_null(),
+        },
+        Rule::Includes(rule) => {
+            value.as_array().is_some_and(|items| items.iter().any(|item| matches(rule, Some(item))))
+        }
+        Rule::Each(rule) => {
+            value.as_array().is_some_and(|items| items.iter().all(|item| matches(rule, Some(item))))
+        }
+        Rule::Not(rule) => !matches(rule, Some(value)),
+        Rule::AnyOf(rules) => rules.iter().any(|rule| matches(rule, Some(value))),
+        Rule::All(rules) => rules.iter().all(|rule| matches(rule, Some(value))),
+    }
+}
+
+/// Compares values; models write `2.0` for `2`.
+fn equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || (one.as_f64() == other.as_f64() && one.as_f64().is_some_and(|number| number.abs() < 9e15))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(name, value)| other.get(name).is_some_and(|other| equal(value, other)))
+        }
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(matcher: Value, good: &[Value], bad: &[Value]) {
+        let matcher = Matcher::new(matcher).unwrap();
+        for value in good {
+            assert!(matcher.matches(Some(value)), "{:?} must match {value}", matcher.given);
+        }
+        for value in bad {
+            assert!(!matcher.matches(Some(value)), "{:?} must not match {value}", matcher.given);
+        }
+    }
+
+    #[test]
+    fn values_and_operators_match() {
+        check(json!(2), &[json!(2), json!(2.0)], &[json!("2"), json!(3), json!(null)]);
+        check(json!({"a": 1}), &[json!({"a": 1, "b": 2})], &[json!({"b": 2}), json!([1])]);
+        check(json!([1, {"$any": true}]), &[json!([1, "x"])], &[json!([1]), json!([2, "x"])]);
+        check(json!({"$exact": {"a": 1}}), &[json!({"a": 1})], &[json!({"a": 1, "b": 2})]);
+        check(json!({"a": {"$absent": true}}), &[json!({}), json!({"a": null})], &[json!({"a": 1})]);
+        check(json!({"$regex": "^a.c$"}), &[json!("abc")], &[json!("xabc"), json!(1)]);
+        check(json!({"$mentions": ["One", "two"]}), &[json!("TWO and one")], &[json!("one")]);
+        check(json!({"$lacks": "error"}), &[json!("fine")], &[json!("An Error"), json!(1)]);
+        check(json!({"$starts_with": "a"}), &[json!("ab")], &[json!("ba")]);
+        check(json!({"$ends_with": "b"}), &[json!("ab")], &[json!("ba")]);
+        check(json!({"$length": {"$range": {"min": 2}}}), &[json!("äö"), json!([1, 2])], &[json!("ä"), json!(2)]);
+        check(json!({"$range": {"min": 1, "max": 2}}), &[json!(1), json!(2)], &[json!(0.9), json!(2.1), json!("1")]);
+        check(json!({"$type": "integer"}), &[json!(1), json!(1.0)], &[json!(1.5), json!("1")]);
+        check(json!({"$includes": 1}), &[json!([2, 1])], &[json!([2]), json!(1)]);
+        check(json!({"$each": {"$type": "string"}}), &[json!([]), json!(["a"])], &[json!(["a", 1])]);
+        check(json!({"$not": 1}), &[json!(2)], &[json!(1)]);
+        check(json!({"$any_of": [1, 2]}), &[json!(2)], &[json!(3)]);
+        check(json!({"$all": [{"$type": "string"}, {"$not": ""}]}), &[json!("a")], &[json!("")]);
+    }
+
+    #[test]
+    fn invalid_matchers_are_refused() {
+        for invalid in [
+            json!({"$nope": 1}),
+            json!({"$regex": "("}),
+            json!({"$regex": "a", "b": 1}),
+            json!({"$range": {}}),
+            json!({"$range": {"min": "1"}}),
+            json!({"$any_of": []}),
+            json!({"$any": false}),
+            json!({"a": [{"$type": "text"}]}),
+            json!({"$regex": "(a{1000}){1000}"}),
+        ] {
+            assert!(Matcher::new(invalid.clone()).is_err(), "{invalid}");
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[a-c]{0,3}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-c]", inner, 0..3).prop_map(|map| json!(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_plain_value_matches_itself(value in value()) {
+            prop_assert!(Matcher::new(value.clone()).unwrap().matches(Some(&value)));
+            prop_assert!(Matcher::new(json!({"$exact": value})).unwrap().matches(Some(&value)));
+        }
+
+        #[test]
+        fn not_is_the_opposite(rule in value(), value in value()) {
+            let plain = Matcher::new(rule.clone()).unwrap();
+            let not = Matcher::new(json!({"$not": rule})).unwrap();
+            prop_assert_ne!(plain.matches(Some(&value)), not.matches(Some(&value)));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Where the models of cases come from.
+
+use std::sync::Arc;
+
+use marquetry_llm::{ApiKey, ChatError, ChatModel, ModelConfig, Provider, RemoteModel};
+
+use crate::ModelSettings;
+
+/// What a model is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It works on the prompt.
+    Agent,
+    /// It judges the work.
+    Judge,
+}
+
+/// Makes the models of cases.
+pub trait Models: Send + Sync {
+    /// Returns the model of these settings. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ChatError::Config`] if the settings name no model that can be asked.
+    fn model(&self, role: Role, settings: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError>;
+}
+
+/// Two given models, whatever a case names: for tests, and for programs with models of their own.
+#[derive(Clone)]
+pub struct FixedModels {
+    /// The model that works.
+    pub agent: Arc<dyn ChatModel>,
+    /// The model that judges.
+    pub judge: Arc<dyn ChatModel>,
+}
+
+impl FixedModels {
+    /// Returns these models.
+    pub fn new(agent: impl ChatModel + 'static, judge: impl ChatModel + 'static) -> Self {
+        Self { agent: Arc::new(agent), judge: Arc::new(judge) }
+    }
+}
+
+impl Models for FixedModels {
+    fn model(&self, role: Role, _: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError> {
+        Ok(match role {
+            Role::Agent => Arc::clone(&self.agent),
+            Role::Judge => Arc::clone(&self.judge),
+        })
+    }
+}
+
+/// The address and the key with which a provider is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelAccess {
+    /// Base URL; the provider's usual one if absent.
+    pub base_url: Option<String>,
+    /// The key.
+    pub api_key: Option<ApiKey>,
+}
+
+/// Models of providers, over HTTP.
+#[derive(Clone)]
+pub struct RemoteModels {
+    access: Arc<Access>,
+    config: Arc<Adjust>,
+}
+
+type Access = dyn Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError> + Send + Sync;
+type Adjust = dyn Fn(&mut ModelConfig) + Send + Sync;
+
+impl RemoteModels {
+    /// Models that are called with the key and the URL of their settings.
+    pub fn new() -> Self {
+        Self::with_access(|_, settings| {
+            Ok(ModelAccess {
+                base_url: settings.base_url.clone(),
+                api_key: settings.api_key.clone().map(ApiKey::new),
+            })
+        })
+    }
+
+    /// Models whose key and URL `access` decides. A key of this machine must not go to a URL out of a case: the author
+    /// of the case would receive it.
+    pub fn with_access(
+        access: impl Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { access: Arc::new(access), config: Arc::new(|_| {}) }
+    }
+
+    /// Changes limits of each model: timeouts, retries, bytes.
+    #[must_use]
+    pub fn with_limits(self, change: impl Fn(&mut ModelConfig) + Send + Sync + 'static) -> Self {
+        Self { config: Arc::new(change), ..self }
+    }
+}
+
+impl Default for RemoteModels {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Models for RemoteModels {
+    fn model(&self, _: Role, settings: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError> {
+        let provider = match settings.provider.as_str() {
+            "openai" => Provider::OpenAi,
+            "anthropic" => Provider::Anthropic,
+            "ollama" => Provider::Ollama,
+            "custom" => Provider::Custom,
+            other => {
+                return Err(ChatError::Config(format!(
+                    "unknown provider {other:?}: use openai, anthropic, ollama, or custom with a baseUrl"
+                )));
+            }
+        };
+        let access = (self.access)(provider, settings)?;
+        let mut config = ModelConfig::new(provider, &settings.model);
+        config.base_url = access.base_url;
+        config.api_key = access.api_key;
+        (self.config)(&mut config);
+        Ok(Arc::new(RemoteModel::new(config)?))
+    }
+}

@@ -1,0 +1,525 @@
+//! Runs cases: connections, work, checks, judge, verdict, store.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use marquetry_llm::{ChatError, ChatModel};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Limits, ModelSettings, Models, ResultStore, Role, Status, TestCase, TestResult, Timestamp,
+    ToolCallRecord, Trial, TrialError, Verdict,
+    agent::{Agent, Worked},
+    budget::Budget,
+    cassette::{Cassette, TapedModel},
+    check::{self, CheckResult, Work},
+    connect::{Connections, Environment},
+    judge::{Judge, JudgeInput, JudgeOptions, Judgement, Vote},
+    redact::Redactor,
+    result::Turn,
+    time::{millis, new_id},
+};
+
+/// Most repetitions of a case.
+const MAX_REPETITIONS: u32 = 1000;
+
+/// Runs test cases. Cheap to clone; cases may run at once.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use marquetry_judge::{MemoryStore, ModelSettings, RemoteModels, Runner, ServerConfig, TestCase};
+///
+/// # async fn run() {
+/// let mut case = TestCase::new("File Creation Test", "Create a file called /tmp/hello.txt");
+/// case.server_configs = Some(vec![ServerConfig::stdio("mcp-server-filesystem", ["/tmp"])]);
+/// case.judge_config = Some(ModelSettings::new("ollama", "qwen3:8b"));
+/// let runner = Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new()));
+/// let result = runner.run(case).await;
+/// println!("{}: {}", result.status, result.verdict.reasoning);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Runner {
+    models: Arc<dyn Models>,
+    store: Arc<dyn ResultStore>,
+    environment: Environment,
+    most: Option<Limits>,
+}
+
+/// What a run of a case belongs to, and who watches it.
+#[derive(Clone, Default)]
+pub struct RunContext {
+    run_id: Option<String>,
+    on_event: Option<Arc<dyn Fn(&TestEvent) + Send + Sync>>,
+    cassette: Option<Cassette>,
+}
+
+impl RunContext {
+    /// Adds the result to a batch.
+    #[must_use]
+    pub fn in_run(self, id: impl Into<String>) -> Self {
+        Self { run_id: Some(id.into()), ..self }
+    }
+
+    /// Passes each event to a function, which must not block.
+    #[must_use]
+    pub fn on_event(self, on_event: impl Fn(&TestEvent) + Send + Sync + 'static) -> Self {
+        Self { on_event: Some(Arc::new(on_event)), ..self }
+    }
+
+    /// Records to a cassette, or replays it.
+    #[must_use]
+    pub fn with_cassette(self, cassette: Cassette) -> Self {
+        Self { cassette: Some(cassette), ..self }
+    }
+}
+
+/// Something that happened during a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum TestEvent {
+    /// A trial begins.
+    TrialStarted {
+        /// Its number, from 0.
+        trial: u32,
+        /// The number of trials.
+        of: u32,
+    },
+    /// All servers are connected.
+    Connected {
+        /// The trial.
+        trial: u32,
+        /// The servers.
+        servers: Vec<String>,
+        /// The number of tools that the model gets.
+        tools: u32,
+    },
+    /// The model has answered.
+    Turn {
+        /// The trial.
+        trial: u32,
+        /// The answer; its calls follow.
+        turn: Turn,
+    },
+    /// A tool call begins.
+    CallStarted {
+        /// The trial.
+        trial: u32,
+        /// The tool.
+        tool_name: String,
+        /// The server.
+        server_id: String,
+    },
+    /// A tool call has ended.
+    CallEnded {
+        /// The trial.
+        trial: u32,
+        /// The call.
+        call: ToolCallRecord,
+    },
+    /// The judge has voted.
+    Vote {
+        /// The trial.
+        trial: u32,
+        /// The vote.
+        vote: Vote,
+    },
+    /// A trial has ended.
+    TrialEnded {
+        /// Its number, from 0.
+        trial: u32,
+        /// Its outcome.
+        status: Status,
+        /// With the status `error`: why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+}
+
+impl Runner {
+    /// Returns a runner with these models, which stores each result. Servers that are programs inherit no environment
+    /// variables; see [`Self::with_environment`].
+    pub fn new(models: impl Models + 'static, store: Arc<dyn ResultStore>) -> Self {
+        Self { models: Arc::new(models), store, environment: Environment::default(), most: None }
+    }
+
+    /// Lets servers that are programs inherit those of the given variables that find programs and folders (`PATH`,
+    /// `HOME` and the like). All others are left out: they may be keys.
+    #[must_use]
+    pub fn with_environment(self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { environment: Environment::inheriting(variables), ..self }
+    }
+
+    /// Bounds the limits of all cases.
+    #[must_use]
+    pub fn with_limits(self, most: Limits) -> Self {
+        Self { most: Some(most), ..self }
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Arc<dyn ResultStore> {
+        &self.store
+    }
+
+    /// Returns the number of connections to servers that are open.
+    pub fn open_connections(&self) -> usize {
+        self.environment.open.load(Ordering::Relaxed)
+    }
+
+    /// Waits until no program that this runner or a clone of it started is left. No case may run meanwhile.
+    pub async fn closed(&self) {
+        self.environment.children.close();
+        self.environment.children.wait().await;
+        self.environment.children.reopen();
+    }
+
+    /// Runs a case, stores its result and returns it. Whatever goes wrong is a result with the status `error`; so is a
+    /// result that could not be stored.
+    ///
+    /// Dropping the future ends the work and closes the connections; nothing is stored then.
+    pub async fn run(&self, case: TestCase) -> TestResult {
+        self.run_with(case, RunContext::default()).await
+    }
+
+    /// Runs a case in a context, as [`Self::run`].
+    pub async fn run_with(&self, case: TestCase, context: RunContext) -> TestResult {
+        let started = Instant::now();
+        let timestamp = Timestamp::now();
+        let redactor = Arc::new(Redactor::of(&case));
+        let mut trials = Vec::new();
+        let outcome = match check_case(&case) {
+            Ok(()) => {
+                for index in 0..case.repetitions {
+                    let trial = self.trial(&case, index, &context, &redactor).await;
+                    trials.push(redacted(trial, &redactor));
+                }
+                Ok(())
+            }
+            Err(error) => Err(redactor.text(error.to_string())),
+        };
+        let (status, error) = match outcome {
+            Err(error) => (Status::Error, Some(error)),
+            Ok(()) => status_of(&case, &trials),
+        };
+        let mut result = TestResult {
+            id: new_id(),
+            run_id: context.run_id,
+            test_case: case.redacted(),
+            tool_calls: Vec::new(),
+            verdict: Verdict::none(error.as_deref().unwrap_or_default()),
+            duration: millis(started.elapsed()),
+            success: status == Status::Passed,
+            status,
+            error,
+            timestamp,
+            trials,
+        };
+        if let Some(trial) = result.deciding_trial().cloned() {
+            result.verdict = trial.verdict;
+            result.tool_calls = trial.tool_calls;
+        }
+        if let Err(error) = self.store.put_result(&result).await {
+            tracing::warn!(%error, case = result.test_case.name, "a result was not stored");
+            result.status = Status::Error;
+            result.success = false;
+            let before = result.error.take().map(|error| format!("; {error}")).unwrap_or_default();
+            result.error = Some(format!("the result was not stored: {error}{before}"));
+        }
+        result
+    }
+
+    async fn trial(
+        &self,
+        case: &TestCase,
+        index: u32,
+        context: &RunContext,
+        redactor: &Arc<Redactor>,
+    ) -> Trial {
+        let silent: &(dyn Fn(&TestEvent) + Send + Sync) = &|_| {};
+        let on_event = context.on_event.as_deref().unwrap_or(silent);
+        on_event(&TestEvent::TrialStarted { trial: index, of: case.repetitions });
+        let limits = self.most.map_or(case.limits, |most| case.limits.at_most(&most));
+        let budget = Budget::new(limits);
+        let mut state = TrialState::default();
+        let attempt = Attempt { runner: self, case, index, context, redactor, budget: &budget, on_event };
+        let mut connections = None;
+        // Connections outlive the time limit, to be closed properly.
+        let outcome = tokio::time::timeout(budget.time_left(), attempt.run(&mut state, &mut connections));
+        let outcome = outcome.await.unwrap_or_else(|_| Err(budget.out_of_time().into()));
+        if let Some(connections) = connections {
+            connections.close().await;
+        }
+        let trial = state.finish(index, outcome, &budget);
+        on_event(&TestEvent::TrialEnded {
+            trial: index,
+            status: trial.status,
+            error: trial.error.clone(),
+        });
+        trial
+    }
+
+    fn model(
+        &self,
+        role: Role,
+        settings: &ModelSettings,
+        case: &TestCase,
+        context: &RunContext,
+        redactor: &Arc<Redactor>,
+    ) -> Result<Arc<dyn ChatModel>, ChatError> {
+        let Some(cassette) = &context.cassette else { return self.models.model(role, settings) };
+        let name = match role {
+            Role::Agent => "agent",
+            Role::Judge => "judge",
+        };
+        let channel = cassette.channel(format!("{}/{name}", case.name), Arc::clone(redactor));
+        if cassette.is_replay() {
+            return Ok(Arc::new(TapedModel::replayed(channel, &settings.model)));
+        }
+        let live = self.models.model(role, settings)?;
+        Ok(Arc::new(TapedModel::recorded(channel, live)))
+    }
+}
+
+/// One attempt at a case.
+struct Attempt<'a> {
+    runner: &'a Runner,
+    case: &'a TestCase,
+    index: u32,
+    context: &'a RunContext,
+    redactor: &'a Arc<Redactor>,
+    budget: &'a Budget,
+    on_event: &'a (dyn Fn(&TestEvent) + Send + Sync),
+}
+
+#[derive(Default)]
+struct TrialState {
+    worked: Worked,
+    work_ms: u64,
+    tool_accuracy: f64,
+    checks: Vec<CheckResult>,
+    votes: Vec<Vote>,
+}
+
+impl Attempt<'_> {
+    async fn run(
+        &self,
+        state: &mut TrialState,
+        connections: &mut Option<Connections>,
+    ) -> Result<Option<Judgement>, TrialError> {
+        let Self { case, index, budget, .. } = *self;
+        let model = |role, settings| {
+            self.runner.model(role, settings, case, self.context, self.redactor)
+        };
+        let settings = case.agent().ok_or_else(no_model)?;
+        // Both before any server is started: a wrong configuration costs no time.
+        let agent = model(Role::Agent, settings).map_err(TrialError::Agent)?;
+        let judge = case
+            .judge()
+            .map(|settings| Ok((model(Role::Judge, settings)?, JudgeOptions::of(settings))))
+            .transpose()
+            .map_err(crate::judge::JudgeError::Model)?;
+        let configs = case.server_configs.as_deref().unwrap_or_default();
+        let tape = self.context.cassette.as_ref();
+        let tape = tape.map(|cassette| (cassette, case.name.as_str(), self.redactor));
+        let opened = Connections::open(configs, &self.runner.environment, budget, tape).await?;
+        let opened = connections.insert(opened);
+        opened.restrict(case.tools.as_deref(), budget.limits().max_tools)?;
+        for tool in case.expected_tools.iter().flatten() {
+            opened.check_known("expectedTools", &tool.name, tool.server.as_deref())?;
+        }
+        (self.on_event)(&TestEvent::Connected {
+            trial: index,
+            servers: opened.server_ids(),
+            tools: u32::try_from(opened.tools.len()).unwrap_or(u32::MAX),
+        });
+        let started = Instant::now();
+        let agent = Agent {
+            case,
+            model: agent,
+            settings,
+            connections: opened,
+            budget,
+            trial: index,
+            on_event: self.on_event,
+        };
+        let outcome = agent.work(&mut state.worked).await;
+        state.work_ms = millis(started.elapsed());
+        outcome?;
+        let Worked { calls, answer, tokens, .. } = &state.worked;
+        let work = Work { calls, answer, work_ms: state.work_ms, tokens: *tokens };
+        let checked = check::check(case, &work);
+        state.tool_accuracy = checked.tool_accuracy;
+        state.checks = checked.results;
+        let Some((model, mut options)) = judge else { return Ok(None) };
+        options.seed = options.seed.wrapping_add(u64::from(index) << 8);
+        let input = JudgeInput {
+            prompt: &case.prompt,
+            expected_tools: case.expected_tools.as_deref(),
+            tool_calls: calls,
+            answer,
+            checklist: case.checklist.as_deref().unwrap_or_default(),
+        };
+        let on_vote = |vote: &Vote| {
+            (self.on_event)(&TestEvent::Vote { trial: index, vote: vote.clone() });
+        };
+        let judge = Judge::new(model, options);
+        let judged = judge.judge_within(&input, &mut state.votes, Some(budget), &on_vote).await;
+        Ok(Some(judged?))
+    }
+}
+
+impl TrialState {
+    fn finish(
+        self,
+        index: u32,
+        outcome: Result<Option<Judgement>, TrialError>,
+        budget: &Budget,
+    ) -> Trial {
+        let checks_passed = self.checks.iter().all(|check| check.passed);
+        let failed: Vec<String> = self
+            .checks
+            .iter()
+            .filter(|check| !check.passed)
+            .map(|check| format!("{}: {}", check.name, check.detail))
+            .collect();
+        let by_code = match failed.is_empty() {
+            true => format!("All {} checks passed.", self.checks.len()),
+            false => format!("Failed checks: {}.", failed.join("; ")),
+        };
+        let (status, error, verdict) = match outcome {
+            Err(error) => {
+                let error = error.to_string();
+                let mut verdict = Verdict::none(&error);
+                verdict.tool_accuracy = self.tool_accuracy;
+                (Status::Error, Some(error), verdict)
+            }
+            Ok(judgement) => {
+                let passed = checks_passed && judgement.as_ref().is_none_or(|judged| judged.passed);
+                let verdict = match judgement {
+                    None => Verdict {
+                        passed,
+                        confidence: 1.0,
+                        reasoning: by_code,
+                        tool_accuracy: self.tool_accuracy,
+                        suggestions: None,
+                        items: Vec::new(),
+                    },
+                    Some(judged) => Verdict {
+                        passed,
+                        confidence: judged.confidence,
+                        reasoning: match failed.is_empty() {
+                            true => judged.reasoning,
+                            false => format!("{by_code} Judge: {}", judged.reasoning),
+                        },
+                        tool_accuracy: self.tool_accuracy,
+                        suggestions: judged.suggestions,
+                        items: judged.items,
+                    },
+                };
+                (if passed { Status::Passed } else { Status::Failed }, None, verdict)
+            }
+        };
+        Trial {
+            index,
+            status,
+            error,
+            turns: self.worked.turns,
+            tool_calls: self.worked.calls,
+            answer: self.worked.answer,
+            checks: self.checks,
+            votes: self.votes,
+            verdict,
+            usage: budget.spent(),
+            work_ms: self.work_ms,
+            duration_ms: millis(budget.elapsed()),
+        }
+    }
+}
+
+/// Returns the status of a case: an error if a trial has one, else passed if enough trials passed.
+fn status_of(case: &TestCase, trials: &[Trial]) -> (Status, Option<String>) {
+    let errors: Vec<&Trial> = trials.iter().filter(|trial| trial.status == Status::Error).collect();
+    if let Some(first) = errors.first() {
+        let error = first.error.clone().unwrap_or_default();
+        let error = match trials.len() {
+            1 => error,
+            all => format!("{} of {all} trials had no verdict; trial {}: {error}", errors.len(), first.index + 1),
+        };
+        return (Status::Error, Some(error));
+    }
+    let passed = trials.iter().filter(|trial| trial.status == Status::Passed).count();
+    let enough = passed as f64 >= case.required_pass_rate * trials.len() as f64 - 1e-9;
+    (if enough { Status::Passed } else { Status::Failed }, None)
+}
+
+fn no_model() -> TrialError {
+    TrialError::case("agentConfig", "is missing: name the provider and the model that works on the prompt")
+}
+
+fn check_case(case: &TestCase) -> Result<(), TrialError> {
+    let error = |member, problem: &str| TrialError::case(member, problem);
+    if case.name.trim().is_empty() {
+        return Err(error("name", "is blank: give the case a name, under which its history is kept"));
+    }
+    if case.prompt.trim().is_empty() {
+        return Err(error("prompt", "is blank: write the task for the model"));
+    }
+    let agent = case.agent().ok_or_else(no_model)?;
+    if case.judge().is_none() && !check::has_checks(case) {
+        let problem = "are absent, and no judge is configured, so nothing would be checked: add expectedTools, expect or judgeConfig";
+        return Err(error("expectedTools", problem));
+    }
+    if !(1..=MAX_REPETITIONS).contains(&case.repetitions) {
+        return Err(error("repetitions", &format!("is {}: use 1 to {MAX_REPETITIONS}", case.repetitions)));
+    }
+    if !(0.0..=1.0).contains(&case.required_pass_rate) {
+        return Err(error("requiredPassRate", &format!("is {}: use 0 to 1", case.required_pass_rate)));
+    }
+    let expected = case.expected_tools.as_ref().map_or(0, Vec::len);
+    if expected > check::MAX_EXPECTED {
+        return Err(error("expectedTools", &format!("has {expected} items, more than {}", check::MAX_EXPECTED)));
+    }
+    if let Some(checklist) = &case.checklist
+        && (checklist.is_empty() || checklist.iter().any(|item| item.trim().is_empty()))
+    {
+        return Err(error("checklist", "is empty or has a blank item: remove it to use the usual items"));
+    }
+    for (member, settings) in [("agentConfig", Some(agent)), ("judgeConfig", case.judge())] {
+        let Some(settings) = settings else { continue };
+        if !settings.temperature.is_none_or(|value| (0.0..=2.0).contains(&value)) {
+            return Err(error(member, "has a temperature that is not between 0 and 2"));
+        }
+        if settings.max_tokens == Some(0) {
+            return Err(error(member, "has maxTokens 0: use at least 1"));
+        }
+        if settings.model.trim().is_empty() {
+            return Err(error(member, "has no model: name it"));
+        }
+        let votes = settings.votes.into_iter().chain(settings.max_votes);
+        if votes.into_iter().any(|votes| !(1..=crate::judge::MAX_VOTES).contains(&votes)) {
+            return Err(error(member, &format!("has votes or maxVotes outside of 1 to {}", crate::judge::MAX_VOTES)));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the secrets of a case from a trial.
+fn redacted(trial: Trial, redactor: &Redactor) -> Trial {
+    if redactor.is_empty() {
+        return trial;
+    }
+    let (index, duration_ms) = (trial.index, trial.duration_ms);
+    let value = serde_json::to_value(&trial).map(|value| redactor.value(value));
+    value.and_then(serde_json::from_value).unwrap_or_else(|_| {
+        // A secret that is a part of a number or a time: better no trial than a secret in a database.
+        let error = "the trial holds a secret of the case in a place where it cannot be removed: use another secret";
+        let budget = Budget::new(Limits::default());
+        let mut trial = TrialState::default().finish(index, Err(TrialError::case("serverConfigs", error)), &budget);
+        trial.duration_ms = duration_ms;
+        trial
+    })
+}

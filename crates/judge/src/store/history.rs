@@ -1,0 +1,241 @@
+//! What the history tells: of a case, of two batches, of a judge. These work on any store.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, OutcomeFilter, ResultStore, StoreError};
+use crate::{
+    Status,
+    result::TrialCounts,
+    stats::{self, Change, Confusion, Interval, Rate},
+};
+
+/// The history of a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CaseHistory {
+    /// The name of the case.
+    pub test_name: String,
+    /// Its results, newest first.
+    pub entries: Vec<Outcome>,
+    /// The trials that passed, of those with a verdict.
+    pub pass_rate: Rate,
+    /// The trials without a verdict.
+    pub errors: u32,
+    /// The chance that at least one of 3 trials passes; absent without trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_at_3: Option<f64>,
+    /// The chance that 3 trials all pass; absent without trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_hat_3: Option<f64>,
+}
+
+/// Returns the history of a case, of at most `limit` results.
+///
+/// # Errors
+///
+/// Errors of the database.
+pub async fn history(
+    store: &dyn ResultStore,
+    name: &str,
+    limit: u32,
+) -> Result<CaseHistory, StoreError> {
+    let filter = OutcomeFilter { limit: Some(limit), ..OutcomeFilter::of_case(name) };
+    let entries = store.outcomes(&filter).await?;
+    let TrialCounts { passed, failed, errors } = total(&entries);
+    let trials = passed + failed;
+    let some = |chance: f64| (trials > 0).then_some(chance);
+    Ok(CaseHistory {
+        test_name: name.to_owned(),
+        entries,
+        pass_rate: Rate::new(passed, trials),
+        errors,
+        pass_at_3: some(stats::pass_at_k(trials, passed, 3)),
+        pass_hat_3: some(stats::pass_hat_k(trials, passed, 3)),
+    })
+}
+
+/// How much the results of a case vary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Flakiness {
+    /// The name of the case.
+    pub test_name: String,
+    /// The trials that passed, of those with a verdict.
+    pub pass_rate: Rate,
+    /// The results whose status differs from that of the result before, of those with a verdict.
+    pub flips: Rate,
+}
+
+/// Returns how much the results of each case vary, the most varying first, from the newest 10,000 results.
+///
+/// # Errors
+///
+/// Errors of the database.
+pub async fn flakiness(store: &dyn ResultStore) -> Result<Vec<Flakiness>, StoreError> {
+    let filter = OutcomeFilter { limit: Some(10_000), ..Default::default() };
+    let mut cases: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+    for outcome in store.outcomes(&filter).await? {
+        cases.entry(outcome.test_name.clone()).or_default().push(outcome);
+    }
+    let mut all: Vec<_> = cases
+        .into_iter()
+        .map(|(test_name, outcomes)| {
+            let TrialCounts { passed, failed, .. } = total(&outcomes);
+            let verdicts: Vec<Status> = outcomes
+                .iter()
+                .map(|outcome| outcome.status)
+                .filter(|status| *status != Status::Error)
+                .collect();
+            let pairs = verdicts.windows(2);
+            let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+            let flips = pairs.clone().filter(|pair| pair[0] != pair[1]).count();
+            Flakiness {
+                test_name,
+                pass_rate: Rate::new(passed, passed + failed),
+                flips: Rate::new(whole(flips), whole(pairs.len())),
+            }
+        })
+        .collect();
+    let share = |case: &Flakiness| case.flips.rate.unwrap_or(0.0);
+    all.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    Ok(all)
+}
+
+/// Two batches beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Comparison {
+    /// The older batch.
+    pub base_run: String,
+    /// The newer batch.
+    pub new_run: String,
+    /// `regression` if the rate of any case or of all trials fell; `insufficient_data` if there are too few trials to
+    /// decide for all of them together; else `none`.
+    pub verdict: Change,
+    /// All trials together.
+    pub all: CaseComparison,
+    /// The cases, by name.
+    pub cases: Vec<CaseComparison>,
+}
+
+/// A case in two batches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CaseComparison {
+    /// The name of the case; empty for all together.
+    pub test_name: String,
+    /// The trials of the older batch that passed, of those with a verdict.
+    pub base: Rate,
+    /// The trials of the newer batch.
+    pub new: Rate,
+    /// What has changed.
+    pub change: Change,
+}
+
+impl CaseComparison {
+    fn new(test_name: &str, base: TrialCounts, new: TrialCounts) -> Self {
+        let pair = |counts: TrialCounts| (counts.passed, counts.passed + counts.failed);
+        let rate = |counts| Rate::new(pair(counts).0, pair(counts).1);
+        Self {
+            test_name: test_name.to_owned(),
+            base: rate(base),
+            new: rate(new),
+            change: stats::change(pair(base), pair(new)),
+        }
+    }
+}
+
+/// Compares two batches.
+///
+/// # Errors
+///
+/// [`StoreError::NotFound`] for an unknown batch, and errors of the database.
+pub async fn compare(
+    store: &dyn ResultStore,
+    base_run: &str,
+    new_run: &str,
+) -> Result<Comparison, StoreError> {
+    let mut counts: BTreeMap<String, [TrialCounts; 2]> = BTreeMap::new();
+    let mut all = [TrialCounts::default(); 2];
+    for (side, id) in [base_run, new_run].into_iter().enumerate() {
+        if store.run(id).await?.is_none() {
+            return Err(StoreError::NotFound { kind: "run", id: id.to_owned() });
+        }
+        let filter = OutcomeFilter { limit: Some(10_000), ..OutcomeFilter::of_run(id) };
+        for outcome in store.outcomes(&filter).await? {
+            add(&mut counts.entry(outcome.test_name.clone()).or_default()[side], outcome.trials);
+            add(&mut all[side], outcome.trials);
+        }
+    }
+    let cases: Vec<_> =
+        counts.iter().map(|(name, [base, new])| CaseComparison::new(name, *base, *new)).collect();
+    let all = CaseComparison::new("", all[0], all[1]);
+    let fell = cases.iter().chain([&all]).any(|case| case.change == Change::Regression);
+    Ok(Comparison {
+        base_run: base_run.to_owned(),
+        new_run: new_run.to_owned(),
+        verdict: if fell { Change::Regression } else { all.change },
+        all,
+        cases,
+    })
+}
+
+/// How well a judge agrees with people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct JudgeAgreement {
+    /// The judging model.
+    pub model: String,
+    /// Hash of its instructions and checklist.
+    pub prompt_hash: String,
+    /// The verdicts of both.
+    pub verdicts: Confusion,
+    /// The share of equal verdicts.
+    pub agreement: f64,
+    /// Its Wilson interval.
+    pub interval: Interval,
+    /// Cohen's κ; absent where it is not defined: both gave one and the same verdict always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kappa: Option<f64>,
+}
+
+/// Returns how well each judge agrees with people's overrides, by model and instructions.
+///
+/// # Errors
+///
+/// Errors of the database.
+pub async fn judge_agreement(store: &dyn ResultStore) -> Result<Vec<JudgeAgreement>, StoreError> {
+    let mut judges: BTreeMap<(String, String), Confusion> = BTreeMap::new();
+    for pair in store.agreements().await? {
+        judges.entry((pair.model, pair.prompt_hash)).or_default().add(pair.judge_passed, pair.human_passed);
+    }
+    let all = judges.into_iter().map(|((model, prompt_hash), verdicts)| JudgeAgreement {
+        model,
+        prompt_hash,
+        verdicts,
+        agreement: verdicts.agreement().unwrap_or(0.0),
+        interval: stats::wilson(verdicts.both_passed + verdicts.both_failed, verdicts.total()),
+        kappa: verdicts.kappa(),
+    });
+    Ok(all.collect())
+}
+
+fn total(outcomes: &[Outcome]) -> TrialCounts {
+    let mut total = TrialCounts::default();
+    outcomes.iter().for_each(|outcome| add(&mut total, outcome.trials));
+    total
+}
+
+fn add(total: &mut TrialCounts, counts: TrialCounts) {
+    total.passed += counts.passed;
+    total.failed += counts.failed;
+    total.errors += counts.errors;
+}

@@ -1,0 +1,429 @@
+//! Where results are kept.
+
+mod history;
+#[cfg(any())]
+mod libsql;
+mod memory;
+
+use async_trait::async_trait;
+use marquetry_database::DatabaseError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(any())]
+pub use self::libsql::LibsqlStore;
+pub use self::{
+    history::{
+        CaseComparison, CaseHistory, Comparison, Flakiness, JudgeAgreement, compare, flakiness, history, judge_agreement,
+    },
+    memory::MemoryStore,
+};
+use crate::{
+    ModelSettings, ServerConfig, Status, TestResult, Timestamp, judge::Vote, result::TrialCounts,
+};
+
+/// Why a store failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The database failed.
+    #[error("{0}")]
+    Database(#[from] DatabaseError),
+    /// A result, a run or a trial does not exist.
+    #[error("there is no {kind} {id:?}")]
+    NotFound {
+        /// `result`, `run`, `configuration` or `trial`.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// An id is taken.
+    #[error("there is a {kind} {id:?} already")]
+    Exists {
+        /// `result` or `run`.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+    },
+}
+
+/// A store of results, runs and overrides. One conformance suite checks every implementation.
+///
+/// The queries [`history()`], [`flakiness()`], [`compare()`] and [`judge_agreement()`] work on any store.
+#[async_trait]
+pub trait ResultStore: Send + Sync {
+    /// Stores a result with its trials, calls and votes: all or nothing. Keys are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Exists`] if the id is taken, [`StoreError::NotFound`] for an unknown batch, and errors of the
+    /// database.
+    async fn put_result(&self, result: &TestResult) -> Result<(), StoreError>;
+
+    /// Returns a result.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn result(&self, id: &str) -> Result<Option<TestResult>, StoreError>;
+
+    /// Returns a page of results, newest first.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError>;
+
+    /// Returns what statistics need of results, newest first.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError>;
+
+    /// Stores a configuration, or replaces the one of its id.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn put_configuration(&self, configuration: &Configuration) -> Result<(), StoreError>;
+
+    /// Returns a configuration.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn configuration(&self, id: &str) -> Result<Option<Configuration>, StoreError>;
+
+    /// Begins a batch, and returns it with its id.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`] for an unknown configuration, and errors of the database.
+    async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError>;
+
+    /// Ends a batch. Its numbers are counted from its results.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`], and errors of the database.
+    async fn finish_run(&self, id: &str, status: RunStatus) -> Result<TestRun, StoreError>;
+
+    /// Returns a batch; the numbers of a running one are those up to now.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn run(&self, id: &str) -> Result<Option<TestRun>, StoreError>;
+
+    /// Returns a page of batches, newest first.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, StoreError>;
+
+    /// Stores a person's verdict on a trial; a later one of the same author replaces it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`] for an unknown trial, and errors of the database.
+    async fn put_override(&self, verdict: &Override) -> Result<(), StoreError>;
+
+    /// Returns the overrides of a result, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn overrides(&self, result_id: &str) -> Result<Vec<Override>, StoreError>;
+
+    /// Returns each override beside the judge's verdict on the same trial, newest override of each trial.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn agreements(&self) -> Result<Vec<Agreement>, StoreError>;
+
+    /// Checks that the store can be used.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn check(&self) -> Result<(), StoreError>;
+}
+
+/// Which results a page has. Every member that is set must hold.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ResultFilter {
+    /// The name of the case.
+    pub name: Option<String>,
+    /// The status.
+    pub status: Option<Status>,
+    /// The id of the batch.
+    pub run: Option<String>,
+    /// The earliest time.
+    pub since: Option<Timestamp>,
+    /// The time before which all results are.
+    pub until: Option<Timestamp>,
+    /// The page.
+    #[serde(flatten)]
+    pub page: PageRequest,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PageRequest {
+    /// Number of items, 1 to 200; 50 if absent.
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+impl PageRequest {
+    /// Returns the number of items.
+    pub(crate) fn size(&self) -> usize {
+        self.limit.unwrap_or(50).clamp(1, 200) as usize
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// The cursor of the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+impl<T> Page<T> {
+    /// Returns a page of a list that was read one item too far.
+    pub(crate) fn cut(mut items: Vec<T>, size: usize, id: impl Fn(&T) -> &String) -> Self {
+        let has_more = items.len() > size;
+        items.truncate(size);
+        let next_cursor = items.last().filter(|_| has_more).map(|item| id(item).clone());
+        Self { items, next_cursor }
+    }
+}
+
+/// Which results statistics are about. Every member that is set must hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct OutcomeFilter {
+    /// The name of the case.
+    pub name: Option<String>,
+    /// The id of the batch.
+    pub run: Option<String>,
+    /// Most results; 1000 if absent, and never more than 10,000.
+    pub limit: Option<u32>,
+}
+
+impl OutcomeFilter {
+    pub(crate) fn size(&self) -> usize {
+        self.limit.unwrap_or(1000).clamp(1, 10_000) as usize
+    }
+
+    /// Results of a case.
+    pub fn of_case(name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..Self::default() }
+    }
+
+    /// Results of a batch.
+    pub fn of_run(id: impl Into<String>) -> Self {
+        Self { run: Some(id.into()), ..Self::default() }
+    }
+}
+
+/// What statistics need of a result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The id of the result.
+    pub result_id: String,
+    /// The name of the case.
+    pub test_name: String,
+    /// The batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The status of the result.
+    pub status: Status,
+    /// The numbers of its trials.
+    pub trials: TrialCounts,
+    /// Its `toolAccuracy`.
+    pub tool_accuracy: f64,
+    /// Its duration, in milliseconds.
+    pub duration_ms: u64,
+    /// When it began.
+    pub timestamp: Timestamp,
+}
+
+impl Outcome {
+    /// Returns what statistics need of a result.
+    pub fn of(result: &TestResult) -> Self {
+        Self {
+            result_id: result.id.clone(),
+            test_name: result.test_case.name.clone(),
+            run_id: result.run_id.clone(),
+            status: result.status,
+            trials: result.counts(),
+            tool_accuracy: result.verdict.tool_accuracy,
+            duration_ms: result.duration,
+            timestamp: result.timestamp,
+        }
+    }
+}
+
+/// Servers and judge that several cases share; the seed's `test_configurations`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Configuration {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Text for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The servers, stored without secrets.
+    #[serde(default)]
+    pub server_configs: Vec<ServerConfig>,
+    /// The judge, stored without its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_config: Option<ModelSettings>,
+}
+
+/// A batch that begins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NewRun {
+    /// Its name.
+    pub name: Option<String>,
+    /// The configuration of its cases.
+    pub configuration_id: Option<String>,
+    /// Number of its cases.
+    pub total_tests: u32,
+}
+
+/// A batch of cases; the seed's `test_runs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct TestRun {
+    /// Its id. Ids sort by the time of the beginning.
+    pub id: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The configuration of its cases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration_id: Option<String>,
+    /// Number of its cases.
+    pub total_tests: u32,
+    /// Results that passed.
+    pub passed_tests: u32,
+    /// Results that failed.
+    pub failed_tests: u32,
+    /// Results without a verdict.
+    pub error_tests: u32,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    /// Whether it is still running.
+    pub status: RunStatus,
+}
+
+/// The state of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// Cases are still running.
+    Running,
+    /// Every case has a result.
+    Completed,
+    /// It was ended early.
+    Failed,
+}
+
+impl TestRun {
+    /// Returns a batch that begins now.
+    pub(crate) fn started(run: NewRun, id: String) -> Self {
+        Self {
+            id,
+            name: run.name,
+            configuration_id: run.configuration_id,
+            total_tests: run.total_tests,
+            passed_tests: 0,
+            failed_tests: 0,
+            error_tests: 0,
+            started_at: Timestamp::now(),
+            completed_at: None,
+            status: RunStatus::Running,
+        }
+    }
+}
+
+impl RunStatus {
+    /// Returns its name in JSON and in databases.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A person's verdict on a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Override {
+    /// The result.
+    pub result_id: String,
+    /// The number of the trial, from 0.
+    pub trial: u32,
+    /// Whether the trial passed, in the person's opinion.
+    pub passed: bool,
+    /// Why.
+    #[serde(default)]
+    pub reason: String,
+    /// Who said so.
+    #[serde(default)]
+    pub author: String,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// A person's verdict beside the judge's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Agreement {
+    /// The judging model.
+    pub model: String,
+    /// Hash of the judge's instructions.
+    pub prompt_hash: String,
+    /// The judge's verdict.
+    pub judge_passed: bool,
+    /// The person's verdict.
+    pub human_passed: bool,
+}
+
+impl Agreement {
+    /// Returns the verdict of a judge's votes beside a person's; None without votes.
+    pub(crate) fn of(votes: &[Vote], human_passed: bool) -> Option<Self> {
+        let first = votes.first()?;
+        let passed = votes.iter().filter(|vote| vote.passed).count();
+        Some(Self {
+            model: first.model.clone(),
+            prompt_hash: first.prompt_hash.clone(),
+            judge_passed: passed * 2 > votes.len(),
+            human_passed,
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Times in JSON and databases, and ids that sort by time.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A time, to the millisecond; RFC 3339 in JSON, such as `2026-11-22T21:50:00.000Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Timestamp(u64);
+
+/// Year 9999: later times have no RFC 3339 form of the usual length.
+const LAST: u64 = 253_402_300_799_999;
+
+impl Timestamp {
+    /// Returns the present time.
+    pub fn now() -> Self {
+        Self::from(SystemTime::now())
+    }
+
+    /// Returns the time of so many milliseconds after 1970 began (UTC).
+    pub fn from_millis(millis: u64) -> Self {
+        Self(millis.min(LAST))
+    }
+
+    /// Returns the milliseconds since 1970 began (UTC).
+    pub fn millis(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::from_millis(u64::try_from(since.as_millis()).unwrap_or(LAST))
+    }
+}
+
+impl std::fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let time = UNIX_EPOCH + Duration::from_millis(self.0);
+        humantime::format_rfc3339_millis(time).fmt(f)
+    }
+}
+
+impl std::str::FromStr for Timestamp {
+    type Err = TimestampError;
+
+    fn from_str(text: &str) -> Result<Self, TimestampError> {
+        let time = humantime::parse_rfc3339_weak(text);
+        time.map(Self::from).map_err(|error| TimestampError(error.to_string()))
+    }
+}
+
+impl TryFrom<String> for Timestamp {
+    type Error = TimestampError;
+
+    fn try_from(text: String) -> Result<Self, TimestampError> {
+        text.parse()
+    }
+}
+
+impl From<Timestamp> for String {
+    fn from(time: Timestamp) -> Self {
+        time.to_string()
+    }
+}
+
+/// A text is no time in RFC 3339.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a time such as 2026-11-22T21:50:00.000Z: {0}")]
+pub struct TimestampError(String);
+
+/// Returns an id that sorts by the time of its making, to the millisecond.
+pub(crate) fn new_id() -> String {
+    let mut random = [0; 8];
+    // Without random numbers ids of one millisecond may collide; the database then refuses the second.
+    _ = getrandom::fill(&mut random);
+    format!("{:012x}-{:016x}", Timestamp::now().millis(), u64::from_be_bytes(random))
+}
+
+/// Returns a duration in milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_survive_json() {
+        for millis in [0, 1, 1_795_384_200_123, LAST] {
+            let time = Timestamp::from_millis(millis);
+            let json = serde_json::to_string(&time).unwrap();
+            assert_eq!(serde_json::from_str::<Timestamp>(&json).unwrap(), time, "{json}");
+        }
+        assert_eq!(Timestamp::from_millis(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
+        assert!(serde_json::from_str::<Timestamp>("\"soon\"").is_err());
+    }
+
+    #[test]
+    fn ids_sort_by_time() {
+        let first = new_id();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(first < new_id());
+    }
+}
