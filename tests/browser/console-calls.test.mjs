@@ -137,6 +137,25 @@ test('the home page follows calls of others, and a restart in mid-stream', { tim
   await again.stop();
 });
 
+test('a call that runs while the server ends says that it may have reached the tool, and is repeated', { timeout: 60_000 }, async () => {
+  const own = await startServer();
+  const page = await openPage(browser, own, `#/tools/lab__slow?args=${encodeURIComponent('{"ms":60000}')}`);
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.waitForSelector('.runbar .badge');
+  const port = new URL(own.url).port;
+  await own.stop('SIGKILL');
+  await page.waitForSelector('.output .failure');
+  assert.match(await page.locator('.output').innerText(), /No connection: .*The call may have reached the tool/s);
+  const again = await startServer({ port });
+  await page.waitForSelector('.age[data-state=live]', { timeout: 20_000 });
+  await page.getByRole('button', { name: '+ ms' }).or(page.getByLabel(/^ms/)).first().waitFor();
+  await page.getByLabel(/^ms/).fill('1');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.waitForSelector('.output .badge.ok');
+  await page.context().close();
+  await again.stop();
+});
+
 test('a wrong token shows nothing, and two users see their own calls alone', { timeout: 90_000 }, async () => {
   const config = "[auth.tokens]\nanna = { env = 'ANNA' }\nbert = { env = 'BERT' }\nroot = { env = 'ROOT', scopes = ['admin'] }\n";
   const words = { ANNA: 'annas-secret-word-0123456789abcdef', BERT: 'berts-secret-word-0123456789abcdef', ROOT: 'roots-secret-word-0123456789abcdef' };

@@ -46,8 +46,8 @@ export async function startServer({ config = '', servers = { lab: upstream }, po
   return {
     url,
     text: () => text,
-    async stop() {
-      child.kill('SIGTERM');
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal);
       await ended;
       rmSync(folder, { recursive: true, force: true });
     },

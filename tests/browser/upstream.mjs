@@ -32,9 +32,26 @@ const TOOLS = [
   { name: 'slow', description: 'Takes a while', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 } } } },
   { name: 'rows', description: 'Answers with a table', inputSchema: any },
   { name: 'picture', description: 'Answers with a picture', inputSchema: any },
+  { name: 'ask', description: 'Asks the user, and says what was answered', inputSchema: { type: 'object', properties: { attack: { type: 'boolean' } } } },
 ];
 
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
+
+const QUESTION = {
+  message: 'Where shall the file go?',
+  requestedSchema: { type: 'object', required: ['folder'], properties: { folder: { type: 'string', title: 'Folder', minLength: 2 }, keep: { type: 'boolean', default: true }, mode: { type: 'string', enum: ['copy', 'move'] } } },
+};
+const HOSTILE_QUESTION = { message: attack, requestedSchema: { type: 'object', properties: { x: { type: 'string', title: attack, description: attack } } } };
+
+/** Questions that wait for their answers, by the ids of the requests. */
+const asked = new Map();
+let nextQuestion = 0;
+
+function askUser(params) {
+  const id = `question-${nextQuestion++}`;
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, method: 'elicitation/create', params })}\n`);
+  return new Promise((done) => asked.set(id, done));
+}
 
 async function call({ name, arguments: args = {} }) {
   const text = (it) => ({ content: [{ type: 'text', text: it }] });
@@ -46,6 +63,7 @@ async function call({ name, arguments: args = {} }) {
     case 'fails': return { ...text('the disk is full'), isError: true };
     case 'slow': await new Promise((done) => setTimeout(done, args.ms ?? 500)); return text('done');
     case 'rows': return text(JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `row ${id}`, even: id % 2 === 0 }))));
+    case 'ask': return text(JSON.stringify(await askUser(args.attack ? HOSTILE_QUESTION : QUESTION)));
     case 'picture': return { content: [{ type: 'image', mimeType: 'image/png', data: PIXEL }] };
     default: throw Object.assign(new Error(`unknown tool ${name}`), { code: -32602 });
   }
@@ -71,6 +89,10 @@ if (isProgram) {
   process.stderr.write('the lab is open\n');
   createInterface({ input: process.stdin }).on('line', async (line) => {
     const message = JSON.parse(line);
+    if (message.method === undefined && asked.has(message.id)) {
+      asked.get(message.id)(message.result ?? message.error);
+      asked.delete(message.id);
+    }
     if (message.id === undefined || message.method === undefined) return;
     let reply;
     try {

@@ -180,8 +180,14 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   }
   const { result: found } = answer;
   if (found.resultType === 'input_required') {
-    const answers = await questions(found.inputRequests ?? {}, output, tool);
-    await send(tool, args, { output, signal, onProgress, form, context }, { inputResponses: answers, requestState: found.requestState });
+    const { inputRequests = {}, requestState } = found;
+    const inputResponses = await questions(inputRequests, { output, tool, signal }).catch((error) => {
+      // The tool must not wait for somebody who has left: other questions of its server would wait too.
+      const cancelled = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'cancel' }]));
+      rpc('tools/call', { name: tool.name, arguments: args, inputResponses: cancelled, requestState }, { schema: tool.inputSchema }).catch(() => {});
+      throw error;
+    });
+    await send(tool, args, { output, signal, onProgress, form, context }, { inputResponses, requestState });
     return;
   }
   say(found.isError ? 'The tool failed' : 'The result is there');
@@ -205,8 +211,9 @@ function gatewayFailure(error, retry) {
 }
 
 /** Shows the questions of a tool in the place of its result, and waits for the answers. */
-function questions(requests, output, tool) {
-  return new Promise((done) => {
+function questions(requests, { output, tool, signal }) {
+  return new Promise((done, failed) => {
+    signal.addEventListener('abort', () => failed(signal.reason), { once: true });
     const entries = Object.entries(requests);
     const forms = new Map();
     const choices = {};
