@@ -11,7 +11,6 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     Audience, Events, Options, Outcome, Viewer,
     record::{Kept, Record, Step, micros, outcome_of},
-    secrets::{secret_names, without_secrets},
 };
 
 /// The record of calls. Cheap to clone.
@@ -43,7 +42,7 @@ pub struct NewCall<'a> {
     owner: Option<String>,
     client: Option<String>,
     revision: Option<&'static str>,
-    input_schema: Option<&'a Value>,
+    secret_names: Vec<String>,
 }
 
 impl<'a> NewCall<'a> {
@@ -56,11 +55,11 @@ impl<'a> NewCall<'a> {
             owner: None,
             client: None,
             revision: None,
-            input_schema: None,
+            secret_names: Vec::new(),
         }
     }
 
-    /// Sets the arguments. Secrets are left out of the record.
+    /// Sets the arguments. Secrets in them are never shown.
     #[must_use]
     pub fn arguments(self, arguments: Option<&'a RawValue>) -> Self {
         Self { arguments, ..self }
@@ -78,10 +77,10 @@ impl<'a> NewCall<'a> {
         Self { client, revision: Some(revision), ..self }
     }
 
-    /// Sets the tool's input schema, which may mark arguments as secret.
+    /// Sets the names of arguments that the tool's input schema marks as secret: see [`crate::secret_names`].
     #[must_use]
-    pub fn input_schema(self, input_schema: Option<&'a Value>) -> Self {
-        Self { input_schema, ..self }
+    pub fn secret_names(self, secret_names: Vec<String>) -> Self {
+        Self { secret_names, ..self }
     }
 }
 
@@ -103,9 +102,7 @@ impl Calls {
     /// Records that a call begins.
     #[must_use]
     pub fn begin(&self, call: NewCall<'_>) -> RunningCall {
-        let NewCall { tool, arguments, owner, client, revision, input_schema } = call;
-        let secrets = input_schema.map(secret_names).unwrap_or_default();
-        let arguments = arguments.map(|arguments| without_secrets(arguments, &secrets));
+        let NewCall { tool, arguments, owner, client, revision, secret_names } = call;
         let inner = &self.inner;
         let mut kept = inner.kept();
         kept.last += 1;
@@ -120,7 +117,8 @@ impl Calls {
             started_ms: now_ms(),
             took: None,
             outcome: None,
-            arguments: arguments.map_or_else(Kept::default, |text| inner.kept_text(&text)),
+            arguments: arguments.map_or_else(Kept::default, |text| inner.kept_text(text.get())),
+            secret_names,
             upstream: None,
             model: None,
             capture: None,
@@ -217,8 +215,8 @@ impl Inner {
 
     /// Tells viewers of a call's new state.
     fn announce(&self, event: &'static str, record: &Record) {
-        let audience = Audience::Owner(record.owner.clone());
-        self.events.push(event, audience, &record.head(self.events.run()));
+        let audience = || Audience::Owner(record.owner.clone());
+        self.events.push(event, audience, || record.head(self.events.run()));
     }
 
     /// Forgets the oldest calls while there are too many.

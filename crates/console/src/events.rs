@@ -11,7 +11,10 @@ use std::{
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 
 use crate::{Options, Viewer, random::run_name};
 
@@ -21,6 +24,9 @@ const BATCH: Duration = Duration::from_millis(100);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Events of one batch; the rest follows at once.
 const MAX_BATCH: usize = 500;
+/// While no page listens, and none has for this time, events are not made: most servers have no page open, and calls should not pay for one.
+/// A page that comes back later is told to fetch anew.
+const UNWATCHED: Duration = Duration::from_secs(60);
 /// What all kept events may take, in bytes of JSON. An event holds heads, never bodies, so this is reached only by long names.
 const MAX_BYTES: usize = 8 << 20;
 
@@ -63,6 +69,8 @@ struct Kept {
     bytes: usize,
     /// The number of the last event.
     last: u64,
+    /// When the last event was made for a page that listened.
+    watched: Option<Instant>,
 }
 
 struct Event {
@@ -108,10 +116,24 @@ impl Events {
         &self.run
     }
 
-    /// Adds an event. `data` has what a list shows of it, never whole answers. The oldest event is forgotten when there are too many.
-    pub fn push(&self, name: &'static str, audience: Audience, data: &impl Serialize) {
-        let Ok(data) = serde_json::to_string(data) else { return };
+    /// Adds an event. `data` makes what a list shows of it, never whole answers; it is not called while no page listens. The oldest event is
+    /// dropped when there are too many.
+    pub fn push<T: Serialize>(
+        &self,
+        name: &'static str,
+        audience: impl FnOnce() -> Audience,
+        data: impl FnOnce() -> T,
+    ) {
+        if !self.is_watched() {
+            let mut kept = self.kept();
+            kept.last += 1;
+            kept.events.clear();
+            kept.bytes = 0;
+            return;
+        }
+        let Ok(data) = serde_json::to_string(&data()) else { return };
         let frame = format!("event: {name}\ndata: {data}\n\n");
+        let audience = audience();
         let mut kept = self.kept();
         kept.last += 1;
         kept.bytes += frame.len();
@@ -123,6 +145,16 @@ impl Events {
         }
         drop(kept);
         self.last.send_replace(number);
+    }
+
+    /// Returns whether a page listens, or may come back and ask for what it has missed.
+    fn is_watched(&self) -> bool {
+        let mut kept = self.kept();
+        let now = Instant::now();
+        if self.last.receiver_count() > 0 {
+            kept.watched = Some(now);
+        }
+        kept.watched.is_some_and(|watched| now.duration_since(watched) < UNWATCHED)
     }
 
     /// Returns the number of streams that are open.
@@ -298,8 +330,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_page_goes_on_after_the_last_event_that_it_has() {
         let events = events(10);
+        let _page = events.last.subscribe();
         for n in 1..=3 {
-            events.push("x", Audience::Everyone, &json!({"n": n}));
+            events.push("x", || Audience::Everyone, || json!({"n": n}));
         }
         let after = format!("{}-1", events.run());
         let text = read(&events, Viewer::everything(), Some(&after), 2).await;
@@ -311,8 +344,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_page_of_another_run_or_too_far_behind_is_told_to_fetch_anew() {
         let events = events(2);
+        let _page = events.last.subscribe();
         for n in 1..=5 {
-            events.push("x", Audience::Everyone, &json!({"n": n}));
+            events.push("x", || Audience::Everyone, || json!({"n": n}));
         }
         for after in [
             "other-3",
@@ -332,16 +366,38 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_viewer_reads_what_concerns_them() {
         let events = events(10);
-        events.push("x", Audience::Owner(Some("anna".into())), &"annas");
-        events.push("x", Audience::Owner(Some("bert".into())), &"berts");
-        events.push("x", Audience::Administrators, &"secret");
-        events.push("x", Audience::Everyone, &"all");
+        let _page = events.last.subscribe();
+        events.push("x", || Audience::Owner(Some("anna".into())), || "annas");
+        events.push("x", || Audience::Owner(Some("bert".into())), || "berts");
+        events.push("x", || Audience::Administrators, || "secret");
+        events.push("x", || Audience::Everyone, || "all");
         let after = format!("{}-0", events.run());
         let anna = read(&events, Viewer::of("anna", false), Some(&after), 2).await;
         assert!(anna.contains("annas") && anna.contains("all"), "{anna}");
         assert!(!anna.contains("berts") && !anna.contains("secret"), "{anna}");
         let admin = read(&events, Viewer::of("root", true), Some(&after), 2).await;
         assert!(["annas", "berts", "secret", "all"].iter().all(|it| admin.contains(it)), "{admin}");
+    }
+
+    /// A server without a page makes no events; a page that comes back in time has missed none.
+    #[tokio::test(start_paused = true)]
+    async fn events_are_made_only_for_pages() {
+        let events = events(10);
+        let push = |text: &'static str| events.push("x", || Audience::Everyone, || text);
+        events.push("x", || Audience::Everyone, || -> &str { unreachable!("no page listens") });
+        let page = events.last.subscribe();
+        push("seen");
+        drop(page);
+        let after = events.position();
+        tokio::time::advance(UNWATCHED / 2).await;
+        push("while away");
+        let text = read(&events, Viewer::everything(), Some(&after), 2).await;
+        assert!(text.contains("while away") && !text.contains("reset"), "{text}");
+        tokio::time::advance(UNWATCHED).await;
+        let after = events.position();
+        push("much later");
+        let text = read(&events, Viewer::everything(), Some(&after), 1).await;
+        assert!(text.contains("reset") && !text.contains("much later"), "{text}");
     }
 
     #[test]

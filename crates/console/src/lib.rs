@@ -29,6 +29,7 @@ pub use self::{
     options::{Options, ViewOptions},
     page::Site,
     record::Outcome,
+    secrets::secret_names,
     viewer::Viewer,
 };
 

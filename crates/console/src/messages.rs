@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use serde_json::{Value, json};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Audience, Events, Options, Viewer,
@@ -94,10 +95,9 @@ struct Message {
     peer: String,
     owner: Option<String>,
     call: Option<String>,
-    /// What it is: a method, or "result" or "error".
-    kind: String,
     bytes: usize,
-    text: String,
+    /// As it came. It is parsed, and secrets are left out, when somebody looks at it: most messages are never looked at.
+    raw: Box<str>,
 }
 
 impl Messages {
@@ -106,11 +106,10 @@ impl Messages {
         Self { inner: Arc::new(Inner { kept: Mutex::default(), events, max_messages, max_bytes }) }
     }
 
-    /// Adds a message; the oldest one is forgotten when there are too many.
+    /// Adds a message; the oldest one is dropped when there are too many.
     pub fn push(&self, message: &NewMessage<'_>) {
         let json = message.json.trim();
-        let start = &json[..json.floor_char_boundary(MAX_MESSAGE)];
-        let text = message_without_secrets(start);
+        let raw = json[..json.floor_char_boundary(MAX_MESSAGE)].into();
         let mut kept = self.inner.kept();
         kept.last += 1;
         let message = Message {
@@ -121,17 +120,17 @@ impl Messages {
             peer: shortened(message.peer),
             owner: message.owner.map(str::to_owned),
             call: message.call.map(str::to_owned),
-            kind: kind_of(start),
             bytes: message.bytes,
-            text,
+            raw,
         };
-        let audience = Audience::Owner(message.owner.clone());
-        self.inner.events.push("message", audience, &message.head(self.inner.events.run()));
-        kept.bytes += message.text.len();
+        let events = &self.inner.events;
+        let audience = || Audience::Owner(message.owner.clone());
+        events.push("message", audience, || message.head(events.run()));
+        kept.bytes += message.raw.len();
         kept.messages.push_back(message);
         while kept.messages.len() > self.inner.max_messages || kept.bytes > self.inner.max_bytes {
             let Some(oldest) = kept.messages.pop_front() else { break };
-            kept.bytes -= oldest.text.len();
+            kept.bytes -= oldest.raw.len();
         }
     }
 
@@ -167,7 +166,7 @@ impl Messages {
         let message = kept.messages.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
         viewer.sees(message.owner.as_deref()).then(|| {
             let mut whole = message.head(self.inner.events.run());
-            whole["text"] = json!(message.text);
+            whole["text"] = json!(message.text());
             whole["is_cut"] = json!(message.bytes > MAX_MESSAGE);
             whole
         })
@@ -193,32 +192,44 @@ impl Message {
             "sent": self.direction == Direction::Sent,
             "peer": self.peer,
             "call": self.call,
-            "kind": self.kind,
+            "kind": kind_of(&self.raw),
             "bytes": self.bytes,
         })
     }
 
+    /// Returns the text as it is shown.
+    fn text(&self) -> String {
+        message_without_secrets(&self.raw)
+    }
+
+    /// Returns whether the query is in the peer or in the text as it is shown, so that a search finds no secret.
     fn has(&self, query: &str) -> bool {
-        self.kind.contains(query) || self.peer.contains(query) || self.text.contains(query)
+        self.peer.contains(query) || (self.raw.contains(query) && self.text().contains(query))
     }
 }
 
 /// The method of a request, or whether a response is a result or an error. A message that was cut is asked for its beginning.
 fn kind_of(text: &str) -> String {
+    #[derive(Deserialize)]
+    struct Head {
+        method: Option<String>,
+        error: Option<IgnoredAny>,
+        result: Option<IgnoredAny>,
+    }
     let after = |name: &str| {
         let rest = &text[text.find(name)? + name.len()..];
         rest.trim_start().strip_prefix(':').map(str::trim_start)
     };
-    if let Ok(value) = serde_json::from_str::<Value>(text) {
-        return match &value {
-            Value::Array(messages) => format!("batch of {}", messages.len()),
-            value => match value["method"].as_str() {
-                Some(method) => shortened(method),
-                None if value.get("error").is_some() => "error".to_owned(),
-                None if value.get("result").is_some() => "result".to_owned(),
-                None => "not JSON-RPC".to_owned(),
-            },
-        };
+    if let Ok(messages) = serde_json::from_str::<Vec<&RawValue>>(text) {
+        return format!("batch of {}", messages.len());
+    }
+    match serde_json::from_str(text) {
+        Ok(Head { method: Some(method), .. }) => return shortened(&method),
+        Ok(Head { error: Some(_), .. }) => return "error".to_owned(),
+        Ok(Head { result: Some(_), .. }) => return "result".to_owned(),
+        Ok(_) => return "not JSON-RPC".to_owned(),
+        // Cut, or not JSON.
+        Err(_) => {}
     }
     match after("\"method\"").and_then(|rest| rest.strip_prefix('"')) {
         Some(method) => shortened(method.split('"').next().unwrap_or_default()),
@@ -264,6 +275,10 @@ mod tests {
         let listed = log.list(&admin, None, None, None, 10);
         let kinds: Vec<_> = listed.iter().map(|it| it["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["error", "result", "tools/call"]);
+        assert!(
+            log.list(&admin, Some("xyzzy"), None, None, 10).is_empty(),
+            "a secret is not found"
+        );
         let call = log.get(listed[2]["id"].as_str().unwrap(), &admin).unwrap();
         assert!(!call["text"].as_str().unwrap().contains("xyzzy"), "{call}");
         assert_eq!(log.list(&admin, Some("tools"), None, None, 10).len(), 1);

@@ -5,6 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
+use crate::secrets::without_secrets;
+
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -96,7 +98,10 @@ pub(crate) struct Record {
     /// How long it took, once it is over.
     pub(crate) took: Option<Duration>,
     pub(crate) outcome: Option<Outcome>,
+    /// As the agent wrote them; secrets are left out when they are shown.
     pub(crate) arguments: Kept,
+    /// The names of arguments that the tool's input schema marks as secret.
+    pub(crate) secret_names: Vec<String>,
     /// What the upstream said.
     pub(crate) upstream: Option<Kept>,
     /// What the model is shown.
@@ -153,7 +158,10 @@ impl Record {
         whole["revision"] = json!(self.revision);
         whole["owner"] = json!(self.owner);
         whole["arguments"] = self.arguments.json();
-        whole["arguments"]["json"] = json_of(&self.arguments);
+        // As text, since a page would round numbers that the agent wrote exactly.
+        let arguments = self.arguments.text.as_deref();
+        whole["arguments"]["json"] =
+            json!(arguments.map(|text| without_secrets(text, &self.secret_names)));
         whole["upstream"] = json!(self.upstream.as_ref().map(Kept::json));
         whole["model"] = json!(self.model.as_ref().map(Kept::json));
         whole["same"] = json!(is_same);
@@ -162,11 +170,6 @@ impl Record {
         whole["steps"] = json!(self.steps);
         whole
     }
-}
-
-/// The JSON as text, since a page would round numbers that the agent wrote exactly.
-fn json_of(kept: &Kept) -> Value {
-    json!(kept.text.as_deref())
 }
 
 pub(crate) fn micros(duration: Duration) -> u64 {
@@ -182,7 +185,12 @@ pub(crate) fn outcome_of(result: &RawValue) -> Outcome {
         #[serde(default, rename = "resultType")]
         result_type: Option<String>,
     }
-    match serde_json::from_str::<Said>(result.get()) {
+    let text = result.get();
+    if !text.contains("isError") && !text.contains("input_required") {
+        // The usual answer, which may be large, is not parsed.
+        return Outcome::Ok;
+    }
+    match serde_json::from_str::<Said>(text) {
         Ok(Said { is_error: true, .. }) => Outcome::ToolFailed,
         Ok(Said { result_type: Some(kind), .. }) if kind == "input_required" => {
             Outcome::InputRequired

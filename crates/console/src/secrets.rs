@@ -1,6 +1,6 @@
 //! Leaves secrets out of what is recorded.
 
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "(hidden)";
@@ -20,8 +20,7 @@ const NAMES: [&str; 9] = [
 
 /// Returns the JSON with the values of secret members replaced. A member is secret by its name; `secret_names` names further ones, which
 /// the schema of the tool marks.
-pub(crate) fn without_secrets(json: &RawValue, secret_names: &[String]) -> String {
-    let text = json.get();
+pub(crate) fn without_secrets(text: &str, secret_names: &[String]) -> String {
     if !mentions_secret(text, secret_names) {
         return text.to_owned();
     }
@@ -89,7 +88,8 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// Returns the names of members that a schema marks as secret: `format: password` or `writeOnly: true`.
-pub(crate) fn secret_names(schema: &Value) -> Vec<String> {
+#[must_use]
+pub fn secret_names(schema: &Value) -> Vec<String> {
     let mut names = Vec::new();
     collect(schema, &mut names, 0);
     names
@@ -121,10 +121,10 @@ fn collect(schema: &Value, names: &mut Vec<String>, depth: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{json, value::to_raw_value};
+    use serde_json::json;
 
     fn recorded(value: Value, names: &[String]) -> String {
-        without_secrets(&to_raw_value(&value).unwrap(), names)
+        without_secrets(&value.to_string(), names)
     }
 
     #[test]
@@ -162,8 +162,7 @@ mod tests {
     #[test]
     fn text_without_secrets_is_kept_byte_for_byte() {
         let text = r#"{ "n" : 12345678901234567890123 }"#;
-        let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
-        assert_eq!(without_secrets(&raw, &[]), text);
+        assert_eq!(without_secrets(text, &[]), text);
         assert_eq!(message_without_secrets("no JSON, token\""), "no JSON, token\"");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use marquetry_artifact_tools::{ArtifactTools, LIST, READ};
 use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall};
-use marquetry_gateway::{CallFailure, Gateway, List, ToolAnswer, Unreachable};
+use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
     RpcError,
     server::{
@@ -109,7 +109,9 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let _in_flight = self.calls.token();
-        let mut record = self.recorder.begin(&params, || self.input_schema_of(&params.name), cx);
+        let catalog = self.gateway.catalog();
+        let schema = || self.input_schema_of(&params.name, &catalog);
+        let mut record = self.recorder.begin(&params, schema, cx);
         let answer = self.answer(params, cx, &mut record).await;
         record.end(&answer);
         answer
@@ -332,11 +334,10 @@ impl GatewayHandler {
     }
 
     /// The input schema of a tool as agents see it.
-    fn input_schema_of(&self, tool: &str) -> Option<Value> {
-        let catalog = self.gateway.catalog();
+    fn input_schema_of<'a>(&'a self, tool: &str, catalog: &'a Catalog) -> Option<&'a Value> {
         let mut all =
             self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools);
-        all.find(|it| it.name == tool).map(|it| it.input_schema.clone())
+        all.find(|it| it.name == tool).map(|it| &it.input_schema)
     }
 
     /// Captures the answer of a tool, and tells clients when that has made artifacts.

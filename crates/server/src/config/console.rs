@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The console in the browser: the page at `/`, and its data below `/api/console`. What it keeps is in memory only, and secrets are left out.
+/// The console in the browser: the page at `/`, and its data below `/api/console`. What it keeps is in memory only, and secrets in it are not shown.
 /// With `[auth]`, a caller sees their own calls, and a token with the scope `admin` sees all; without it, only browsers on this machine do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -16,10 +16,10 @@ pub(crate) struct Recorder;
 pub(crate) struct CallRecord;
 
 impl Recorder {
-    pub(crate) fn begin(
+    pub(crate) fn begin<'a>(
         &self,
         _: &CallToolParams,
-        _: impl FnOnce() -> Option<Value>,
+        _: impl FnOnce() -> Option<&'a Value>,
         _: &RequestContext,
     ) -> CallRecord {
         CallRecord

@@ -85,7 +85,7 @@ pub(crate) fn watch_upstreams(console: &Console, gateway: &Arc<Gateway>, stop: &
                 }
                 let mut state = states.borrow_and_update().report();
                 state["name"] = json!(upstream.name());
-                console.events().push("server.state", Audience::Administrators, &state);
+                console.events().push("server.state", || Audience::Administrators, || state);
             }
         });
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use axum::http::{header, request::Parts};
 use marquetry_artifacts::{Captured, Settings};
-use marquetry_console::{Console, NewCall, Outcome, RunningCall};
+use marquetry_console::{Console, NewCall, Outcome, RunningCall, secret_names};
 use marquetry_protocol::{
     RpcError,
     server::{
@@ -70,11 +70,11 @@ impl Authenticator for WithLogins {
 }
 
 impl Recorder {
-    /// Records that a call begins. `schema` gives the input schema of the tool, which may mark arguments as secret.
-    pub(crate) fn begin(
+    /// Records that a call begins. `schema` returns the input schema of the tool, which may mark arguments as secret.
+    pub(crate) fn begin<'a>(
         &self,
         params: &CallToolParams,
-        schema: impl FnOnce() -> Option<Value>,
+        schema: impl FnOnce() -> Option<&'a Value>,
         cx: &RequestContext,
     ) -> CallRecord {
         let running = self.0.as_ref().map(|console| {
@@ -85,7 +85,7 @@ impl Recorder {
                 .arguments(params.arguments.as_deref())
                 .owner(owner.clone())
                 .client(client.clone(), cx.revision().as_str())
-                .input_schema(schema.as_ref());
+                .secret_names(schema.map(secret_names).unwrap_or_default());
             let running = console.calls().begin(call);
             if let Some(RecordSlot(slot)) = cx.extension::<RecordSlot>() {
                 // A batch has several calls; the header names the first.
