@@ -94,7 +94,9 @@ pub enum CassetteError {
         found: String,
     },
     /// There are more requests than recorded.
-    #[error("the recording of {channel} ends after {number} requests, and there is one more: {found}; record again")]
+    #[error(
+        "the recording of {channel} ends after {number} requests, and there is one more: {found}; record again"
+    )]
     Ended {
         /// The case, and the model or server.
         channel: String,
@@ -118,17 +120,20 @@ impl Cassette {
     /// [`CassetteError::File`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, CassetteError> {
         let path = path.as_ref();
-        let failed = |problem: String| CassetteError::File { path: path.display().to_string(), problem };
+        let failed =
+            |problem: String| CassetteError::File { path: path.display().to_string(), problem };
         let size = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
         if size > MAX_FILE_BYTES {
             return Err(failed(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
         }
         let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
-        let file: File =
-            serde_json::from_slice(&text).map_err(|error| failed(format!("not a cassette: {error}")))?;
+        let file: File = serde_json::from_slice(&text)
+            .map_err(|error| failed(format!("not a cassette: {error}")))?;
         if file.version != VERSION {
             let found = file.version;
-            return Err(failed(format!("it has version {found}, this program reads {VERSION}: record again")));
+            return Err(failed(format!(
+                "it has version {found}, this program reads {VERSION}: record again"
+            )));
         }
         let mut left: HashMap<String, Vec<usize>> = HashMap::new();
         for (place, entry) in file.entries.iter().enumerate().rev() {
@@ -156,7 +161,8 @@ impl Cassette {
         };
         let text = {
             let tape = self.tape();
-            let whole: Vec<&Entry> = tape.entries.iter().filter(|entry| entry.answer.is_some()).collect();
+            let whole: Vec<&Entry> =
+                tape.entries.iter().filter(|entry| entry.answer.is_some()).collect();
             let file = json!({"version": VERSION, "entries": whole});
             serde_json::to_string_pretty(&file).map_err(|error| failed(error.into()))?
         };
@@ -198,7 +204,8 @@ impl Channel {
     pub(crate) fn replay(&self, request: Value) -> Result<Answer, CassetteError> {
         let request = self.redactor.value(request);
         let mut tape = self.cassette.tape();
-        let recorded = |tape: &Tape| tape.entries.iter().filter(|entry| entry.channel == self.name).count();
+        let recorded =
+            |tape: &Tape| tape.entries.iter().filter(|entry| entry.channel == self.name).count();
         let Some(place) = tape.left.get_mut(&self.name).and_then(Vec::pop) else {
             let (channel, number) = (self.name.clone(), recorded(&tape));
             let found = cut(&request.to_string(), 400);
@@ -346,8 +353,12 @@ mod tests {
         assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Answer::Ok(json!("yes"))));
         let error = one.replay(json!(1)).unwrap_err().to_string();
         assert!(error.contains("ends after 1 requests"), "{error}");
-        let error = channel(&replay(), "one").replay(json!({"a": [1, {"b": 3}]})).unwrap_err().to_string();
-        assert!(error.contains("differs from the recording at /a/1/b: recorded 2, now 3"), "{error}");
+        let error =
+            channel(&replay(), "one").replay(json!({"a": [1, {"b": 3}]})).unwrap_err().to_string();
+        assert!(
+            error.contains("differs from the recording at /a/1/b: recorded 2, now 3"),
+            "{error}"
+        );
         let error = channel(&replay(), "one").replay(json!({"a": [1]})).unwrap_err().to_string();
         assert!(error.contains("at /a/1: recorded {\"b\":2}, now nothing"), "{error}");
     }
@@ -357,7 +368,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         assert!(Cassette::load(&path).is_err());
-        for (text, want) in [("{", "not a cassette"), (r#"{"version": 9, "entries": []}"#, "it has version 9")] {
+        for (text, want) in
+            [("{", "not a cassette"), (r#"{"version": 9, "entries": []}"#, "it has version 9")]
+        {
             fs::write(&path, text).unwrap();
             let error = Cassette::load(&path).unwrap_err().to_string();
             assert!(error.contains(want), "{error}");

@@ -4,11 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{
-    ExpectedTool, Matching, TestCase, ToolCallRecord,
-    matcher::Matcher,
-    stats::f1,
-};
+use crate::{ExpectedTool, Matching, TestCase, ToolCallRecord, matcher::Matcher, stats::f1};
 
 /// Most expected calls of a case: pairing them with calls takes time by the product of both.
 pub const MAX_EXPECTED: usize = 1000;
@@ -179,11 +175,8 @@ fn in_any_order(
     for row in 0..expected.len() {
         place(row, &fits, &mut vec![false; calls.len()], &mut taken);
     }
-    let mut pairs: Vec<_> = taken
-        .into_iter()
-        .enumerate()
-        .filter_map(|(column, row)| Some((row?, column)))
-        .collect();
+    let mut pairs: Vec<_> =
+        taken.into_iter().enumerate().filter_map(|(column, row)| Some((row?, column))).collect();
     pairs.sort_unstable();
     pairs
 }
@@ -241,7 +234,9 @@ fn of_results(
 ) -> CheckResult {
     let pairs = pairs(expected, calls, matching, has_call_and_result);
     let unmet: Vec<usize> = (0..expected.len())
-        .filter(|row| expected[*row].result.is_some() && !pairs.iter().any(|(found, _)| found == row))
+        .filter(|row| {
+            expected[*row].result.is_some() && !pairs.iter().any(|(found, _)| found == row)
+        })
         .collect();
     let found = unmet.iter().map(|row| {
         let call = by_call.iter().find(|(found, _)| found == row).map(|(_, column)| &calls[*column]);
@@ -305,7 +300,8 @@ fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResu
         results.push(CheckResult {
             name: "answer".to_owned(),
             passed,
-            detail: if passed { "the answer matches" } else { "the answer does not match" }.to_owned(),
+            detail: if passed { "the answer matches" } else { "the answer does not match" }
+                .to_owned(),
             expected: matcher.as_value().clone(),
             actual: answer,
         });
@@ -319,7 +315,10 @@ fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResu
             expected: Value::Null,
             actual: match failed.is_empty() {
                 true => Value::Null,
-                false => failed.iter().map(|call| json!({"name": call.tool_name, "error": call.error})).collect(),
+                false => failed
+                    .iter()
+                    .map(|call| json!({"name": call.tool_name, "error": call.error}))
+                    .collect(),
             },
         });
     }
@@ -366,7 +365,10 @@ mod tests {
                 let checked = check(&case(expected, mode), &work(&calls));
                 let passed = checked.results.iter().all(|check| check.passed);
                 assert_eq!(passed, passing.contains(&mode), "{expected:?} {mode:?} {calls:?}");
-                assert!((checked.tool_accuracy - accuracy).abs() < 1e-9, "{expected:?} {mode:?} {checked:?}");
+                assert!(
+                    (checked.tool_accuracy - accuracy).abs() < 1e-9,
+                    "{expected:?} {mode:?} {checked:?}"
+                );
             }
         }
     }
@@ -425,7 +427,11 @@ mod tests {
             case.expect = serde_json::from_value(expect.clone()).unwrap();
             let checked = check(&case, &work(&calls));
             assert!(!checked.results.is_empty());
-            assert_eq!(checked.results.iter().all(|check| check.passed), passes, "{expect}: {checked:?}");
+            assert_eq!(
+                checked.results.iter().all(|check| check.passed),
+                passes,
+                "{expect}: {checked:?}"
+            );
         }
     }
 

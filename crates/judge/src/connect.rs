@@ -12,9 +12,7 @@ use std::{
 use futures_util::future::join_all;
 use marquetry_llm::Tool;
 use marquetry_protocol::{
-    client::{
-        CallOptions, Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand,
-    },
+    client::{CallOptions, Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand},
     types::{CallToolParams, JsonObject},
 };
 use serde_json::{Value, json, value::to_raw_value};
@@ -29,7 +27,18 @@ use crate::{
 
 /// Variables that a server inherits, if the runner's environment has them: those that find programs and folders.
 const INHERITED: [&str; 12] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "TMPDIR", "TZ", "SYSTEMROOT", "USERPROFILE",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "TZ",
+    "SYSTEMROOT",
+    "USERPROFILE",
 ];
 
 /// How many last lines of a server's standard error are kept for errors.
@@ -45,7 +54,8 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn inheriting(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let variables = variables.into_iter().filter(|(name, _)| INHERITED.contains(&name.as_str()));
+        let variables =
+            variables.into_iter().filter(|(name, _)| INHERITED.contains(&name.as_str()));
         Self { variables: variables.collect(), ..Self::default() }
     }
 }
@@ -157,7 +167,11 @@ impl Connections {
     }
 
     /// Keeps only the named tools, and checks the number of those that remain.
-    pub(crate) fn restrict(&mut self, names: Option<&[String]>, most: u32) -> Result<(), TrialError> {
+    pub(crate) fn restrict(
+        &mut self,
+        names: Option<&[String]>,
+        most: u32,
+    ) -> Result<(), TrialError> {
         if let Some(names) = names {
             for name in names {
                 self.check_known("tools", name, None)?;
@@ -264,7 +278,12 @@ impl Connections {
             Err(ClientError::Timeout(limit)) => {
                 return Err(LimitReached {
                     limit: "callTimeoutMs",
-                    value: format!("{} ms, in a call of {:?} of server {:?}", limit.as_millis(), tool.name, server.id),
+                    value: format!(
+                        "{} ms, in a call of {:?} of server {:?}",
+                        limit.as_millis(),
+                        tool.name,
+                        server.id
+                    ),
                     advice: "raise it, or make the tool faster",
                 }
                 .into());
@@ -300,7 +319,8 @@ fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
     for (place, config) in configs.iter().enumerate() {
         let id = config.name().map_or_else(|| format!("server{}", place + 1), str::to_owned);
         if id.trim().is_empty() || ids.contains(&id) {
-            let problem = format!("has a name that is blank or not unique: {id:?}; give each server its own");
+            let problem =
+                format!("has a name that is blank or not unique: {id:?}; give each server its own");
             return Err(TrialError::case("serverConfigs", problem));
         }
         ids.push(id);
@@ -323,7 +343,11 @@ async fn open(
             Answer::Ok(tools) => serde_json::from_value(tools).unwrap_or_default(),
             Answer::Error(error) => {
                 let error = Box::new(ClientError::NotStarted(error));
-                return Err(TrialError::Connect { server: id.to_owned(), error, stderr: String::new() });
+                return Err(TrialError::Connect {
+                    server: id.to_owned(),
+                    error,
+                    stderr: String::new(),
+                });
             }
         };
         let link = Link::Replayed(channel.clone());
@@ -431,7 +455,8 @@ fn offered(servers: &[Server], listed: Vec<Vec<Tool>>) -> Vec<OfferedTool> {
             while !taken.insert(shown_name.clone()) {
                 number += 1;
                 let end = format!("_{number}");
-                shown_name = format!("{}{end}", &wanted[..wanted.len().min(LONGEST_NAME - end.len())]);
+                shown_name =
+                    format!("{}{end}", &wanted[..wanted.len().min(LONGEST_NAME - end.len())]);
             }
             let name = definition.name.clone();
             let definition = Tool { name: shown_name.clone(), ..definition };

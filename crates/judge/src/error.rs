@@ -58,10 +58,14 @@ pub enum TrialError {
     #[error("the agent's model cannot be asked: {0}")]
     Agent(ChatError),
     /// The model's answer was cut.
-    #[error("the answer of the agent's model was cut at its longest length: raise agentConfig.maxTokens ({0})")]
+    #[error(
+        "the answer of the agent's model was cut at its longest length: raise agentConfig.maxTokens ({0})"
+    )]
     AnswerCut(u32),
     /// The provider withheld the model's answer.
-    #[error("the provider of the agent's model withheld an answer (content filter): change the prompt")]
+    #[error(
+        "the provider of the agent's model withheld an answer (content filter): change the prompt"
+    )]
     Filtered,
     /// The judge gave no verdict.
     #[error("{0}")]

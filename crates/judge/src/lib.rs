@@ -7,13 +7,15 @@ pub mod cassette;
 pub mod check;
 mod connect;
 mod error;
+pub mod fault;
 
 pub mod judge;
 pub mod matcher;
 mod models;
 mod redact;
 
-
+#[cfg(feature = "report")]
+pub mod report;
 pub mod result;
 mod runner;
 pub mod stats;
@@ -22,7 +24,7 @@ mod time;
 
 pub use marquetry_llm::ApiKey;
 
-#[cfg(any())]
+#[cfg(feature = "libsql")]
 pub use crate::store::LibsqlStore;
 pub use crate::{
     budget::LimitReached,

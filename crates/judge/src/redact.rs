@@ -161,9 +161,12 @@ mod tests {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
         let redactor = Redactor::of(&case);
-        let wrote = json!({"sk-123456": ["env-secret", {"a": "Bearer header-secret, /some/folder"}]});
+        let wrote =
+            json!({"sk-123456": ["env-secret", {"a": "Bearer header-secret, /some/folder"}]});
         assert_eq!(redactor.value(wrote), json!({"…": ["…", {"a": "Bearer …, /some/folder"}]}));
-        assert!(!format!("{case:?}").contains("secret") && !format!("{case:?}").contains("sk-123456"));
+        assert!(
+            !format!("{case:?}").contains("secret") && !format!("{case:?}").contains("sk-123456")
+        );
     }
 
     #[test]

@@ -280,4 +280,3 @@ pub struct ItemVerdict {
     /// Evidence of a vote with the majority's answer.
     pub evidence: String,
 }
-

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Most repetitions of a case.
-const MAX_REPETITIONS: u32 = 1000;
+const MAX_REPETITIONS: u32 = 100;
 
 /// Runs test cases. Cheap to clone; cases may run at once.
 ///
@@ -245,10 +245,12 @@ impl Runner {
         let limits = self.most.map_or(case.limits, |most| case.limits.at_most(&most));
         let budget = Budget::new(limits);
         let mut state = TrialState::default();
-        let attempt = Attempt { runner: self, case, index, context, redactor, budget: &budget, on_event };
+        let attempt =
+            Attempt { runner: self, case, index, context, redactor, budget: &budget, on_event };
         let mut connections = None;
         // Connections outlive the time limit, to be closed properly.
-        let outcome = tokio::time::timeout(budget.time_left(), attempt.run(&mut state, &mut connections));
+        let outcome =
+            tokio::time::timeout(budget.time_left(), attempt.run(&mut state, &mut connections));
         let outcome = outcome.await.unwrap_or_else(|_| Err(budget.out_of_time().into()));
         if let Some(connections) = connections {
             connections.close().await;
@@ -311,9 +313,8 @@ impl Attempt<'_> {
         connections: &mut Option<Connections>,
     ) -> Result<Option<Judgement>, TrialError> {
         let Self { case, index, budget, .. } = *self;
-        let model = |role, settings| {
-            self.runner.model(role, settings, case, self.context, self.redactor)
-        };
+        let model =
+            |role, settings| self.runner.model(role, settings, case, self.context, self.redactor);
         let settings = case.agent().ok_or_else(no_model)?;
         // Both before any server is started: a wrong configuration costs no time.
         let agent = model(Role::Agent, settings).map_err(TrialError::Agent)?;
@@ -447,7 +448,11 @@ fn status_of(case: &TestCase, trials: &[Trial]) -> (Status, Option<String>) {
         let error = first.error.clone().unwrap_or_default();
         let error = match trials.len() {
             1 => error,
-            all => format!("{} of {all} trials had no verdict; trial {}: {error}", errors.len(), first.index + 1),
+            all => format!(
+                "{} of {all} trials had no verdict; trial {}: {error}",
+                errors.len(),
+                first.index + 1
+            ),
         };
         return (Status::Error, Some(error));
     }
@@ -457,13 +462,19 @@ fn status_of(case: &TestCase, trials: &[Trial]) -> (Status, Option<String>) {
 }
 
 fn no_model() -> TrialError {
-    TrialError::case("agentConfig", "is missing: name the provider and the model that works on the prompt")
+    TrialError::case(
+        "agentConfig",
+        "is missing: name the provider and the model that works on the prompt",
+    )
 }
 
 fn check_case(case: &TestCase) -> Result<(), TrialError> {
     let error = |member, problem: &str| TrialError::case(member, problem);
     if case.name.trim().is_empty() {
-        return Err(error("name", "is blank: give the case a name, under which its history is kept"));
+        return Err(error(
+            "name",
+            "is blank: give the case a name, under which its history is kept",
+        ));
     }
     if case.prompt.trim().is_empty() {
         return Err(error("prompt", "is blank: write the task for the model"));
@@ -474,19 +485,31 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         return Err(error("expectedTools", problem));
     }
     if !(1..=MAX_REPETITIONS).contains(&case.repetitions) {
-        return Err(error("repetitions", &format!("is {}: use 1 to {MAX_REPETITIONS}", case.repetitions)));
+        return Err(error(
+            "repetitions",
+            &format!("is {}: use 1 to {MAX_REPETITIONS}", case.repetitions),
+        ));
     }
     if !(0.0..=1.0).contains(&case.required_pass_rate) {
-        return Err(error("requiredPassRate", &format!("is {}: use 0 to 1", case.required_pass_rate)));
+        return Err(error(
+            "requiredPassRate",
+            &format!("is {}: use 0 to 1", case.required_pass_rate),
+        ));
     }
     let expected = case.expected_tools.as_ref().map_or(0, Vec::len);
     if expected > check::MAX_EXPECTED {
-        return Err(error("expectedTools", &format!("has {expected} items, more than {}", check::MAX_EXPECTED)));
+        return Err(error(
+            "expectedTools",
+            &format!("has {expected} items, more than {}", check::MAX_EXPECTED),
+        ));
     }
     if let Some(checklist) = &case.checklist
         && (checklist.is_empty() || checklist.iter().any(|item| item.trim().is_empty()))
     {
-        return Err(error("checklist", "is empty or has a blank item: remove it to use the usual items"));
+        return Err(error(
+            "checklist",
+            "is empty or has a blank item: remove it to use the usual items",
+        ));
     }
     for (member, settings) in [("agentConfig", Some(agent)), ("judgeConfig", case.judge())] {
         let Some(settings) = settings else { continue };
@@ -501,7 +524,10 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         }
         let votes = settings.votes.into_iter().chain(settings.max_votes);
         if votes.into_iter().any(|votes| !(1..=crate::judge::MAX_VOTES).contains(&votes)) {
-            return Err(error(member, &format!("has votes or maxVotes outside of 1 to {}", crate::judge::MAX_VOTES)));
+            return Err(error(
+                member,
+                &format!("has votes or maxVotes outside of 1 to {}", crate::judge::MAX_VOTES),
+            ));
         }
     }
     Ok(())

@@ -179,8 +179,12 @@ mod tests {
     #[test]
     fn kappa_of_known_tables() {
         // The example of Cohen's kappa in Wikipedia: 20, 15, 5, 10 gives 0.4.
-        let table =
-            Confusion { both_passed: 20, both_failed: 15, only_judge_passed: 5, only_human_passed: 10 };
+        let table = Confusion {
+            both_passed: 20,
+            both_failed: 15,
+            only_judge_passed: 5,
+            only_human_passed: 10,
+        };
         assert!((table.kappa().unwrap() - 0.4).abs() < 1e-9, "{:?}", table.kappa());
         assert_eq!(table.agreement(), Some(0.7));
         let same = Confusion { both_passed: 5, ..Confusion::default() };

@@ -25,7 +25,7 @@ pub struct Limits {
     pub max_cost_usd: f64,
     /// Most tools that the model gets; 128 by default, which is OpenAI's limit.
     pub max_tools: u32,
-    /// Longest result of a tool that the model is shown and that is recorded, in bytes; 262,144 by default. The rest is
+    /// Longest result of a tool that the model is shown and that is recorded, in bytes; 65,536 by default. The rest is
     /// cut off.
     pub max_result_bytes: u64,
 }
@@ -41,7 +41,7 @@ impl Default for Limits {
             connect_timeout_ms: 30_000,
             max_cost_usd: 1.0,
             max_tools: 128,
-            max_result_bytes: 262_144,
+            max_result_bytes: 65_536,
         }
     }
 }

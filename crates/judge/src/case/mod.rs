@@ -65,7 +65,7 @@ pub struct TestCase {
     pub judged: Option<bool>,
     /// Expectations of the whole run, which code checks.
     pub expect: Expectations,
-    /// How often the case is tried: 1 to 1000.
+    /// How often the case is tried: 1 to 100.
     pub repetitions: u32,
     /// The least share of trials that must pass, from 0 to 1.
     pub required_pass_rate: f64,

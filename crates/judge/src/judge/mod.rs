@@ -281,7 +281,8 @@ impl Judge {
     ) -> Result<Vote, JudgeError> {
         let started = Instant::now();
         let mut shuffle = Shuffle::new(self.options.seed, u64::from(index));
-        let ids: Vec<String> = (1..=checklist.len()).map(|number| format!("item{number}")).collect();
+        let ids: Vec<String> =
+            (1..=checklist.len()).map(|number| format!("item{number}")).collect();
         let mut request = ChatRequest::new([
             Message::system(prompt::INSTRUCTIONS),
             Message::user(prompt::question(
@@ -292,8 +293,7 @@ impl Judge {
                 &mut shuffle,
             )),
         ]);
-        request.format =
-            Format::Schema { name: "votes".to_owned(), schema: prompt::schema(&ids) };
+        request.format = Format::Schema { name: "votes".to_owned(), schema: prompt::schema(&ids) };
         request.temperature = self.options.temperature;
         request.max_tokens = Some(self.options.max_tokens);
         request.seed = Some(shuffle.next());
@@ -315,7 +315,11 @@ impl Judge {
                 Ok(ParsedVote { answers, reasoning, suggestions }) => {
                     let answers = answers.into_iter().zip(checklist);
                     let answers: Vec<_> = answers
-                        .map(|((yes, evidence), item)| ItemAnswer { item: item.clone(), evidence, yes })
+                        .map(|((yes, evidence), item)| ItemAnswer {
+                            item: item.clone(),
+                            evidence,
+                            yes,
+                        })
                         .collect();
                     let model = if answer.model.is_empty() {
                         self.model.name().to_owned()

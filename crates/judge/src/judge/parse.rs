@@ -89,8 +89,8 @@ pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
         let evidence = evidence
             .filter(|evidence| !evidence.is_empty())
             .ok_or_else(|| needs(&place(".evidence"), "a text that is not blank"))?;
-        let yes = yes(item.get("answer"))
-            .ok_or_else(|| needs(&place(".answer"), "\"yes\" or \"no\""))?;
+        let yes =
+            yes(item.get("answer")).ok_or_else(|| needs(&place(".answer"), "\"yes\" or \"no\""))?;
         if answers[known].replace((yes, cut(evidence, MAX_TEXT_BYTES))).is_some() {
             return Err(VoteError::Repeated(id.to_owned()));
         }
@@ -159,7 +159,10 @@ mod tests {
             format!("Here it is: {vote} Bye."),
         ] {
             let parsed = parse_vote(&text, &ids()).unwrap();
-            assert_eq!(parsed.answers, [(true, "It says so.".to_owned()), (false, "It says so.".to_owned())]);
+            assert_eq!(
+                parsed.answers,
+                [(true, "It says so.".to_owned()), (false, "It says so.".to_owned())]
+            );
             assert_eq!((&*parsed.reasoning, parsed.suggestions), ("r", None));
         }
     }
@@ -175,9 +178,18 @@ mod tests {
             (json!({"items": [{"id": 1}]}), "items[0].id is not a text"),
             (json!({"items": [item("item9", "yes")]}), "there is no item \"item9\""),
             (json!({"items": [item("item1", "yes")]}), "item \"item2\" is not answered"),
-            (json!({"items": [item("item1", "yes"), item("item1", "yes")]}), "item \"item1\" is answered twice"),
-            (json!({"items": [item("item1", "maybe")]}), "items[0].answer is not \"yes\" or \"no\""),
-            (json!({"items": [{"id": "item1", "answer": "yes", "evidence": " "}]}), "items[0].evidence is not"),
+            (
+                json!({"items": [item("item1", "yes"), item("item1", "yes")]}),
+                "item \"item1\" is answered twice",
+            ),
+            (
+                json!({"items": [item("item1", "maybe")]}),
+                "items[0].answer is not \"yes\" or \"no\"",
+            ),
+            (
+                json!({"items": [{"id": "item1", "answer": "yes", "evidence": " "}]}),
+                "items[0].evidence is not",
+            ),
             (json!({"items": both, "confidence": 1e15}), "confidence is not a number from 0 to 1"),
             (json!({"items": both, "toolAccuracy": -0.1}), "toolAccuracy is not"),
             (json!({"items": both, "passed": "true"}), "passed is not true or false"),
@@ -187,7 +199,10 @@ mod tests {
             assert!(error.starts_with(want), "{vote}: {error}");
         }
         assert_eq!(parse_vote(&"{".repeat(MAX_ANSWER_BYTES + 1), &ids()), Err(VoteError::TooLong));
-        assert!(matches!(parse_vote(&"{\"a\":".repeat(10_000), &ids()), Err(VoteError::NotJson(_))));
+        assert!(matches!(
+            parse_vote(&"{\"a\":".repeat(10_000), &ids()),
+            Err(VoteError::NotJson(_))
+        ));
     }
 
     proptest! {

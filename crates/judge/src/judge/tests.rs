@@ -1,1 +1,109 @@
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use marquetry_llm::{ChatAnswer, ScriptedModel};
+use serde_json::{Value, json};
+
 use super::*;
+
+fn vote(answer: &str) -> ChatAnswer {
+    let item = json!({"id": "item1", "evidence": format!("It is {answer}."), "answer": answer});
+    ChatAnswer::text(json!({"items": [item], "reasoning": format!("so: {answer}")}).to_string())
+}
+
+async fn judge(answers: &str) -> (Result<Judgement, JudgeError>, Vec<Vote>) {
+    let answers = answers.split_whitespace().map(|word| match word {
+        "y" => vote("yes"),
+        "n" => vote("no"),
+        other => ChatAnswer::text(other),
+    });
+    let judge = Judge::new(Arc::new(ScriptedModel::new(answers)), JudgeOptions::default());
+    let checklist = ["It is right.".to_owned()];
+    let mut votes = Vec::new();
+    let outcome = judge.judge(&input(&checklist), &mut votes).await;
+    (outcome, votes)
+}
+
+fn input(checklist: &[String]) -> JudgeInput<'_> {
+    JudgeInput { prompt: "p", expected_tools: None, tool_calls: &[], answer: "a", checklist }
+}
+
+#[tokio::test]
+async fn a_split_goes_on_until_it_is_decided() {
+    for (answers, passed, confidence, votes) in [
+        ("y y y", true, 1.0, 3),
+        ("n n n", false, 1.0, 3),
+        ("y n y y y y y", true, 6.0 / 7.0, 7),
+        ("n y n n n n n", false, 6.0 / 7.0, 7),
+        ("y n y n y n y n y n y", true, 6.0 / 11.0, 11),
+    ] {
+        let (judgement, cast) = judge(answers).await;
+        let judgement = judgement.unwrap();
+        assert_eq!((judgement.passed, cast.len()), (passed, votes), "{answers}");
+        assert!((judgement.confidence - confidence).abs() < 1e-9, "{answers}: {judgement:?}");
+        assert_eq!(judgement.items[0].yes + judgement.items[0].no, cast.len() as u32);
+        assert_eq!(judgement.reasoning, if passed { "so: yes" } else { "so: no" });
+        assert!(cast.iter().enumerate().all(|(place, vote)| vote.index as usize == place));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_form_is_asked_for_again_and_then_an_error() {
+    let (judgement, votes) = judge("y nonsense y y").await;
+    assert!(judgement.unwrap().passed);
+    assert_eq!(votes.len(), 3);
+    let (judgement, votes) = judge("y nonsense y {} [] x").await;
+    let error = judgement.unwrap_err().to_string();
+    assert!(error.contains("gave no valid answer in 3 attempts"), "{error}");
+    assert_eq!(votes.len(), 2, "valid votes are kept");
+    let (judgement, _) = judge("y y").await;
+    assert!(
+        matches!(judgement, Err(JudgeError::Model(ChatError::ScriptEnded(2)))),
+        "{judgement:?}"
+    );
+}
+
+/// Answers yes to everything, and keeps the questions.
+#[derive(Default)]
+struct Curious(Mutex<Vec<Value>>);
+
+#[async_trait]
+impl ChatModel for Curious {
+    fn name(&self) -> &str {
+        "curious"
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        let question: Value = serde_json::from_str(request.messages[1].text()).unwrap();
+        let items = question["items"].as_array().unwrap().iter();
+        let items: Vec<Value> = items
+            .map(|item| json!({"id": item["id"], "evidence": item["statement"], "answer": "yes"}))
+            .collect();
+        self.0.lock().unwrap().push(question);
+        Ok(ChatAnswer::text(json!({"items": items, "reasoning": ""}).to_string()))
+    }
+}
+
+#[tokio::test]
+async fn each_vote_sees_another_order_and_answers_come_back_in_that_of_the_checklist() {
+    let model = Arc::new(Curious::default());
+    let judge = Judge::new(Arc::<Curious>::clone(&model), JudgeOptions::default());
+    let checklist: Vec<String> = (0..8).map(|number| format!("statement {number}")).collect();
+    let calls: Vec<_> =
+        (0..8).map(|number| ToolCallRecord::of_text("s", "t", json!({"n": number}), "r")).collect();
+    let mut votes = Vec::new();
+    let input = JudgeInput { tool_calls: &calls, ..input(&checklist) };
+    let judgement = judge.judge(&input, &mut votes).await.unwrap();
+    for (item, statement) in judgement.items.iter().zip(&checklist) {
+        assert_eq!((&item.item, &item.evidence), (statement, statement));
+    }
+    let questions = std::mem::take(&mut *model.0.lock().unwrap());
+    for member in ["items", "evidence"] {
+        assert!(questions[0][member] != questions[1][member], "{member}");
+        assert!(questions[1][member] != questions[2][member], "{member}");
+    }
+    judge.judge(&input, &mut Vec::new()).await.unwrap();
+    assert_eq!(*model.0.lock().unwrap(), questions, "the seed is the same");
+    assert_eq!(votes[0].prompt_hash, votes[2].prompt_hash);
+    assert_ne!(votes[0].prompt_hash, prompt::hash(&checklist[1..]));
+}

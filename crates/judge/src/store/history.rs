@@ -215,7 +215,10 @@ pub struct JudgeAgreement {
 pub async fn judge_agreement(store: &dyn ResultStore) -> Result<Vec<JudgeAgreement>, StoreError> {
     let mut judges: BTreeMap<(String, String), Confusion> = BTreeMap::new();
     for pair in store.agreements().await? {
-        judges.entry((pair.model, pair.prompt_hash)).or_default().add(pair.judge_passed, pair.human_passed);
+        judges
+            .entry((pair.model, pair.prompt_hash))
+            .or_default()
+            .add(pair.judge_passed, pair.human_passed);
     }
     let all = judges.into_iter().map(|((model, prompt_hash), verdicts)| JudgeAgreement {
         model,

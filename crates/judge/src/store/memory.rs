@@ -46,7 +46,9 @@ impl Tables {
     fn counted(&self, run: &TestRun) -> TestRun {
         let count = |status| {
             let results = self.results.values();
-            let results = results.filter(|result| result.run_id.as_ref() == Some(&run.id) && result.status == status);
+            let results = results.filter(|result| {
+                result.run_id.as_ref() == Some(&run.id) && result.status == status
+            });
             u32::try_from(results.count()).unwrap_or(u32::MAX)
         };
         TestRun {

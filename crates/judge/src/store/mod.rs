@@ -1,7 +1,7 @@
 //! Where results are kept.
 
 mod history;
-#[cfg(any())]
+#[cfg(feature = "libsql")]
 mod libsql;
 mod memory;
 
@@ -10,11 +10,12 @@ use marquetry_database::DatabaseError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[cfg(any())]
-pub use self::libsql::LibsqlStore;
+#[cfg(feature = "libsql")]
+pub use self::libsql::{LibsqlOptions, LibsqlStore};
 pub use self::{
     history::{
-        CaseComparison, CaseHistory, Comparison, Flakiness, JudgeAgreement, compare, flakiness, history, judge_agreement,
+        CaseComparison, CaseHistory, Comparison, Flakiness, JudgeAgreement, compare, flakiness,
+        history, judge_agreement,
     },
     memory::MemoryStore,
 };

@@ -1,0 +1,335 @@
+//! Seeded faults: how much of what is wrong a judge notices.
+//!
+//! Each trace that a judge lets pass is changed in one place, so that it should fail, and judged again. The share of
+//! faults that the judge notices is its detection; the share of good traces that it rejects are its false alarms.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    TestResult, ToolCallRecord,
+    judge::{Judge, JudgeError, JudgeInput, Shuffle},
+    stats::Rate,
+};
+
+/// A good trial: what a judge should let pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// The task.
+    pub prompt: String,
+    /// The calls.
+    pub tool_calls: Vec<ToolCallRecord>,
+    /// The agent's final answer.
+    pub answer: String,
+    /// The checklist; empty for the usual one.
+    #[serde(default)]
+    pub checklist: Vec<String>,
+}
+
+impl Trace {
+    /// Returns the first trial of a result that passed; None if none did.
+    pub fn of(result: &TestResult) -> Option<Self> {
+        let trial = result.trials.iter().find(|trial| trial.status == crate::Status::Passed)?;
+        Some(Self {
+            prompt: result.test_case.prompt.clone(),
+            tool_calls: trial.tool_calls.clone(),
+            answer: trial.answer.clone(),
+            checklist: result.test_case.checklist.clone().unwrap_or_default(),
+        })
+    }
+
+    fn input(&self) -> JudgeInput<'_> {
+        JudgeInput {
+            prompt: &self.prompt,
+            expected_tools: None,
+            tool_calls: &self.tool_calls,
+            answer: &self.answer,
+            checklist: &self.checklist,
+        }
+    }
+}
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum FaultKind {
+    /// A call is missing.
+    DroppedCall,
+    /// An argument has another value.
+    ChangedArgument,
+    /// A call failed.
+    FailedResult,
+}
+
+impl FaultKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::DroppedCall, Self::ChangedArgument, Self::FailedResult];
+}
+
+/// Returns a trace with a fault in a place that the seed chooses; None if the trace has no place for it.
+pub fn with_fault(trace: &Trace, kind: FaultKind, seed: u64) -> Option<Trace> {
+    let mut shuffle = Shuffle::new(seed, kind as u64);
+    let mut faulty = trace.clone();
+    let calls = &mut faulty.tool_calls;
+    match kind {
+        FaultKind::DroppedCall => {
+            if calls.is_empty() {
+                return None;
+            }
+            calls.remove(shuffle.below(calls.len()));
+        }
+        FaultKind::ChangedArgument => {
+            let places: Vec<(usize, String)> = calls
+                .iter()
+                .enumerate()
+                .filter_map(|(place, call)| Some((place, call.parameters.as_object()?)))
+                .flat_map(|(place, arguments)| {
+                    arguments.keys().map(move |name| (place, name.clone()))
+                })
+                .collect();
+            if places.is_empty() {
+                return None;
+            }
+            let (place, name) = &places[shuffle.below(places.len())];
+            let argument = &mut calls[*place].parameters[name.as_str()];
+            *argument = changed(argument);
+        }
+        FaultKind::FailedResult => {
+            let successes: Vec<usize> =
+                (0..calls.len()).filter(|place| calls[*place].success).collect();
+            if successes.is_empty() {
+                return None;
+            }
+            let call = &mut calls[successes[shuffle.below(successes.len())]];
+            let error = format!("{} failed: permission denied", call.tool_name);
+            call.success = false;
+            call.response = json!({"content": [{"type": "text", "text": error}], "isError": true});
+            call.error = Some(error);
+        }
+    }
+    Some(faulty)
+}
+
+/// Returns another value of the same type.
+fn changed(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.is_empty() => json!("something else"),
+        // Letters shift by 13, digits turn around: as long, as plausible, and never the same.
+        Value::String(text) => {
+            let shifted: String = text
+                .chars()
+                .map(|one| match one {
+                    'a'..='m' | 'A'..='M' => char::from(one as u8 + 13),
+                    'n'..='z' | 'N'..='Z' => char::from(one as u8 - 13),
+                    '0'..='9' => char::from(b'0' + (b'9' - one as u8)),
+                    other => other,
+                })
+                .collect();
+            if shifted == *text { json!(format!("{text}x")) } else { json!(shifted) }
+        }
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => json!(whole.wrapping_add(1000)),
+            None => json!(number.as_f64().unwrap_or(0.0) / 2.0 + 1000.5),
+        },
+        Value::Bool(value) => json!(!value),
+        Value::Null => json!("something"),
+        Value::Array(items) if items.is_empty() => json!(["something"]),
+        Value::Array(_) => json!([]),
+        Value::Object(members) if members.is_empty() => json!({"something": true}),
+        Value::Object(_) => json!({}),
+    }
+}
+
+/// How a judge did with seeded faults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FaultReport {
+    /// The faults that it noticed. The aim is 0.95 and more.
+    pub detection: Rate,
+    /// The good traces that it rejected. The aim is 0.05 and less.
+    pub false_alarms: Rate,
+    /// The detection of each kind of fault.
+    pub kinds: Vec<KindReport>,
+    /// Traces and faults on which the judge gave no verdict; they count neither way.
+    pub errors: u32,
+    /// The first of these errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<String>,
+}
+
+/// The detection of one kind of fault.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KindReport {
+    /// The kind.
+    pub kind: FaultKind,
+    /// The faults of this kind that the judge noticed.
+    pub detection: Rate,
+}
+
+/// Checks a judge with good traces: each as it is, and once with each kind of fault.
+pub async fn check_judge(judge: &Judge, traces: &[Trace], seed: u64) -> FaultReport {
+    let mut errors = Errors::default();
+    let (mut alarms, mut good) = (0, 0);
+    let mut kinds = FaultKind::ALL.map(|kind| (kind, 0, 0));
+    for (number, trace) in (0u64..).zip(traces) {
+        if let Some(passed) = errors.verdict(judge.judge(&trace.input(), &mut Vec::new()).await) {
+            good += 1;
+            alarms += u32::from(!passed);
+        }
+        for (kind, noticed, all) in &mut kinds {
+            let Some(faulty) = with_fault(trace, *kind, seed.wrapping_add(number)) else {
+                continue;
+            };
+            let outcome = judge.judge(&faulty.input(), &mut Vec::new()).await;
+            if let Some(passed) = errors.verdict(outcome) {
+                *all += 1;
+                *noticed += u32::from(!passed);
+            }
+        }
+    }
+    let noticed = kinds.iter().map(|(_, noticed, _)| noticed).sum();
+    FaultReport {
+        detection: Rate::new(noticed, kinds.iter().map(|(_, _, all)| all).sum()),
+        false_alarms: Rate::new(alarms, good),
+        kinds: kinds
+            .into_iter()
+            .map(|(kind, noticed, all)| KindReport { kind, detection: Rate::new(noticed, all) })
+            .collect(),
+        errors: errors.count,
+        first_error: errors.first,
+    }
+}
+
+#[derive(Default)]
+struct Errors {
+    count: u32,
+    first: Option<String>,
+}
+
+impl Errors {
+    fn verdict(&mut self, outcome: Result<crate::judge::Judgement, JudgeError>) -> Option<bool> {
+        match outcome {
+            Ok(judgement) => Some(judgement.passed),
+            Err(error) => {
+                self.count += 1;
+                self.first.get_or_insert_with(|| error.to_string());
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::judge::JudgeOptions;
+
+    fn trace(number: u32) -> Trace {
+        let path = format!("file{number}.txt");
+        Trace {
+            prompt: format!("Write \"hello\" to {path}, then read it."),
+            tool_calls: vec![
+                ToolCallRecord::of_text(
+                    "fs",
+                    "write",
+                    json!({"path": path, "text": "hello"}),
+                    "ok",
+                ),
+                ToolCallRecord::of_text("fs", "read", json!({"path": path}), "hello"),
+            ],
+            answer: "It says hello.".to_owned(),
+            checklist: vec!["The file was written and read.".to_owned()],
+        }
+    }
+
+    /// Answers yes always, or only if the evidence shows the two right calls, with success.
+    struct Scripted {
+        always_yes: bool,
+    }
+
+    #[async_trait]
+    impl ChatModel for Scripted {
+        fn name(&self) -> &str {
+            "scripted"
+        }
+
+        async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+            let question: Value = serde_json::from_str(request.messages[1].text()).unwrap();
+            let task = question["task"].as_str().unwrap();
+            let calls = question["evidence"].as_array().unwrap().iter();
+            let right = calls.filter(|one| {
+                one["kind"] == "tool call"
+                    && one["succeeded"] == true
+                    && one["arguments"]["path"].as_str().is_some_and(|path| task.contains(path))
+                    && one["arguments"]["text"].as_str().is_none_or(|text| task.contains(text))
+            });
+            let yes = self.always_yes || right.count() == 2;
+            let answer = if yes { "yes" } else { "no" };
+            let item = json!({"id": "item1", "evidence": "the calls", "answer": answer});
+            Ok(ChatAnswer::text(json!({"items": [item], "reasoning": "r"}).to_string()))
+        }
+    }
+
+    async fn report(always_yes: bool) -> FaultReport {
+        let judge = Judge::new(Arc::new(Scripted { always_yes }), JudgeOptions::default());
+        let traces: Vec<_> = (0..20).map(trace).collect();
+        check_judge(&judge, &traces, 7).await
+    }
+
+    #[tokio::test]
+    async fn a_right_judge_detects_all_and_one_that_always_says_yes_detects_none() {
+        let right = report(false).await;
+        assert_eq!(
+            (right.detection.rate, right.false_alarms.rate),
+            (Some(1.0), Some(0.0)),
+            "{right:?}"
+        );
+        assert_eq!((right.detection.of, right.errors), (60, 0));
+        let yes = report(true).await;
+        assert_eq!((yes.detection.rate, yes.false_alarms.rate), (Some(0.0), Some(0.0)), "{yes:?}");
+    }
+
+    #[tokio::test]
+    async fn a_judge_that_fails_counts_neither_way() {
+        let judge =
+            Judge::new(Arc::new(marquetry_llm::ScriptedModel::new([])), JudgeOptions::default());
+        let report = check_judge(&judge, &[trace(1)], 0).await;
+        assert_eq!((report.errors, report.detection.of, report.false_alarms.of), (4, 0, 0));
+        assert!(report.first_error.is_some() && report.detection.rate.is_none());
+    }
+
+    #[test]
+    fn a_trace_without_calls_has_no_place_for_faults() {
+        let empty = Trace { tool_calls: Vec::new(), ..trace(1) };
+        assert!(FaultKind::ALL.iter().all(|kind| with_fault(&empty, *kind, 1).is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn a_fault_changes_one_call(seed: u64, number in 0u32..1000) {
+            let good = trace(number);
+            for kind in FaultKind::ALL {
+                let faulty = with_fault(&good, kind, seed).unwrap();
+                prop_assert_ne!(&faulty, &good);
+                let same = good.tool_calls.iter().filter(|call| faulty.tool_calls.contains(call));
+                prop_assert_eq!(same.count(), 1);
+            }
+        }
+
+        #[test]
+        fn a_changed_text_is_another(text in ".{0,20}") {
+            let value = json!(text);
+            prop_assert_ne!(changed(&value), value);
+        }
+    }
+}

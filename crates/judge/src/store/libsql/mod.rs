@@ -1,0 +1,227 @@
+//! Results in one libSQL file.
+
+mod read;
+mod schema;
+mod write;
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use libsql::{Connection, params};
+use marquetry_database::{
+    DatabaseError, blocking,
+    libsql::{LibsqlFile, error, limit, number, select, wait},
+};
+
+use self::schema::SCHEMA;
+use super::{
+    Agreement, Configuration, NewRun, Outcome, OutcomeFilter, Override, Page, PageRequest,
+    ResultFilter, ResultStore, RunStatus, StoreError, TestRun,
+};
+use crate::{TestResult, Timestamp, time::new_id};
+
+/// A store in one file, which several processes may use at once. The file may hold other data, too: only tables whose
+/// names begin with `test_` are touched.
+///
+/// A result is on disk when it was stored: a process that is killed loses none. Secrets of cases are not written.
+pub struct LibsqlStore {
+    file: Arc<LibsqlFile>,
+    /// The connection for writing. Writers of this process wait here rather than for the lock of the file.
+    writer: Arc<tokio::sync::Mutex<Connection>>,
+}
+
+/// Options of a [`LibsqlStore`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LibsqlOptions {
+    /// Largest size of the database in bytes, for writes of this store; beyond it they fail with
+    /// [`DatabaseError::Full`]. No limit by default.
+    pub max_bytes: Option<u64>,
+    /// Opens the file for reading only.
+    pub read_only: bool,
+}
+
+impl LibsqlStore {
+    /// Opens the results in a file, and creates a missing file. Its folder must exist.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] for a
+    /// file that is no database.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, LibsqlOptions::default()).await
+    }
+
+    /// Opens the results in a file, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        options: LibsqlOptions,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_owned();
+        let in_file = path.clone();
+        let opened = blocking(move || {
+            let file = LibsqlFile::open(&path, options.read_only)?;
+            let connection = file.connect()?;
+            SCHEMA.open(&connection, options.read_only)?;
+            if let Some(bytes) = options.max_bytes {
+                limit(&connection, bytes)?;
+            }
+            let writer = Arc::new(tokio::sync::Mutex::new(connection));
+            Ok::<_, DatabaseError>(Self { file: Arc::new(file), writer })
+        });
+        Ok(opened.await.map_err(|error| error.in_file(&in_file))?)
+    }
+
+    /// Runs a write; writes of this process run one at a time.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (file, writer) = (Arc::clone(&self.file), Arc::clone(&self.writer).lock_owned().await);
+        blocking(move || {
+            file.check_unchanged()?;
+            work(&writer)
+        })
+        .await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.file.read(work).await?)
+    }
+}
+
+impl std::fmt::Debug for LibsqlStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LibsqlStore").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl ResultStore for LibsqlStore {
+    async fn put_result(&self, result: &TestResult) -> Result<(), StoreError> {
+        let mut result = result.clone();
+        result.test_case = result.test_case.redacted();
+        self.write(move |connection| write::put_result(connection, &result)).await
+    }
+
+    async fn result(&self, id: &str) -> Result<Option<TestResult>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |connection| {
+            let rows = read::results(connection, "WHERE id = ?", params![id])?;
+            Ok(rows.into_iter().next())
+        })
+        .await
+    }
+
+    async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError> {
+        let (filter, size) = (filter.clone(), filter.page.size());
+        self.read(move |connection| {
+            let (condition, values) = read::condition(&filter);
+            let found = read::results(connection, &condition, values)?;
+            Ok(Page::cut(found, size, |result| &result.id))
+        })
+        .await
+    }
+
+    async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError> {
+        let filter = filter.clone();
+        self.read(move |connection| read::outcomes(connection, &filter)).await
+    }
+
+    async fn put_configuration(&self, configuration: &Configuration) -> Result<(), StoreError> {
+        let stored = configuration.redacted();
+        self.write(move |connection| write::put_configuration(connection, &stored)).await
+    }
+
+    async fn configuration(&self, id: &str) -> Result<Option<Configuration>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |connection| read::configuration(connection, &id)).await
+    }
+
+    async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError> {
+        self.write(move |connection| {
+            if let Some(id) = &run.configuration_id
+                && read::configuration(connection, id)?.is_none()
+            {
+                return Err(StoreError::NotFound { kind: "configuration", id: id.clone() });
+            }
+            let run = TestRun::started(run, new_id());
+            write::put_run(connection, &run)?;
+            Ok(run)
+        })
+        .await
+    }
+
+    async fn finish_run(&self, id: &str, status: RunStatus) -> Result<TestRun, StoreError> {
+        let id = id.to_owned();
+        self.write(move |connection| {
+            let Some(run) = read::run(connection, &id)? else {
+                return Err(StoreError::NotFound { kind: "run", id });
+            };
+            let run = TestRun { status, completed_at: Some(Timestamp::now()), ..run };
+            write::finish_run(connection, &run)?;
+            Ok(run)
+        })
+        .await
+    }
+
+    async fn run(&self, id: &str) -> Result<Option<TestRun>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |connection| read::run(connection, &id)).await
+    }
+
+    async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, StoreError> {
+        let (cursor, size) = (page.cursor.clone(), page.size());
+        self.read(move |connection| {
+            let found = read::runs(connection, cursor.as_deref(), size + 1)?;
+            Ok(Page::cut(found, size, |run| &run.id))
+        })
+        .await
+    }
+
+    async fn put_override(&self, verdict: &Override) -> Result<(), StoreError> {
+        let verdict = verdict.clone();
+        self.write(move |connection| {
+            let sql = "SELECT 1 FROM test_trials WHERE result_id = ? AND trial = ?";
+            let trial = params![verdict.result_id.clone(), verdict.trial];
+            if select::<_, DatabaseError>(connection, sql, trial, |_| Ok(()))?.is_empty() {
+                let id = format!("{}/{}", verdict.result_id, verdict.trial);
+                return Err(StoreError::NotFound { kind: "trial", id });
+            }
+            let sql = "INSERT OR REPLACE INTO test_overrides \
+                (result_id, trial, author, passed, reason, created_at) VALUES (?, ?, ?, ?, ?, ?)";
+            let values = params![
+                verdict.result_id,
+                verdict.trial,
+                verdict.author,
+                verdict.passed,
+                verdict.reason,
+                verdict.timestamp.to_string(),
+            ];
+            wait(connection.execute(sql, values)).map_err(error)?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn overrides(&self, result_id: &str) -> Result<Vec<Override>, StoreError> {
+        let id = result_id.to_owned();
+        self.read(move |connection| read::overrides(connection, &id)).await
+    }
+
+    async fn agreements(&self) -> Result<Vec<Agreement>, StoreError> {
+        self.read(read::agreements).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.read(|connection| number(connection, "SELECT count(*) FROM test_setting").map(drop))
+            .await
+    }
+}

@@ -1,0 +1,188 @@
+//! Writing.
+
+use libsql::{Connection, params};
+use marquetry_database::{
+    DatabaseError,
+    libsql::{Prepared, error, select, transaction, wait},
+};
+use serde::Serialize;
+
+use super::super::{Configuration, StoreError, TestRun};
+use crate::{TestResult, Timestamp, Trial};
+
+/// Stores a result with all that belongs to it, in one transaction.
+pub(super) fn put_result(connection: &Connection, result: &TestResult) -> Result<(), StoreError> {
+    transaction(connection, "BEGIN IMMEDIATE", || {
+        let has = |table: &str, id: &String| {
+            let sql = format!("SELECT 1 FROM {table} WHERE id = ?");
+            let found =
+                select::<_, DatabaseError>(connection, &sql, params![id.clone()], |_| Ok(()));
+            found.map(|found| !found.is_empty())
+        };
+        if has("test_results", &result.id)? {
+            return Err(StoreError::Exists { kind: "result", id: result.id.clone() });
+        }
+        if let Some(run) = &result.run_id
+            && !has("test_runs", run)?
+        {
+            return Err(StoreError::NotFound { kind: "run", id: run.clone() });
+        }
+        put_row(connection, result)?;
+        put_trials(connection, result)?;
+        Ok(())
+    })
+}
+
+fn put_row(connection: &Connection, result: &TestResult) -> Result<(), DatabaseError> {
+    let counts = result.counts();
+    let calls: Vec<&str> = result.tool_calls.iter().map(|call| call.tool_name.as_str()).collect();
+    let sql = "INSERT INTO test_results (id, test_name, prompt, expected_tools, actual_tools, judge_verdict, \
+        created_at, duration_ms, status, run_id, test_case, error, tool_accuracy, passed_trials, failed_trials, \
+        error_trials) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let values = params![
+        result.id.clone(),
+        result.test_case.name.clone(),
+        result.test_case.prompt.clone(),
+        result.test_case.expected_tools.as_ref().map(json).transpose()?,
+        json(&calls)?,
+        json(&result.verdict)?,
+        result.timestamp.to_string(),
+        whole(result.duration),
+        result.status.as_str(),
+        result.run_id.clone(),
+        json(&result.test_case)?,
+        result.error.clone(),
+        result.verdict.tool_accuracy,
+        counts.passed,
+        counts.failed,
+        counts.errors,
+    ];
+    wait(connection.execute(sql, values)).map(drop).map_err(error)
+}
+
+fn put_trials(connection: &Connection, result: &TestResult) -> Result<(), DatabaseError> {
+    let put_trial = Prepared::new(
+        connection,
+        "INSERT INTO test_trials (result_id, trial, status, error, answer, turns, checks, verdict, usage, work_ms, \
+         duration_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    let put_call = Prepared::new(
+        connection,
+        "INSERT INTO test_calls (result_id, trial, call, tool_name, server_id, parameters, response, \
+         execution_time_ms, success, error, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    let put_vote = Prepared::new(
+        connection,
+        "INSERT INTO test_votes (result_id, trial, vote, number, passed, answers, reasoning, suggestions, model, \
+         prompt_hash, usage, duration_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )?;
+    for trial in &result.trials {
+        let Trial {
+            index, status, error, turns, tool_calls, answer, checks, votes, verdict, ..
+        } = trial;
+        put_trial.execute(params![
+            result.id.clone(),
+            *index,
+            status.as_str(),
+            error.clone(),
+            answer.clone(),
+            json(turns)?,
+            json(checks)?,
+            json(verdict)?,
+            json(&trial.usage)?,
+            whole(trial.work_ms),
+            whole(trial.duration_ms),
+        ])?;
+        for (place, call) in (0u32..).zip(tool_calls) {
+            put_call.execute(params![
+                result.id.clone(),
+                *index,
+                place,
+                call.tool_name.clone(),
+                call.server_id.clone(),
+                json(&call.parameters)?,
+                json(&call.response)?,
+                whole(call.execution_time_ms),
+                call.success,
+                call.error.clone(),
+                call.timestamp.to_string(),
+            ])?;
+        }
+        for (place, vote) in (0u32..).zip(votes) {
+            put_vote.execute(params![
+                result.id.clone(),
+                *index,
+                place,
+                vote.index,
+                vote.passed,
+                json(&vote.answers)?,
+                vote.reasoning.clone(),
+                vote.suggestions.clone(),
+                vote.model.clone(),
+                vote.prompt_hash.clone(),
+                json(&vote.usage)?,
+                whole(vote.duration_ms),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn put_configuration(
+    connection: &Connection,
+    configuration: &Configuration,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO test_configurations \
+        (id, name, description, server_configs, judge_config, created_at, updated_at) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (id) DO UPDATE SET name = excluded.name, \
+        description = excluded.description, server_configs = excluded.server_configs, \
+        judge_config = excluded.judge_config, updated_at = excluded.updated_at";
+    let values = params![
+        configuration.id.clone(),
+        configuration.name.clone(),
+        configuration.description.clone(),
+        json(&configuration.server_configs)?,
+        configuration.judge_config.as_ref().map(json).transpose()?,
+        Timestamp::now().to_string(),
+    ];
+    wait(connection.execute(sql, values)).map_err(error)?;
+    Ok(())
+}
+
+pub(super) fn put_run(connection: &Connection, run: &TestRun) -> Result<(), StoreError> {
+    let sql = "INSERT INTO test_runs (id, name, configuration_id, total_tests, passed_tests, failed_tests, \
+        error_tests, started_at, status) VALUES (?, ?, ?, ?, 0, 0, 0, ?, ?)";
+    let values = params![
+        run.id.clone(),
+        run.name.clone(),
+        run.configuration_id.clone(),
+        run.total_tests,
+        run.started_at.to_string(),
+        run.status.as_str(),
+    ];
+    wait(connection.execute(sql, values)).map_err(error)?;
+    Ok(())
+}
+
+pub(super) fn finish_run(connection: &Connection, run: &TestRun) -> Result<(), StoreError> {
+    let sql = "UPDATE test_runs SET status = ?, completed_at = ?, passed_tests = ?, failed_tests = ?, \
+        error_tests = ? WHERE id = ?";
+    let values = params![
+        run.status.as_str(),
+        run.completed_at.map(|at| at.to_string()),
+        run.passed_tests,
+        run.failed_tests,
+        run.error_tests,
+        run.id.clone(),
+    ];
+    wait(connection.execute(sql, values)).map_err(error)?;
+    Ok(())
+}
+
+fn json(value: &impl Serialize) -> Result<String, DatabaseError> {
+    serde_json::to_string(value).map_err(DatabaseError::engine)
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
