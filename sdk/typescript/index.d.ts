@@ -10,14 +10,14 @@ export type Json = string | number | boolean | null | Json[] | { [key: string]: 
 
 /** An MCP server that a test connects to. The connection belongs to the test and ends with it. */
 export type ServerConfig =
-  | { type: "stdio"; name?: string; command: string; args?: string[]; env?: Record<string, string> }
+  | { type: "stdio"; name?: string; command: string; args?: string[]; env?: Record<string, string>; cwd?: string }
   | { type: "sse"; name?: string; url: string; headers?: Record<string, string> }
   | { type: "http"; name?: string; url: string; headers?: Record<string, string> };
 
 /** A provider of models. `custom` is any service with OpenAI's chat completions; it needs `baseUrl`. */
 export type Provider = "openai" | "anthropic" | "ollama" | "custom";
 
-/** A model, as agent or as judge. */
+/** A model, as agent or as judge; the seed's `JudgeConfig`. */
 export interface ModelConfig {
   provider: Provider;
   model: string;
@@ -30,19 +30,33 @@ export interface ModelConfig {
 
 /** The judge of a test. */
 export interface JudgeConfig extends ModelConfig {
-  /** Votes that are taken at first; more follow while they disagree. */
+  /** Votes that are taken at first: 3 if absent, 1 to 11. */
   votes?: number;
+  /** Votes that are taken at most when they disagree; 11 if absent. */
+  maxVotes?: number;
 }
+
+/** A call that is expected: the name of a tool, or more about the call. */
+export type ExpectedTool =
+  | string
+  | { name: string; server?: string; arguments?: Record<string, Json>; result?: Record<string, Json> };
 
 /** A prompt, and the tools that an agent is expected to call for it. */
 export interface TestCase {
   name: string;
   prompt: string;
-  expectedTools?: string[];
+  /** An empty list means that no tool may be called. */
+  expectedTools?: ExpectedTool[];
+  /** How calls must agree with `expectedTools`: `superset` if absent. */
+  matching?: "anyOrder" | "inOrder" | "exact" | "superset";
   /** Without these, the test uses the servers that the test server was started with. */
   serverConfigs?: ServerConfig[];
   /** Without it, the test uses the judge that the test server was started with. */
   judgeConfig?: JudgeConfig;
+  /** The model that works on the prompt; without it, that of the judge. */
+  agentConfig?: ModelConfig;
+  /** Times that the test is tried. */
+  repetitions?: number;
   /** Further members are described by the server's `/api/test/schema.json`. */
   [member: string]: unknown;
 }
@@ -77,7 +91,10 @@ export type TestStatus = "passed" | "failed" | "error";
 
 /** The result of one test. */
 export interface TestResult {
-  id?: string;
+  id: string;
+  /** The batch that it belongs to. */
+  runId?: string;
+  /** The test, without keys. */
   testCase: TestCase;
   toolCalls: ToolCallRecord[];
   verdict: JudgeVerdict;
@@ -109,6 +126,7 @@ export interface TestRun {
   totalTests: number;
   passedTests: number;
   failedTests: number;
+  errorTests: number;
   /** RFC 3339. */
   startedAt: string;
   completedAt?: string;
@@ -168,21 +186,9 @@ export interface ResultFilter {
 
 /** Stored results, the newest first. */
 export interface ResultPage {
-  results: StoredResult[];
+  items: TestResult[];
   /** Absent on the last page. */
   nextCursor?: string;
-}
-
-/** A stored result. */
-export interface StoredResult {
-  id: string;
-  testName: string;
-  prompt: string;
-  expectedTools: string[];
-  status: TestStatus;
-  durationMs: number;
-  createdAt: string;
-  [member: string]: unknown;
 }
 
 /** Why an operation failed. */
@@ -228,5 +234,5 @@ export declare class MCPTestSDK {
   /** Returns one page of stored results. */
   results(filter?: ResultFilter): Promise<ResultPage>;
   /** Yields all stored results, page by page. */
-  allResults(filter?: ResultFilter): AsyncGenerator<StoredResult, void, void>;
+  allResults(filter?: ResultFilter): AsyncGenerator<TestResult, void, void>;
 }

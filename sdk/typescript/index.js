@@ -102,7 +102,7 @@ export class MCPTestSDK {
     let cursor = filter.cursor;
     do {
       const page = await this.results({ ...filter, cursor });
-      yield* page.results;
+      yield* page.items;
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined);
   }

@@ -1,39 +1,10 @@
 // The types of the TypeScript SDK fit its examples, and the examples compile as a user would compile them.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { test } from "node:test";
-import { promisify } from "node:util";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { folder, inPackages, missing, root } from "./support.mjs";
-
-const run = promisify(execFile);
-const TSC = inPackages("typescript/bin/tsc");
-const SDK = join(root, "sdk/typescript");
-
-/** Compiles TypeScript files strictly into `to`; returns the compiler's messages. */
-export async function compile(to, files) {
-  const config = {
-    compilerOptions: {
-      strict: true,
-      exactOptionalPropertyTypes: true,
-      module: "nodenext",
-      target: "es2022",
-      outDir: to,
-      rootDir: "/",
-      types: ["node"],
-      typeRoots: [inPackages("@types")],
-      paths: { "@marquetry/test-sdk": [join(SDK, "index.d.ts")] },
-    },
-    files,
-  };
-  const path = join(to, "tsconfig.json");
-  await writeFile(path, JSON.stringify(config));
-  return run(process.execPath, [TSC, "-p", path]).then(
-    () => "",
-    (error) => error.stdout,
-  );
-}
+import { test } from "node:test";
+import { SDK, TSC, compile } from "./compile.mjs";
+import { folder, missing } from "./support.mjs";
 
 test("the examples of the SDK are typed", { skip: missing(TSC) }, async (t) => {
   const examples = ["basic.ts", "suite.ts"].map((name) => join(SDK, "examples", name));

@@ -12,6 +12,7 @@ mod kills;
 mod names;
 mod scenarios;
 mod schema;
+mod slow;
 
 use std::{
     collections::BTreeMap,
@@ -64,6 +65,8 @@ Examples:
     /// Test the console and Views in Chromium, and measure the budgets of the page.
     #[command(after_help = browser::EXAMPLES)]
     Browser(browser::Options),
+    /// Run the tests that take minutes, with a real model.
+    Test(slow::Options),
     /// Kill clients, servers and upstreams at seeded moments, and look for processes that remain.
     #[cfg(target_os = "linux")]
     #[command(after_help = kills::EXAMPLES)]
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Task::Features(options) => features::run(&options),
         Task::Names => names::run(),
         Task::Conformance(options) => conformance::run(&options),
+        Task::Test(options) => slow::run(&options),
         Task::Browser(options) => browser::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),

@@ -126,6 +126,8 @@ pub struct AppBuilder {
     /// Tools added by [`AppBuilder::tool`].
     tools: Toolbox,
     toolboxes: Vec<Toolbox>,
+    /// See [`AppBuilder::admin_routes`].
+    admin_routes: Router,
 }
 
 /// Why an [`App`] could not be started.
@@ -167,6 +169,7 @@ impl App {
             authenticator: None,
             tools: Toolbox::new("marquetry", env!("CARGO_PKG_VERSION")),
             toolboxes: Vec::new(),
+            admin_routes: Router::new(),
         }
     }
 
@@ -367,13 +370,19 @@ impl AppBuilder {
         self
     }
 
+    /// Serves these routes, too, for administrators: with authentication those with the scope `admin`, without it callers on this machine.
+    #[cfg(feature = "cli")]
+    pub(crate) fn admin_routes(self, admin_routes: Router) -> Self {
+        Self { admin_routes, ..self }
+    }
+
     /// Starts the server. It accepts requests at once; the tools of an upstream appear when it is ready.
     ///
     /// # Errors
     ///
     /// See [`StartError`].
     pub async fn start(self) -> Result<App, StartError> {
-        let Self { config, store, authenticator, tools, mut toolboxes } = self;
+        let Self { config, store, authenticator, tools, mut toolboxes, admin_routes } = self;
         config.check()?;
         let resource_server = config.resource_server()?.map(Arc::new);
         if authenticator.is_some() && resource_server.is_some() {
@@ -486,6 +495,7 @@ impl AppBuilder {
             metadata: metadata.clone(),
             health: health.clone(),
             endpoint: config.auth.resource.clone(),
+            admin: admin_routes,
             #[cfg(feature = "console")]
             console: console.map(|console| {
                 watch_upstreams(&console, &gateway, &stop);

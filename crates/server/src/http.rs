@@ -55,6 +55,8 @@ pub(crate) struct Routes {
     pub(crate) mcp_v1: Arc<McpV1>,
     /// The configured URL of `/mcp`.
     pub(crate) endpoint: Option<String>,
+    /// Further routes, for administrators.
+    pub(crate) admin: Router,
     /// The console, if it is switched on, and what it shows.
     #[cfg(feature = "console")]
     pub(crate) console: Option<(Console, Arc<ServerBackend>)>,
@@ -87,6 +89,7 @@ pub(crate) fn router(routes: Routes) -> Router {
     let console_routes = Router::new();
     let Routes { mcp, sse, guard, authenticator, metadata, health, rest, mcp_v1, endpoint, .. } =
         routes;
+    let admin = routes.admin.layer(from_fn_with_state(authenticator.clone(), for_administrators));
     let messages = sse.clone();
     let site = home::Site {
         endpoint,
@@ -133,6 +136,7 @@ pub(crate) fn router(routes: Routes) -> Router {
             }),
         )
         .merge(console_routes)
+        .merge(admin)
         .merge(health_routes(health, authenticator.clone()))
         .merge(
             rest::routes(rest)
@@ -239,6 +243,25 @@ async fn may_see_details(
         return Ok(false);
     }
     Ok(authenticator.authenticate(head).await?.has_scope(ADMIN))
+}
+
+/// Lets in callers with the scope `admin`; without authentication, callers on this machine.
+async fn for_administrators(
+    State(authenticator): State<Option<Arc<dyn Authenticator>>>,
+    here: Option<Extension<OnLoopback>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
+    let (head, body) = request.into_parts();
+    match may_see_details(is_here, &head, authenticator.as_deref()).await {
+        Ok(true) => next.run(Request::from_parts(head, body)).await,
+        Ok(false) => {
+            let problem = "this is for callers on this machine, or with [auth] for tokens with the scope admin";
+            json_response(StatusCode::FORBIDDEN, &json!({"error": problem}))
+        }
+        Err(denial) => denied(head.uri.path(), denial),
+    }
 }
 
 /// Returns the routes of the console's data. They need what the other routes need, and a viewer.

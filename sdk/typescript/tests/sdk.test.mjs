@@ -5,6 +5,7 @@ import { HEALTH, json, serve, testServer } from "./fake-server.mjs";
 
 const CASE = { name: "reads", prompt: "Read a.txt", expectedTools: ["read_text_file"] };
 const RESULT = {
+  id: "1",
   testCase: CASE,
   toolCalls: [],
   verdict: { passed: true, confidence: 1, reasoning: "yes", toolAccuracy: 1 },
@@ -140,7 +141,7 @@ test("an answer that is no JSON, and a server that is gone", async () => {
   await assert.rejects(sdk.runTest(CASE), { code: "unreachable", message: /POST http.*failed: .+/ });
 });
 
-const RUN = { id: "r1", totalTests: 2, passedTests: 1, failedTests: 1, startedAt: "2026-11-22T21:00:00Z" };
+const RUN = { id: "r1", totalTests: 2, passedTests: 1, failedTests: 1, errorTests: 0, startedAt: "2026-11-22T21:00:00Z" };
 
 /** Writes a stream byte by byte in pieces, so that lines and characters are cut. */
 const stream = (text, piece = 7) => async (response) => {
@@ -205,7 +206,7 @@ test("a batch is aborted by its signal", async () => {
 test("results are filtered, and read page by page", async () => {
   const pages = (response, { query }) => {
     const second = query.get("cursor") === "c1";
-    json(second ? { results: [{ id: "3" }] } : { results: [{ id: "1" }, { id: "2" }], nextCursor: "c1" })(response);
+    json(second ? { items: [{ id: "3" }] } : { items: [{ id: "1" }, { id: "2" }], nextCursor: "c1" })(response);
   };
   await with_(testServer({ "GET /api/test/results": pages }), async (server) => {
     const sdk = new MCPTestSDK(server.url);

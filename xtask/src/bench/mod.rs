@@ -4,6 +4,7 @@ mod blocks;
 mod console;
 mod echo;
 mod http;
+mod judge;
 mod measured;
 mod peer;
 mod process;
@@ -37,6 +38,7 @@ Examples:
   cargo xtask bench rag --quick        10,000 chunks alone
   cargo xtask bench context-blocks     how fast text is searched for blocks
   cargo xtask bench console            size of the console's page, and how fast it is in Chromium
+  cargo xtask bench judge              own cost of a test with a model, and speed beside promptfoo
 
 Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (apt-get install wrk).";
 
@@ -55,6 +57,8 @@ pub(crate) enum Bench {
     ContextBlocks(blocks::Options),
     /// The console: size of its page, first paint, long lists and texts.
     Console(console::Options),
+    /// Tests with a model: own cost of a trial, and speed beside promptfoo.
+    Judge(judge::Options),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
@@ -65,6 +69,7 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
         Bench::Rag(options) => rag::run(options),
         Bench::ContextBlocks(options) => blocks::run(options),
         Bench::Console(options) => console::run(options),
+        Bench::Judge(options) => judge::run(options),
     }
 }
 

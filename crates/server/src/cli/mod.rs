@@ -27,7 +27,6 @@ mod search;
 mod serve;
 #[cfg(feature = "knowledge")]
 mod terminal;
-mod test;
 #[cfg(not(feature = "knowledge"))]
 mod without_search;
 
@@ -41,9 +40,14 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 
+use marquetry_test_command as test_command;
+
 use crate::{
     app::StartError,
-    config::{self, Config, ConfigError, Input, Loaded, LogFormat, check_log_level, parse_listen},
+    config::{
+        self, Config, ConfigError, Input, Loaded, LogFormat, check_log_level, environment,
+        parse_listen,
+    },
     logging,
 };
 
@@ -88,7 +92,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Index(_) | Command::Search(_) | Command::Records(_) => {
             Err(without_search::refused())
         }
-        Command::Test(arguments) => test::test(&arguments),
+        Command::Test(arguments) => {
+            test_command::test(&arguments, &environment).map_err(Failure::from)
+        }
+        Command::TestServer(arguments) => {
+            test_command::test_server(&arguments, &environment).map_err(Failure::from)
+        }
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
         #[cfg(target_os = "linux")]
@@ -230,16 +239,28 @@ Examples:
     #[cfg(not(feature = "knowledge"))]
     #[command(hide = true)]
     Records(without_search::AnyArgs),
-    /// Test an MCP server by scenarios in YAML.
+    /// Test an MCP server: by scenarios without a model, and by cases in which a model works and a judge decides.
     ///
-    /// The server is a command that speaks over standard input and output and is started for each case, or a URL.
+    /// The server is a command that speaks over standard input and output and is started for each test, or a URL; cases may name their
+    /// servers themselves. Exit codes: 0 all passed, 1 a test failed, 2 wrong arguments or files, 3 a test could not be run or judged.
     #[command(after_help = "\
 Examples:
   marquetry test tests/ -- node build/index.js
   marquetry test tests/adds.yaml --url http://127.0.0.1:3001/mcp
   marquetry test tests/ --revision 2025-06-18 --revision 2026-07-28 -- target/debug/adder
-  marquetry test tests/ --format junit --report tests.xml -- node build/index.js")]
-    Test(test::TestArgs),
+  marquetry test tests/ --format junit --report tests.xml -- node build/index.js
+  marquetry test cases.yaml --model openai/gpt-4o-mini --repeat 5 -- node build/index.js
+  marquetry test cases.yaml --report junit=tests.xml --report html=tests.html
+  marquetry test history \"creates a file\"
+  marquetry test compare latest~1 latest")]
+    Test(test_command::TestArgs),
+    /// Serve the API of tests with a model, which the SDKs use.
+    #[command(after_help = "\
+Examples:
+  marquetry test-server --mcp-config mcp.json --model openai/gpt-4o-mini
+  TEST_PORT=3003 marquetry test-server
+  TEST_TOKEN=secret marquetry test-server --address 0.0.0.0 --allowed-host tests.example")]
+    TestServer(test_command::TestServerArgs),
     /// Print a script that completes this command line in a shell.
     #[command(after_help = "\
 Examples:
@@ -449,6 +470,12 @@ impl From<StartError> for Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self { code: 2, message: error.to_string() }
+    }
+}
+
+impl From<test_command::Failed> for Failure {
+    fn from(test_command::Failed { code, message }: test_command::Failed) -> Self {
+        Self { code, message }
     }
 }
 

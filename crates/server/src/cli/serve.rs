@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use marquetry_test_command as test_command;
 use serde_json::json;
 use tokio::{
     net::TcpListener,
@@ -19,7 +20,7 @@ use super::browser;
 use super::{ConfigArgs, Failure, INTERRUPTED, ServeCommand, flag_error, prompt};
 use crate::{
     app::App,
-    config::{AuthConfig, Config, Loaded},
+    config::{AuthConfig, Config, Loaded, environment},
     logging,
 };
 
@@ -44,7 +45,8 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
             true => bind_views(bound.ip(), config.console.views_port).await,
             false => None,
         };
-        let app = App::builder(config).start().await?;
+        let tests = test_routes(&config).await?;
+        let app = App::builder(config).admin_routes(tests).start().await?;
         #[cfg(feature = "console")]
         if let Some(listener) = views {
             let app = app.clone();
@@ -83,6 +85,16 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
         tracing::info!("serving MCP on standard input and output");
         until_signal(signals, &app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
     })
+}
+
+/// Returns the routes of tests, if they are enabled. The upstreams are the servers of tests that name none, with connections of their own.
+async fn test_routes(config: &Config) -> Result<axum::Router, Failure> {
+    if !config.testing.enabled && environment("ENABLE_TESTING").is_none_or(|it| it != "true") {
+        return Ok(axum::Router::new());
+    }
+    let enabled = config.mcp_servers.iter().filter(|(_, server)| !server.disabled);
+    let servers = enabled.map(|(name, server)| (name.clone(), server.transport.clone()));
+    Ok(test_command::main_server(servers, &environment).await?.router())
 }
 
 /// Returns the path of this program, which supervises upstreams as `marquetry guard`. If the program's file was

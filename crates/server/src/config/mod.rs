@@ -120,7 +120,7 @@ pub struct Config {
     knowledge: WithoutKnowledge,
     /// Bounds on what clients, upstreams and tools may use.
     pub limits: Limits,
-    /// Settings that make a run repeatable; for tests only.
+    /// The API of tests, and settings that make a run repeatable.
     pub testing: TestingConfig,
     /// The upstreams by name. When two offer the same name or resource, the first in this order keeps it.
     #[serde(skip_serializing)]

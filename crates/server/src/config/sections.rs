@@ -165,6 +165,9 @@ pub enum LogFormat {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TestingConfig {
+    /// Serves the API of tests with a model below `/api/test/`, as `ENABLE_TESTING=true` does. Callers on this machine, or with `[auth]` those
+    /// with the scope `admin`, can then run programs as the user of this server.
+    pub enabled: bool,
     /// Seed for the random part of artifact names. Without it the part is random.
     #[schemars(example = 7)]
     pub seed: Option<u64>,

@@ -1,0 +1,273 @@
+//! Arguments of the commands.
+
+use std::{net::IpAddr, path::PathBuf, str::FromStr};
+
+use clap::{Args, Subcommand, ValueEnum};
+use marquetry_judge::ModelSettings;
+use marquetry_scenarios::Revision;
+
+/// Arguments of `marquetry test`.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct TestArgs {
+    #[command(subcommand)]
+    pub(crate) task: Option<Task>,
+    /// Files of scenarios and of cases, or folders of them. A YAML file with `cases` at its top level has cases.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// URL of a running server, over Streamable HTTP.
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    pub(crate) url: Option<String>,
+    /// The server at the URL speaks HTTP+SSE.
+    #[arg(long, requires = "url")]
+    pub(crate) sse: bool,
+    /// Revision of MCP to run the scenarios in; may be given several times [default: 2025-11-25].
+    #[arg(long, value_name = "DATE", value_parser = parse_revision)]
+    pub(crate) revision: Vec<Revision>,
+    /// Run only the tests whose name or file contains this; may be given several times.
+    #[arg(long, value_name = "PART")]
+    pub(crate) filter: Vec<String>,
+    /// Run only the case or the scenario with exactly this name.
+    #[arg(long, value_name = "NAME", conflicts_with = "filter")]
+    pub(crate) exact: Option<String>,
+    /// Format of the outcome.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: OutcomeFormat,
+    /// Print a report (junit, json, tap, html), write one to a file (junit=FILE), or write the outcome to FILE in the format of
+    /// --format; may be given several times.
+    #[arg(long, value_name = "REPORT")]
+    pub(crate) report: Vec<Report>,
+    /// Tests that run at a time [default: the number of processors].
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// Time limit of one scenario, in seconds; cases have `limits`.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) time_limit: u64,
+    /// Times that each case is tried, instead of its `repetitions`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: Option<u32>,
+    /// Model of the agent of all cases, such as openai/gpt-4o-mini or ollama/llama3.2.
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<ModelName>,
+    /// Model of the judge of all cases.
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) judge: Option<ModelName>,
+    /// Record what models and servers say into this folder, one cassette for each case.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
+    pub(crate) record: Option<PathBuf>,
+    /// Replay the cassettes of this folder: no model and no server is asked.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) replay: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    /// Command that starts a server on standard input and output: for each scenario, and for each trial of a case that names no
+    /// servers.
+    #[arg(last = true)]
+    pub(crate) command: Vec<String>,
+}
+
+/// Where results are stored.
+#[derive(Args, Debug, Default)]
+pub(crate) struct DatabaseArgs {
+    /// File with the results [default: ~/.local/share/marquetry/tests.db].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database: Option<PathBuf>,
+}
+
+/// What to do with stored results and with judges.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Task {
+    /// Show the stored results of a case: outcomes, pass rate, flakiness.
+    History {
+        /// Name of the case; all cases without it.
+        name: Option<String>,
+        /// Results to show.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// Compare two runs, case by case. Exits with 1 if a case has become worse.
+    Compare {
+        /// Id of the earlier run; `latest~1` is the one before the newest.
+        #[arg(default_value = "latest~1")]
+        before: String,
+        /// Id of the later run.
+        #[arg(default_value = "latest")]
+        after: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// Test a judge: seed faults into passing runs, and count how many it finds. Exits with 1 below 95 % found or above 5 % false alarms.
+    JudgeCheck {
+        /// Case files; their stored passing trials are what faults are seeded into.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Model of the judge, instead of that of the cases.
+        #[arg(long, value_name = "PROVIDER/MODEL")]
+        judge: Option<ModelName>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+}
+
+/// Arguments of `marquetry test-server`.
+#[derive(Args, Debug)]
+pub struct TestServerArgs {
+    /// Port to listen on; $TEST_PORT, or 3002, without it. 0 takes a free port.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Address to listen on. Other machines must show the token: a test may start programs.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) address: IpAddr,
+    /// Host names that requests may name besides loopback; may be given several times.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allowed_host: Vec<String>,
+    /// Refuse tests whose `serverConfigs` name commands. The servers of --mcp-config remain.
+    #[arg(long)]
+    pub(crate) no_commands: bool,
+    /// MCP servers of the tests that name none (mcp.json of Claude, Cursor, VS Code and others); may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp_config: Vec<PathBuf>,
+    /// Model of the judge, and of the agent, of the tests that name none.
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<ModelName>,
+    /// Tests that run at a time.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) jobs: usize,
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+}
+
+/// Format of the outcome on standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutcomeFormat {
+    /// For people.
+    #[default]
+    Text,
+    Json,
+    Junit,
+    Tap,
+    Html,
+}
+
+/// A report: its format, its file, or both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// `None` means that of `--format`.
+    pub(crate) format: Option<OutcomeFormat>,
+    /// `None` means standard output.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl FromStr for Report {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let format = |name: &str| match name {
+            "json" => Some(OutcomeFormat::Json),
+            "junit" => Some(OutcomeFormat::Junit),
+            "tap" => Some(OutcomeFormat::Tap),
+            "html" => Some(OutcomeFormat::Html),
+            _ => None,
+        };
+        if let Some(format) = format(text) {
+            return Ok(Self { format: Some(format), file: None });
+        }
+        let named = text.split_once('=').and_then(|(name, file)| Some((format(name)?, file)));
+        match named {
+            Some((_, "")) => Err(format!("{text} names no file")),
+            Some((format, file)) => Ok(Self { format: Some(format), file: Some(file.into()) }),
+            None => Ok(Self { format: None, file: Some(text.into()) }),
+        }
+    }
+}
+
+/// A model with its provider, as `provider/model`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ModelName {
+    provider: String,
+    model: String,
+}
+
+impl FromStr for ModelName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((provider @ ("openai" | "anthropic" | "ollama" | "custom"), model))
+                if !model.is_empty() =>
+            {
+                Ok(Self { provider: provider.to_owned(), model: model.to_owned() })
+            }
+            _ => {
+                Err("expected PROVIDER/MODEL with the provider openai, anthropic, ollama or custom"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+impl ModelName {
+    /// Names this model in the settings of a case; its votes and temperature remain.
+    pub(crate) fn apply(&self, settings: &mut Option<ModelSettings>) {
+        match settings {
+            Some(settings) => {
+                // A URL belongs to the provider that it was written for.
+                if settings.provider != self.provider {
+                    (settings.base_url, settings.api_key) = (None, None);
+                }
+                settings.provider.clone_from(&self.provider);
+                settings.model.clone_from(&self.model);
+            }
+            None => *settings = Some(self.settings()),
+        }
+    }
+
+    /// Returns the settings of this model, with the defaults of all else.
+    pub(crate) fn settings(&self) -> ModelSettings {
+        ModelSettings::new(&self.provider, &self.model)
+    }
+}
+
+fn parse_revision(text: &str) -> Result<Revision, String> {
+    let known = Revision::ALL.map(Revision::as_str).join(", ");
+    text.parse().map_err(|error| format!("{error}; the revisions are {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_formats_files_or_both() {
+        use OutcomeFormat::{Html, Junit};
+        for (text, format, file) in [
+            ("junit", Some(Junit), None),
+            ("html=out/a=b.html", Some(Html), Some("out/a=b.html")),
+            ("tests.xml", None, Some("tests.xml")),
+            ("a=b", None, Some("a=b")),
+        ] {
+            assert_eq!(text.parse(), Ok(Report { format, file: file.map(PathBuf::from) }));
+        }
+        assert_eq!("tap=".parse::<Report>(), Err("tap= names no file".to_owned()));
+    }
+
+    #[test]
+    fn models_have_a_provider() {
+        let name: ModelName = "custom/org/model:7b".parse().unwrap();
+        assert_eq!(name.settings().model, "org/model:7b");
+        for wrong in ["gpt-4", "openai/", "gpt/4", ""] {
+            assert!(wrong.parse::<ModelName>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Cases with a model.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use futures_util::{StreamExt as _, stream};
+use marquetry_judge::{
+    RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
+    cassette::Cassette,
+    report,
+    store::{NewRun, RunStatus},
+};
+use marquetry_test_server::CaseFile;
+use tokio::runtime::Runtime;
+
+use crate::{
+    Environment, Failed,
+    arguments::{OutcomeFormat, TestArgs},
+    database,
+    progress::Progress,
+    summary,
+};
+
+/// A case, and the file that has it.
+pub(crate) struct Loaded {
+    file: PathBuf,
+    case: TestCase,
+}
+
+/// Reads the cases of these files that are called as the arguments say, with what the arguments change in them.
+pub(crate) fn load(arguments: &TestArgs, files: &[PathBuf]) -> Result<Vec<Loaded>, Failed> {
+    let mut loaded: Vec<Loaded> = Vec::new();
+    for path in files {
+        for mut case in CaseFile::load(path).map_err(Failed::usage)?.into_cases() {
+            if let Some(other) = loaded.iter().find(|other| other.case.name == case.name) {
+                return Err(Failed::usage(format!(
+                    "{} and {} have a case {:?}; results of one name are one history",
+                    other.file.display(),
+                    path.display(),
+                    case.name
+                )));
+            }
+            change(arguments, &mut case);
+            loaded.push(Loaded { file: path.clone(), case });
+        }
+    }
+    loaded.retain(|Loaded { file, case }| {
+        let file = file.display().to_string();
+        let has = |part: &String| case.name.contains(part.as_str()) || file.contains(part.as_str());
+        match &arguments.exact {
+            Some(name) => case.name == *name,
+            None => arguments.filter.is_empty() || arguments.filter.iter().any(has),
+        }
+    });
+    Ok(loaded)
+}
+
+fn change(arguments: &TestArgs, case: &mut TestCase) {
+    if let Some(times) = arguments.repeat {
+        case.repetitions = times;
+    }
+    if let Some(model) = &arguments.judge {
+        model.apply(&mut case.judge_config);
+    }
+    if let Some(model) = &arguments.model {
+        if case.agent_config.is_none() {
+            // Temperature and URL of the judge are the agent's, too, when the agent has no settings of its own.
+            case.agent_config.clone_from(&case.judge_config);
+        }
+        model.apply(&mut case.agent_config);
+    }
+    if case.server_configs.is_none() {
+        case.server_configs = server_of(arguments).map(|server| vec![server]);
+    }
+}
+
+/// Returns the server that the arguments name.
+fn server_of(arguments: &TestArgs) -> Option<ServerConfig> {
+    if let Some(url) = &arguments.url {
+        let url = url.clone();
+        return Some(if arguments.sse {
+            ServerConfig::Sse { name: None, url, headers: Default::default() }
+        } else {
+            ServerConfig::http(url)
+        });
+    }
+    let (program, rest) = arguments.command.split_first()?;
+    Some(ServerConfig::stdio(program, rest))
+}
+
+/// Runs the cases as one run.
+pub(crate) fn run(
+    arguments: &TestArgs,
+    cases: Vec<Loaded>,
+    environment: Environment<'_>,
+) -> Result<(), Failed> {
+    let reports = reports(arguments)?;
+    let prints =
+        reports.iter().all(|(format, file)| *format == OutcomeFormat::Text || file.is_some());
+    let runtime = Runtime::new().map_err(Failed::error)?;
+    let results = runtime.block_on(run_all(arguments, cases, prints, environment))?;
+    for (format, file) in reports {
+        let text = match format {
+            OutcomeFormat::Text => summary::of(&results),
+            OutcomeFormat::Json => report::json(&results),
+            OutcomeFormat::Junit => report::junit(&results),
+            OutcomeFormat::Tap => report::tap(&results),
+            OutcomeFormat::Html => report::html(&results),
+        };
+        write(&text, file.as_deref())?;
+    }
+    if prints && !arguments.report.is_empty() {
+        write(&summary::of(&results), None)?;
+    }
+    // A test that has failed is certain; one without a verdict is not.
+    let has = |status| results.iter().any(|result| result.status == status);
+    if has(Status::Failed) {
+        Err(Failed::printed(Failed::FAIL))
+    } else if has(Status::Error) {
+        Err(Failed::printed(Failed::ERROR))
+    } else {
+        Ok(())
+    }
+}
+
+fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>, Failed> {
+    if arguments.report.is_empty() {
+        return Ok(vec![(arguments.format, None)]);
+    }
+    let reports: Vec<_> = arguments
+        .report
+        .iter()
+        .map(|report| (report.format.unwrap_or(arguments.format), report.file.clone()))
+        .collect();
+    if reports.iter().filter(|(_, file)| file.is_none()).count() > 1 {
+        return Err(Failed::usage(
+            "two reports on standard output: name files, as in --report junit=FILE",
+        ));
+    }
+    Ok(reports)
+}
+
+async fn run_all(
+    arguments: &TestArgs,
+    cases: Vec<Loaded>,
+    prints: bool,
+    environment: Environment<'_>,
+) -> Result<Vec<TestResult>, Failed> {
+    let store = database::open(&arguments.database, environment).await?;
+    let runner = database::runner(Arc::clone(&store), environment);
+    let mut new = NewRun::default();
+    new.name = Some(name_of(&cases));
+    new.total_tests = u32::try_from(cases.len()).unwrap_or(u32::MAX);
+    let run = store.start_run(new).await.map_err(Failed::error)?;
+    let jobs = arguments
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    let progress = Progress::new(cases.len(), prints);
+    let total = cases.len();
+    let mut running = stream::iter(cases.into_iter().enumerate())
+        .map(|(index, loaded)| {
+            let (runner, progress, id) = (&runner, &progress, run.id.as_str());
+            async move {
+                let outcome = run_one(arguments, runner, loaded, id, progress).await;
+                outcome.map(|result| (index, result))
+            }
+        })
+        .buffer_unordered(jobs.max(1));
+    let mut results: Vec<Option<TestResult>> = vec![None; total];
+    let ended = tokio::select! {
+        ended = async {
+            while let Some(outcome) = running.next().await {
+                let (index, result) = outcome?;
+                results[index] = Some(result);
+            }
+            Ok(())
+        } => ended,
+        _ = tokio::signal::ctrl_c() => Err(Failed { code: 130, message: "interrupted; the results up to now are stored".to_owned() }),
+    };
+    drop(running);
+    progress.finish();
+    let status = if ended.is_ok() { RunStatus::Completed } else { RunStatus::Failed };
+    let stored = store.finish_run(&run.id, status).await;
+    runner.closed().await;
+    ended?;
+    stored.map_err(Failed::error)?;
+    Ok(results.into_iter().flatten().collect())
+}
+
+async fn run_one(
+    arguments: &TestArgs,
+    runner: &Runner,
+    Loaded { case, .. }: Loaded,
+    run: &str,
+    progress: &Progress,
+) -> Result<TestResult, Failed> {
+    let line = progress.start(&case.name);
+    let mut context = RunContext::default().in_run(run);
+    let events = line.clone();
+    context = context.on_event(move |event| events.show(event));
+    let path = |folder: &PathBuf| folder.join(format!("{}.json", file_name(&case.name)));
+    let mut recorded = None;
+    if let Some(folder) = &arguments.replay {
+        let path = path(folder);
+        let cassette = Cassette::load(&path).map_err(|error| {
+            Failed::usage(format!("--replay: {} cannot be read: {error}", path.display()))
+        })?;
+        context = context.with_cassette(cassette);
+    } else if let Some(folder) = &arguments.record {
+        let cassette = Cassette::record();
+        recorded = Some((cassette.clone(), path(folder)));
+        context = context.with_cassette(cassette);
+    }
+    let result = runner.run_with(case, context).await;
+    if let Some((cassette, path)) = recorded {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(Failed::error)?;
+        cassette.save(&path).map_err(|error| {
+            Failed::error(format!("--record: {} cannot be written: {error}", path.display()))
+        })?;
+    }
+    progress.end(&line, &result);
+    Ok(result)
+}
+
+/// Names a run after its files.
+fn name_of(cases: &[Loaded]) -> String {
+    let mut files: Vec<String> = cases.iter().map(|it| it.file.display().to_string()).collect();
+    files.dedup();
+    files.join(", ")
+}
+
+/// Returns a name for a file: what file systems do not take becomes `-`, and a digest keeps similar names apart.
+fn file_name(name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|it| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' })
+        .take(60)
+        .collect();
+    if plain == name { plain } else { format!("{plain}-{:08x}", checksum(name)) }
+}
+
+/// FNV-1a, whose values stay the same in all versions, unlike those of the standard library.
+fn checksum(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+fn write(text: &str, file: Option<&Path>) -> Result<(), Failed> {
+    let Some(file) = file else {
+        // A closed pipe is no failure.
+        _ = std::io::stdout().lock().write_all(text.as_bytes());
+        return Ok(());
+    };
+    fs::write(file, text)
+        .map_err(|error| Failed::error(format!("{} cannot be written: {error}", file.display())))
+}

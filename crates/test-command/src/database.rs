@@ -1,0 +1,65 @@
+//! The runner, and the database of results.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use marquetry_judge::{LibsqlStore, ResultStore, Runner};
+use marquetry_test_server::ModelEnvironment;
+
+use crate::{Environment, Failed, arguments::DatabaseArgs};
+
+/// Variables that servers inherit: those that find programs and folders. All others may be keys.
+const INHERITED: [&str; 14] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TERM",
+    "SystemRoot",
+    "APPDATA",
+];
+
+/// Returns a runner with the models that the environment has keys and URLs for.
+pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) -> Runner {
+    let inherited =
+        INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
+    Runner::new(ModelEnvironment::read(environment).models(), store).with_environment(inherited)
+}
+
+/// Opens the database that the arguments name, or that of the user.
+pub(crate) async fn open(
+    arguments: &DatabaseArgs,
+    environment: Environment<'_>,
+) -> Result<Arc<dyn ResultStore>, Failed> {
+    let path = match &arguments.database {
+        Some(path) => path.clone(),
+        None => user_database(environment).ok_or_else(|| {
+            Failed::usage(
+                "name a database: neither $XDG_DATA_HOME nor $HOME is set (--database FILE)",
+            )
+        })?,
+    };
+    let failed = |problem: String| {
+        Failed::error(format!("the database {} cannot be opened: {problem}", path.display()))
+    };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+    }
+    let store = LibsqlStore::open(&path).await.map_err(|error| failed(error.to_string()))?;
+    Ok(Arc::new(store))
+}
+
+/// Returns `$XDG_DATA_HOME/marquetry/tests.db`, or the same below `~/.local/share`.
+fn user_database(environment: Environment<'_>) -> Option<PathBuf> {
+    // A relative path in these variables does not count (XDG Base Directory Specification).
+    let folder = |name| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data =
+        folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))?;
+    Some(data.join("marquetry/tests.db"))
+}

@@ -1,0 +1,66 @@
+#![doc = include_str!("../README.md")]
+
+mod arguments;
+mod cases;
+mod database;
+mod failed;
+mod progress;
+mod scenarios;
+mod server;
+mod stored;
+mod summary;
+
+use self::arguments::Task;
+pub use self::{
+    arguments::{TestArgs, TestServerArgs},
+    failed::Failed,
+    server::{main_server, test_server},
+};
+use marquetry_test_server::cases::TestFiles;
+
+/// Reads a variable of the environment.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Runs `marquetry test`. The outcome is on standard output.
+///
+/// # Errors
+/// [`Failed::code`] is the exit status: 1 if a test failed, 2 for wrong arguments or files, 3 if a test could not be run.
+pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
+    match &arguments.task {
+        Some(Task::History { name, limit, json, database }) => {
+            stored::history(name.as_deref(), *limit, *json, database, environment)
+        }
+        Some(Task::Compare { before, after, json, database }) => {
+            stored::compare(before, after, *json, database, environment)
+        }
+        Some(Task::JudgeCheck { files, judge, json, database }) => {
+            stored::judge_check(files, judge.as_ref(), *json, database, environment)
+        }
+        None => run(arguments, environment),
+    }
+}
+
+/// Runs the scenarios, then the cases.
+fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
+    let files = TestFiles::find(&arguments.files).map_err(Failed::usage)?;
+    let cases = cases::load(arguments, &files.cases)?;
+    if !cases.is_empty() && !files.scenarios.is_empty() && !arguments.report.is_empty() {
+        return Err(Failed::usage(
+            "a report is about scenarios or about cases: name files of one kind with --report",
+        ));
+    }
+    let scenarios = match &files.scenarios[..] {
+        [] => Ok(()),
+        files => scenarios::run(arguments, files),
+    };
+    match &scenarios {
+        // A failed scenario does not keep the cases from running.
+        Err(failed) if failed.code != Failed::FAIL => return scenarios,
+        _ => {}
+    }
+    if cases.is_empty() && files.scenarios.is_empty() {
+        return Err(Failed::usage("no test is called so, or the folders have no YAML files"));
+    }
+    let cases = if cases.is_empty() { Ok(()) } else { cases::run(arguments, cases, environment) };
+    scenarios.and(cases)
+}

@@ -1,0 +1,285 @@
+//! Stored results: history, comparison of runs, and the test of a judge.
+
+use std::{fmt::Write as _, io::Write as _, path::PathBuf};
+
+use marquetry_judge::{
+    ModelSettings, Models as _, ResultStore, Role, Status, StoreError,
+    fault::{Trace, check_judge},
+    judge::{Judge, JudgeOptions},
+    stats::{Change, Rate},
+    store::{self, PageRequest, ResultFilter},
+};
+use marquetry_test_server::{CaseFile, ModelEnvironment};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::{
+    Environment, Failed,
+    arguments::{DatabaseArgs, ModelName},
+    database,
+    summary::one_line,
+};
+
+/// Stored passing results of a case into which faults are seeded.
+const TRACES_PER_CASE: u32 = 10;
+
+/// Share of faults that a judge must notice, and of good traces that it may reject (specification of the judge).
+const LEAST_DETECTION: f64 = 0.95;
+const MOST_FALSE_ALARMS: f64 = 0.05;
+
+/// Prints the stored results of a case, or one line for each case.
+pub(crate) fn history(
+    name: Option<&str>,
+    limit: usize,
+    as_json: bool,
+    database: &DatabaseArgs,
+    environment: Environment<'_>,
+) -> Result<(), Failed> {
+    let runtime = Runtime::new().map_err(Failed::error)?;
+    let text = runtime.block_on(async {
+        let store = database::open(database, environment).await?;
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        match name {
+            Some(name) => history_of_case(&*store, name, limit, as_json).await,
+            None => all_cases(&*store, as_json).await,
+        }
+    })?;
+    print(&text);
+    Ok(())
+}
+
+async fn history_of_case(
+    store: &dyn ResultStore,
+    name: &str,
+    limit: u32,
+    as_json: bool,
+) -> Result<String, Failed> {
+    let history = store::history(store, name, limit).await.map_err(Failed::error)?;
+    if history.entries.is_empty() {
+        return Err(Failed::usage(format!("no result of a case {name:?} is stored")));
+    }
+    if as_json {
+        return Ok(pretty(&history));
+    }
+    let mut text = String::new();
+    for entry in &history.entries {
+        let counts = entry.trials;
+        _ = writeln!(
+            text,
+            "{}  {:6}  {} of {} trials  accuracy {:.2}  {} ms  {}",
+            entry.timestamp,
+            entry.status.as_str(),
+            counts.passed,
+            counts.passed + counts.failed + counts.errors,
+            entry.tool_accuracy,
+            entry.duration_ms,
+            entry.result_id
+        );
+    }
+    _ = writeln!(text, "\npass rate {}", rate(&history.pass_rate));
+    Ok(text)
+}
+
+async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Failed> {
+    let cases = store::flakiness(store).await.map_err(Failed::error)?;
+    let runs = store.runs(&PageRequest::default()).await.map_err(Failed::error)?;
+    if as_json {
+        return Ok(pretty(&json!({"cases": cases, "runs": runs.items})));
+    }
+    let mut text = String::new();
+    for case in &cases {
+        _ = writeln!(
+            text,
+            "{}: pass rate {}; verdict changed {} of {} times",
+            one_line(&case.test_name),
+            rate(&case.pass_rate),
+            case.flips.count,
+            case.flips.of
+        );
+    }
+    text.push_str("\nruns, the newest first:\n");
+    for run in &runs.items {
+        _ = writeln!(
+            text,
+            "{}  {}  {} passed, {} failed, {} without a verdict of {}  {}",
+            run.id,
+            run.status.as_str(),
+            run.passed_tests,
+            run.failed_tests,
+            run.error_tests,
+            run.total_tests,
+            one_line(run.name.as_deref().unwrap_or_default())
+        );
+    }
+    Ok(text)
+}
+
+/// Prints what has changed between two runs. A regression is a failure.
+pub(crate) fn compare(
+    before: &str,
+    after: &str,
+    as_json: bool,
+    database: &DatabaseArgs,
+    environment: Environment<'_>,
+) -> Result<(), Failed> {
+    let runtime = Runtime::new().map_err(Failed::error)?;
+    let comparison = runtime.block_on(async {
+        let store = database::open(database, environment).await?;
+        let (before, after) = (run_id(&*store, before).await?, run_id(&*store, after).await?);
+        store::compare(&*store, &before, &after).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => Failed::usage(error),
+            error => Failed::error(error),
+        })
+    })?;
+    if as_json {
+        print(&pretty(&comparison));
+    } else {
+        let mut text = String::new();
+        for case in &comparison.cases {
+            let name = one_line(&case.test_name);
+            _ = writeln!(
+                text,
+                "{name}: {} -> {}  {}",
+                rate(&case.base),
+                rate(&case.new),
+                change(case.change)
+            );
+        }
+        let all = &comparison.all;
+        _ = writeln!(text, "\nall: {} -> {}", rate(&all.base), rate(&all.new));
+        _ = writeln!(text, "verdict: {}", change(comparison.verdict));
+        print(&text);
+    }
+    match comparison.verdict {
+        Change::Regression => Err(Failed::printed(Failed::FAIL)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the id of a run: `latest`, `latest~N`, or the id itself.
+async fn run_id(store: &dyn ResultStore, name: &str) -> Result<String, Failed> {
+    let back = match name.strip_prefix("latest") {
+        Some("") => 0,
+        Some(rest) => match rest.strip_prefix('~').and_then(|back| back.parse().ok()) {
+            Some(back) => back,
+            None => return Ok(name.to_owned()),
+        },
+        None => return Ok(name.to_owned()),
+    };
+    let page = PageRequest { limit: Some(200), cursor: None };
+    let runs = store.runs(&page).await.map_err(Failed::error)?.items;
+    let count = runs.len();
+    let run = runs.into_iter().nth(back);
+    run.map(|run| run.id).ok_or_else(|| {
+        Failed::usage(format!(
+            "{name} does not exist: {count} runs are stored; `marquetry test history` lists them"
+        ))
+    })
+}
+
+/// Seeds faults into passing results of the cases, and prints how many the judge notices.
+pub(crate) fn judge_check(
+    files: &[PathBuf],
+    judge: Option<&ModelName>,
+    as_json: bool,
+    database: &DatabaseArgs,
+    environment: Environment<'_>,
+) -> Result<(), Failed> {
+    let mut cases = Vec::new();
+    for file in files {
+        cases.extend(CaseFile::load(file).map_err(Failed::usage)?.into_cases());
+    }
+    let mut settings: Option<ModelSettings> =
+        cases.iter().find_map(|case| case.judge_config.clone());
+    if let Some(judge) = judge {
+        judge.apply(&mut settings);
+    }
+    let settings = settings.ok_or_else(|| {
+        Failed::usage("no case has a judgeConfig: name the judge with --judge PROVIDER/MODEL")
+    })?;
+    let model = ModelEnvironment::read(environment).models().model(Role::Judge, &settings);
+    let model = model.map_err(Failed::usage)?;
+    let runtime = Runtime::new().map_err(Failed::error)?;
+    let report = runtime.block_on(async {
+        let store = database::open(database, environment).await?;
+        let mut traces = Vec::new();
+        for case in &cases {
+            let mut filter = ResultFilter::default();
+            filter.name = Some(case.name.clone());
+            filter.status = Some(Status::Passed);
+            filter.page.limit = Some(TRACES_PER_CASE);
+            let page = store.results(&filter).await.map_err(Failed::error)?;
+            traces.extend(page.items.iter().filter_map(Trace::of));
+        }
+        if traces.is_empty() {
+            return Err(Failed::usage(
+                "no passing result of these cases is stored: run `marquetry test` with them first",
+            ));
+        }
+        let judge = Judge::new(model, JudgeOptions::of(&settings));
+        Ok(check_judge(&judge, &traces, settings.seed.unwrap_or(0)).await)
+    })?;
+    if as_json {
+        print(&pretty(&report));
+    } else {
+        let mut text = format!("faults noticed: {}\n", rate(&report.detection));
+        for kind in &report.kinds {
+            _ = writeln!(
+                text,
+                "  {}: {}",
+                json!(kind.kind).as_str().unwrap_or_default(),
+                rate(&kind.detection)
+            );
+        }
+        _ = writeln!(text, "false alarms: {}", rate(&report.false_alarms));
+        if let Some(error) = &report.first_error {
+            _ = writeln!(
+                text,
+                "without a verdict: {}; the first: {}",
+                report.errors,
+                one_line(error)
+            );
+        }
+        print(&text);
+    }
+    let (Some(detection), Some(alarms)) = (report.detection.rate, report.false_alarms.rate) else {
+        return Err(Failed::error("the judge gave no verdict"));
+    };
+    if detection < LEAST_DETECTION || alarms > MOST_FALSE_ALARMS {
+        return Err(Failed::printed(Failed::FAIL));
+    }
+    Ok(())
+}
+
+fn rate(rate: &Rate) -> String {
+    match rate.rate {
+        None => "none (no trial has a verdict)".to_owned(),
+        Some(share) => format!(
+            "{:.0} % ({} of {}; 95 % interval {:.0} to {:.0} %)",
+            share * 100.0,
+            rate.count,
+            rate.of,
+            rate.interval.low * 100.0,
+            rate.interval.high * 100.0
+        ),
+    }
+}
+
+fn change(change: Change) -> &'static str {
+    match change {
+        Change::Regression => "regression",
+        Change::None => "none",
+        Change::InsufficientData => "insufficient_data",
+    }
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn print(text: &str) {
+    // A closed pipe is no failure.
+    _ = std::io::stdout().lock().write_all(text.as_bytes());
+}

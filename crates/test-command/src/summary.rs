@@ -1,0 +1,211 @@
+//! The outcome of cases for people: for each case that did not pass, expected and actual calls side by side.
+
+use std::fmt::Write as _;
+
+use marquetry_judge::{
+    ExpectedTool, Matching, Status, TestResult, ToolCallRecord, Trial, check, stats::wilson,
+};
+use serde_json::json;
+
+/// Columns of one side.
+const SIDE: usize = 48;
+
+/// Returns the summary of results; it ends with cargo's line.
+pub(crate) fn of(results: &[TestResult]) -> String {
+    let mut text = String::new();
+    let open: Vec<_> = results.iter().filter(|it| it.status != Status::Passed).collect();
+    if !open.is_empty() {
+        text.push_str("\nfailures:\n");
+    }
+    for result in open {
+        describe(&mut text, result);
+    }
+    let count = |status| results.iter().filter(|it| it.status == status).count();
+    let (passed, failed, errors) =
+        (count(Status::Passed), count(Status::Failed), count(Status::Error));
+    let verdict = match (failed, errors) {
+        (0, 0) => "ok",
+        (0, _) => "ERROR",
+        _ => "FAILED",
+    };
+    _ = writeln!(
+        text,
+        "\ntest result: {verdict}. {passed} passed; {failed} failed; {errors} without a verdict"
+    );
+    text
+}
+
+fn describe(text: &mut String, result: &TestResult) {
+    _ = writeln!(text, "\n---- {} ----", one_line(&result.test_case.name));
+    let counts = result.counts();
+    let trials = u32::try_from(result.trials.len()).unwrap_or(u32::MAX);
+    if trials > 1 {
+        let judged = trials - counts.errors;
+        let interval = wilson(counts.passed, judged);
+        _ = writeln!(
+            text,
+            "{} of {judged} trials passed (95 % interval {:.0} to {:.0} %), {} without a verdict",
+            counts.passed,
+            interval.low * 100.0,
+            interval.high * 100.0,
+            counts.errors
+        );
+    }
+    if let Some(error) = &result.error {
+        _ = writeln!(text, "error: {}", one_line(error));
+    }
+    let Some(trial) = result.deciding_trial() else { return };
+    let expected = result.test_case.expected_tools.as_deref().unwrap_or_default();
+    calls(text, expected, &trial.tool_calls, result.test_case.matching);
+    checks(text, trial);
+    for item in &result.verdict.items {
+        if item.no >= item.yes {
+            _ = writeln!(
+                text,
+                "judge: {} of {} votes say no to: {}\n       {}",
+                item.no,
+                item.yes + item.no,
+                one_line(&item.item),
+                one_line(&item.evidence)
+            );
+        }
+    }
+    if result.status == Status::Failed && !result.verdict.reasoning.is_empty() {
+        _ = writeln!(text, "reason: {}", one_line(&result.verdict.reasoning));
+    }
+    if let Some(suggestions) = &result.verdict.suggestions {
+        _ = writeln!(text, "suggestion: {}", one_line(suggestions));
+    }
+}
+
+/// Writes expected and actual calls side by side. A call that fits an expected one stands beside it.
+fn calls(
+    text: &mut String,
+    expected: &[ExpectedTool],
+    called: &[ToolCallRecord],
+    matching: Matching,
+) {
+    if expected.is_empty() && called.is_empty() {
+        return;
+    }
+    _ = writeln!(text, "  {:SIDE$}  called", "expected");
+    let pairs = check::pairs(expected, called, matching, check::has_call_and_result);
+    let mut partners: Vec<Option<usize>> = vec![None; expected.len()];
+    let mut rest: Vec<usize> = (0..called.len()).collect();
+    for (expected, call) in &pairs {
+        partners[*expected] = Some(*call);
+        rest.retain(|other| other != call);
+    }
+    // What fits no expected call stands beside an expected call of the same tool, or else beside any other that has none.
+    for same_name in [true, false] {
+        for (tool, partner) in expected.iter().zip(&mut partners) {
+            if partner.is_none() {
+                let fits = |call: &usize| !same_name || called[*call].tool_name == tool.name;
+                *partner = rest.iter().position(fits).map(|at| rest.remove(at));
+            }
+        }
+    }
+    let rows = partners.into_iter().enumerate().map(|(at, call)| (Some(at), call));
+    for (tool, call) in rows.chain(rest.into_iter().map(|call| (None, Some(call)))) {
+        let fits = tool.zip(call).is_some_and(|pair| pairs.contains(&pair));
+        let left = tool.map_or_else(|| "-".to_owned(), |at| expected_call(&expected[at]));
+        let right = call.map_or_else(|| "-".to_owned(), |at| actual_call(&called[at]));
+        let mark = if fits || expected.is_empty() { ' ' } else { '!' };
+        _ = writeln!(text, "{mark} {}  {}", padded(&left), cut(&right, 2 * SIDE));
+    }
+}
+
+fn checks(text: &mut String, trial: &Trial) {
+    for check in trial.checks.iter().filter(|check| !check.passed) {
+        _ = writeln!(text, "check: {}: {}", one_line(&check.name), one_line(&check.detail));
+    }
+}
+
+fn expected_call(tool: &ExpectedTool) -> String {
+    let mut call = match &tool.server {
+        Some(server) => format!("{server}/{}", tool.name),
+        None => tool.name.clone(),
+    };
+    if let Some(arguments) = &tool.arguments {
+        _ = write!(call, " {}", json!(arguments));
+    }
+    one_line(&call)
+}
+
+fn actual_call(call: &ToolCallRecord) -> String {
+    let mut shown = format!("{}/{} {}", call.server_id, call.tool_name, call.parameters);
+    if let Some(error) = &call.error {
+        _ = write!(shown, " -> error: {error}");
+    } else if !call.success {
+        _ = write!(shown, " -> error: {}", call.text());
+    }
+    one_line(&shown)
+}
+
+fn padded(text: &str) -> String {
+    format!("{:SIDE$}", cut(text, SIDE))
+}
+
+/// Returns at most `width` characters.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// Returns text of models and servers without what moves the cursor of a terminal or reorders a line.
+pub(crate) fn one_line(text: &str) -> String {
+    let is_bidirectional = |it: char| matches!(it, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|it| if it.is_control() || is_bidirectional(it) { ' ' } else { it }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_judge::TestCase;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn call(tool: &str, arguments: Value) -> ToolCallRecord {
+        ToolCallRecord::of_text("files", tool, arguments, "done")
+    }
+
+    #[test]
+    fn the_failing_call_is_beside_the_expected_one() {
+        let case: TestCase = serde_json::from_value(json!({
+            "expectedTools": [
+                "list_directory",
+                {"name": "write_file", "arguments": {"path": "hello.txt"}},
+                "read_text_file",
+            ],
+        }))
+        .unwrap();
+        let called = [
+            call("write_file", json!({"path": "hallo.txt"})),
+            call("list_directory", json!({"path": "."})),
+            call("delete", json!({})),
+        ];
+        let mut text = String::new();
+        calls(&mut text, case.expected_tools.as_deref().unwrap(), &called, Matching::Superset);
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "expected called",
+                "list_directory files/list_directory {\"path\":\".\"}",
+                "! write_file {\"path\":\"hello.txt\"} files/write_file {\"path\":\"hallo.txt\"}",
+                "! read_text_file files/delete {}",
+            ]
+        );
+    }
+
+    #[test]
+    fn text_of_others_stays_on_its_line() {
+        assert_eq!(one_line("a\n\u{1b}[31mb\u{202e}c"), "a  [31mb c");
+        assert_eq!(cut("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,135 @@
+//! Batches: many tests as one run, with their progress as an event stream.
+
+use std::convert::Infallible;
+
+use axum::{
+    body::Bytes,
+    extract::{State, rejection::BytesRejection},
+    response::sse::{Event, KeepAlive, Sse},
+};
+use futures_util::{Stream, StreamExt as _, stream};
+use marquetry_judge::{
+    TestCase, TestResult,
+    store::{NewRun, RunStatus, TestRun},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::{ApiError, Shared, operations::parse};
+
+/// A request to run many tests.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BatchRequest {
+    /// Name of the run.
+    name: Option<String>,
+    /// The tests, each as for `/api/test/run`.
+    cases: Vec<TestCase>,
+    /// Tests that run at a time; the server's limit applies, too.
+    concurrency: Option<usize>,
+}
+
+/// Data of the event `result`: one more test has ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ResultEvent {
+    /// Position of the test in the batch.
+    index: usize,
+    /// Tests that have ended.
+    done: usize,
+    /// Tests of the batch.
+    total: usize,
+    result: TestResult,
+}
+
+/// Events that a client has not read yet. A client that does not read makes the batch wait.
+const MAX_EVENTS: usize = 16;
+
+/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client goes away, the batch stops:
+/// the tests that run are dropped with their connections, and the run is stored as failed.
+pub(super) async fn batch(
+    State(shared): State<Shared>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    let request: BatchRequest = parse(&shared, body, "batch")?;
+    let problem = match request.cases.len() {
+        0 => Some("cases is empty".to_owned()),
+        many if many > shared.options.max_batch => {
+            Some(format!("{many} cases, more than {} (max_batch)", shared.options.max_batch))
+        }
+        _ => None,
+    };
+    if let Some(problem) = problem {
+        return Err(ApiError::Body { wanted: "batch", problem });
+    }
+    if let Some(refusal) = request.cases.iter().find_map(|case| shared.tests.refusal(case)) {
+        return Err(ApiError::Forbidden(refusal));
+    }
+    let mut run = NewRun::default();
+    run.name.clone_from(&request.name);
+    run.total_tests = u32::try_from(request.cases.len()).unwrap_or(u32::MAX);
+    let started = shared.tests.runner().store().start_run(run).await?;
+    let (sender, receiver) = mpsc::channel(MAX_EVENTS);
+    tokio::spawn(async move {
+        let id = started.id.clone();
+        let work = work(&shared, request, started, &sender);
+        tokio::select! {
+            () = work => {}
+            () = sender.closed() => {
+                tracing::info!(run = id, "a batch stopped, because its client has gone");
+                let store = shared.tests.runner().store();
+                if let Err(error) = store.finish_run(&id, RunStatus::Failed).await {
+                    tracing::warn!(run = id, "the end of a batch was not stored: {error}");
+                }
+            }
+        }
+    });
+    let events = stream::unfold(receiver, async |mut receiver| {
+        receiver.recv().await.map(|event: Event| (Ok(event), receiver))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+async fn work(
+    shared: &Shared,
+    request: BatchRequest,
+    started: TestRun,
+    sender: &mpsc::Sender<Event>,
+) {
+    let id = started.id.clone();
+    // A closed channel ends the whole work; see above.
+    _ = sender.send(event("started", &started)).await;
+    let total = request.cases.len();
+    let most = shared.options.max_running.max(1);
+    let concurrency = request.concurrency.unwrap_or(most).clamp(1, most);
+    let mut results = stream::iter(request.cases.into_iter().enumerate())
+        .map(|(index, case)| {
+            let id = &id;
+            async move {
+                // A batch waits for as long as it must: it has its place among the requests already.
+                let _place = shared.places.acquire().await;
+                (index, shared.tests.run(case, Some(id)).await)
+            }
+        })
+        .buffer_unordered(concurrency);
+    let mut done = 0;
+    while let Some((index, result)) = results.next().await {
+        done += 1;
+        _ = sender.send(event("result", &ResultEvent { index, done, total, result })).await;
+    }
+    drop(results);
+    let last = match shared.tests.runner().store().finish_run(&id, RunStatus::Completed).await {
+        Ok(run) => event("completed", &run),
+        Err(error) => event("failed", &json!({"error": error.to_string()})),
+    };
+    _ = sender.send(last).await;
+}
+
+fn event(name: &str, data: &impl Serialize) -> Event {
+    let event = Event::default().event(name);
+    event.json_data(data).unwrap_or_else(|error| {
+        // Results are maps with text as keys, which JSON can hold; a change that breaks this is told to the client.
+        Event::default().event("failed").data(json!({"error": error.to_string()}).to_string())
+    })
+}

@@ -1,0 +1,65 @@
+//! Answers that are no result.
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use marquetry_judge::StoreError;
+use serde_json::json;
+
+/// Why a request has no result. A test that fails or cannot be run is a result, not an error of the API.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApiError {
+    #[error("the body is no {wanted}: {problem}")]
+    Body { wanted: &'static str, problem: String },
+    #[error("the body is longer than {0} bytes (max_body_bytes)")]
+    TooLong(usize),
+    #[error("the query is wrong: {0}")]
+    Query(String),
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("send the server's token as \"Authorization: Bearer …\"")]
+    Unauthorized,
+    #[error("send the body as application/json")]
+    NotJson,
+    #[error("no run has the id {0:?}")]
+    NoRun(String),
+    #[error("{waiting} requests wait for their tests already (max_waiting); try again later")]
+    Busy { waiting: usize },
+    #[error("the store failed: {0}")]
+    Store(#[from] StoreError),
+}
+
+impl ApiError {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Body { .. } | Self::Query(_) => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            Self::NoRun(_) => StatusCode::NOT_FOUND,
+            Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = Json(json!({"error": self.to_string()}));
+        let mut response = (self.status(), body).into_response();
+        match self {
+            Self::Busy { .. } => {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            Self::Unauthorized => {
+                let scheme = HeaderValue::from_static("Bearer");
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            }
+            _ => {}
+        }
+        response
+    }
+}

@@ -1,0 +1,137 @@
+//! The HTTP API: `POST /api/test/run`, `GET /api/test/health`, `GET /api/test/results` of seed 004, batches and runs.
+
+mod batch;
+mod error;
+mod guard;
+mod openapi;
+mod operations;
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state};
+use marquetry_judge::ApiKey;
+use marquetry_protocol::server::http::HostGuard;
+use tokio::{
+    net::TcpListener,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+
+pub use self::openapi::document;
+use self::{error::ApiError, operations::Operation};
+use crate::Tests;
+
+/// Options of a [`TestApi`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ApiOptions {
+    /// Longest body of a request, in bytes; 8 MiB by default.
+    pub max_body_bytes: usize,
+    /// Tests that run at a time; 16 by default.
+    pub max_running: usize,
+    /// Requests that wait for a place; 64 by default. Others are answered with 503.
+    pub max_waiting: usize,
+    /// Cases in a batch; 1,000 by default.
+    pub max_batch: usize,
+    /// The token that requests must carry, if there is one. The health check needs none.
+    pub token: Option<ApiKey>,
+    /// Checks `Host` and `Origin`: loopback by default. `None` if the routes are part of a server that checks them itself.
+    pub host_guard: Option<HostGuard>,
+}
+
+impl Default for ApiOptions {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 8 << 20,
+            max_running: 16,
+            max_waiting: 64,
+            max_batch: 1000,
+            token: None,
+            host_guard: Some(HostGuard::loopback()),
+        }
+    }
+}
+
+/// The HTTP API of tests.
+#[derive(Clone)]
+pub struct TestApi {
+    shared: Shared,
+}
+
+type Shared = Arc<State>;
+
+struct State {
+    tests: Tests,
+    options: ApiOptions,
+    places: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+impl TestApi {
+    /// Returns the API of `tests`.
+    #[must_use]
+    pub fn new(tests: Tests, options: ApiOptions) -> Self {
+        let places = Arc::new(Semaphore::new(options.max_running.max(1)));
+        Self { shared: Arc::new(State { tests, options, places, waiting: AtomicUsize::new(0) }) }
+    }
+
+    /// Returns the routes, below `/api/test/`.
+    pub fn router(&self) -> Router {
+        Operation::ALL
+            .into_iter()
+            .fold(Router::new(), |router, operation| {
+                router.route(operation.path(), operation.handler())
+            })
+            .layer(DefaultBodyLimit::max(self.shared.options.max_body_bytes))
+            .layer(from_fn_with_state(self.shared.clone(), guard::check))
+            .with_state(self.shared.clone())
+    }
+
+    /// Serves the routes alone, until `stop` is done.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<()> {
+        axum::serve(listener, self.router()).with_graceful_shutdown(stop).await
+    }
+}
+
+impl State {
+    /// Waits for a place among the tests that run.
+    async fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let place = match self.places.clone().try_acquire_owned() {
+            Ok(place) => return Ok(place),
+            Err(_) => {
+                let _waiter = Waiter::new(&self.waiting, self.options.max_waiting)?;
+                self.places.clone().acquire_owned().await
+            }
+        };
+        place.map_err(|_| ApiError::Busy { waiting: 0 })
+    }
+}
+
+/// A request that waits. It is counted until it is dropped, also when its client goes away.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn new(count: &'a AtomicUsize, most: usize) -> Result<Self, ApiError> {
+        let waiting = count.fetch_add(1, Ordering::Relaxed);
+        let waiter = Self(count);
+        if waiting >= most { Err(ApiError::Busy { waiting }) } else { Ok(waiter) }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

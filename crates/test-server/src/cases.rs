@@ -1,0 +1,330 @@
+//! Case files: test cases in YAML.
+//!
+//! ```yaml
+//! # yaml-language-server: $schema=case-file.schema.json
+//! judgeConfig: {provider: openai, model: gpt-4o-mini}
+//! serverConfigs:
+//!   - {type: stdio, name: files, command: npx, args: ["-y", "@modelcontextprotocol/server-filesystem", "."]}
+//! cases:
+//!   - name: creates a file
+//!     prompt: Create hello.txt with the content "Hello".
+//!     expectedTools: [write_file]
+//! ```
+//!
+//! A file whose top level has `cases` is a case file; any other YAML file is a scenario without a model.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use marquetry_judge::{ModelSettings, ServerConfig, TestCase};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
+
+/// A file of test cases, with what its cases have in common.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub struct CaseFile {
+    /// Name of the run; the file's name if absent.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Servers of the cases that name none.
+    #[serde(default)]
+    pub server_configs: Option<Vec<ServerConfig>>,
+    /// Judge of the cases that name none.
+    #[serde(default)]
+    pub judge_config: Option<ModelSettings>,
+    /// Agent of the cases that name none.
+    #[serde(default)]
+    pub agent_config: Option<ModelSettings>,
+    /// Instructions for the agent of the cases that have none.
+    #[serde(default)]
+    pub system_prompt: Option<String>,
+    /// Checklist of the cases that have none.
+    #[serde(default)]
+    pub checklist: Option<Vec<String>>,
+    /// The cases.
+    pub cases: Vec<TestCase>,
+}
+
+/// A case file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaseFileError {
+    /// The file or folder cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        error: io::Error,
+    },
+    /// The file is longer than [`CaseFile::MAX_BYTES`].
+    #[error("{}: longer than {} bytes", .0.display(), CaseFile::MAX_BYTES)]
+    TooLong(PathBuf),
+    /// The text is no case file.
+    #[error("{place}: {problem}")]
+    Content {
+        /// File, line and column.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Two cases have one name, so their histories would be mixed.
+    #[error("{}: two cases are called {name:?}; give each a name of its own", path.display())]
+    SameName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// The file has no cases.
+    #[error("{}: cases is empty", .0.display())]
+    Empty(PathBuf),
+}
+
+/// YAML files by their kind.
+#[derive(Debug, Default)]
+pub struct TestFiles {
+    /// Case files.
+    pub cases: Vec<PathBuf>,
+    /// Scenarios, and files that are neither: the reader of scenarios says what is wrong with them.
+    pub scenarios: Vec<PathBuf>,
+}
+
+impl CaseFile {
+    /// Longest case file, in bytes.
+    pub const MAX_BYTES: u64 = 8 << 20;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// See [`CaseFileError`].
+    pub fn load(path: &Path) -> Result<Self, CaseFileError> {
+        Self::parse(&read(path)?, path)
+    }
+
+    /// Parses the text of the file `path`.
+    ///
+    /// # Errors
+    /// See [`CaseFileError`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, CaseFileError> {
+        let options = serde_yaml::options! {
+            // `no` and `on` are strings.
+            strict_booleans: true,
+            with_snippet: false,
+        };
+        let file: Self = serde_yaml::from_str_with_options(text, options)
+            .map_err(|error| content_error(&error, path))?;
+        if file.cases.is_empty() {
+            return Err(CaseFileError::Empty(path.to_owned()));
+        }
+        let mut names: Vec<&str> = file.cases.iter().map(|case| case.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(CaseFileError::SameName {
+                path: path.to_owned(),
+                name: pair[0].to_owned(),
+            });
+        }
+        Ok(file)
+    }
+
+    /// Returns the cases, each with what it lacks and the file has.
+    #[must_use]
+    pub fn into_cases(self) -> Vec<TestCase> {
+        let Self { server_configs, judge_config, agent_config, system_prompt, checklist, .. } =
+            &self;
+        let mut cases = self.cases.clone();
+        for case in &mut cases {
+            fill(&mut case.server_configs, server_configs);
+            fill(&mut case.judge_config, judge_config);
+            fill(&mut case.agent_config, agent_config);
+            fill(&mut case.system_prompt, system_prompt);
+            fill(&mut case.checklist, checklist);
+        }
+        cases
+    }
+
+    /// Returns the JSON Schema of case files.
+    #[must_use]
+    pub fn schema() -> Value {
+        SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Self>().into()
+    }
+}
+
+fn fill<T: Clone>(given: &mut Option<T>, default: &Option<T>) {
+    if given.is_none() {
+        given.clone_from(default);
+    }
+}
+
+impl TestFiles {
+    /// Finds the files in `places`: files, and folders with all their files that end with `.yaml` or `.yml`.
+    ///
+    /// # Errors
+    /// When a place cannot be read.
+    pub fn find(places: &[PathBuf]) -> Result<Self, CaseFileError> {
+        let mut paths = Vec::new();
+        for place in places {
+            collect(place, &mut paths)
+                .map_err(|error| CaseFileError::Read { path: place.clone(), error })?;
+        }
+        paths.sort();
+        paths.dedup();
+        let mut found = Self::default();
+        for path in paths {
+            let list =
+                if has_cases(&read(&path)?) { &mut found.cases } else { &mut found.scenarios };
+            list.push(path);
+        }
+        Ok(found)
+    }
+}
+
+fn collect(place: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !place.is_dir() {
+        paths.push(place.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(place)? {
+        let path = entry?.path();
+        let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
+        if path.is_dir() || is_yaml {
+            collect(&path, paths)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, CaseFileError> {
+    let failed = |error| CaseFileError::Read { path: path.to_owned(), error };
+    if fs::metadata(path).map_err(failed)?.len() > CaseFile::MAX_BYTES {
+        return Err(CaseFileError::TooLong(path.to_owned()));
+    }
+    fs::read_to_string(path).map_err(failed)
+}
+
+/// Whether the top level of a YAML text has the key `cases`.
+fn has_cases(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct TopLevel {
+        cases: Option<IgnoredAny>,
+    }
+    match serde_yaml::from_str::<TopLevel>(text) {
+        Ok(top) => top.cases.is_some(),
+        // A syntax error further down must not make another kind of the file.
+        Err(_) => text.lines().any(|line| line.starts_with("cases:")),
+    }
+}
+
+fn content_error(error: &serde_yaml::Error, path: &Path) -> CaseFileError {
+    let error = error.without_snippet();
+    let text = error.to_string();
+    let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
+    let mut place = path.display().to_string();
+    if let Some(at) = error.location() {
+        place = format!("{place}:{}:{}", at.line(), at.column());
+    }
+    CaseFileError::Content { place, problem }
+}
+
+/// Shows the number of cases and scenarios.
+impl fmt::Display for TestFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} case files, {} scenarios", self.cases.len(), self.scenarios.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<TestCase>, String> {
+        let file = CaseFile::parse(text, Path::new("a.yaml"));
+        file.map(CaseFile::into_cases).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn cases_get_what_their_file_has() {
+        let cases = parse(
+            "
+judgeConfig: {provider: openai, model: a}
+serverConfigs: [{type: http, url: 'http://127.0.0.1:1/mcp'}]
+cases:
+  - {name: one, prompt: p, expectedTools: [x, {name: y, arguments: {path: a.txt}}]}
+  - {name: two, prompt: p, judgeConfig: {provider: anthropic, model: b}, repetitions: 5}
+",
+        )
+        .unwrap();
+        let judges: Vec<_> =
+            cases.iter().map(|case| case.judge_config.as_ref().unwrap().model.as_str()).collect();
+        assert_eq!(judges, ["a", "b"]);
+        assert!(cases.iter().all(|case| case.server_configs.as_ref().unwrap().len() == 1));
+        assert_eq!(cases[1].repetitions, 5);
+        assert_eq!(cases[0].expected_tools.as_ref().unwrap()[1].name, "y");
+    }
+
+    #[test]
+    fn mistakes_have_their_place() {
+        for (text, want) in [
+            ("cases: []", "a.yaml: cases is empty"),
+            (
+                "cases:\n  - {name: a, prompt: p}\n  - {name: a, prompt: q}",
+                "a.yaml: two cases are called \"a\"",
+            ),
+            ("cases:\n  - {name: a, promt: p}", "a.yaml:2:"),
+            ("cases:\n  - {name: a, prompt: [}", "a.yaml:2:"),
+            ("case:\n  - {name: a, prompt: p}", "a.yaml:1:1: "),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(want), "{text}: {error}");
+        }
+    }
+
+    /// `MARQUETRY_UPDATE=1 cargo test -p marquetry-test-server --lib schema` rewrites the file.
+    #[test]
+    fn the_schema_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("case-file.schema.json");
+        let schema = format!("{:#}\n", CaseFile::schema());
+        if std::env::var_os("MARQUETRY_UPDATE").is_some() {
+            fs::write(&path, &schema).unwrap();
+        }
+        assert!(fs::read_to_string(&path).unwrap() == schema, "{} is old", path.display());
+        let validator = jsonschema::validator_for(&CaseFile::schema()).unwrap();
+        let case =
+            serde_json::json!({"name": "a", "prompt": "p", "expectedTools": ["x", {"name": "y"}]});
+        assert!(validator.is_valid(&serde_json::json!({"cases": [case]})));
+        assert!(!validator.is_valid(&serde_json::json!({"cases": [{"promt": "p"}]})));
+    }
+
+    #[test]
+    fn files_are_told_apart_by_their_top_level() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("cases.yaml", "name: n\ncases: [{name: a, prompt: p}]"),
+            ("sub/broken.yml", "judgeConfig: {\ncases:\n  - {"),
+            ("scenario.yaml", "id: scenario\nsteps:\n  - {call: cases}"),
+            ("nothing.yaml", "]"),
+            ("notes.md", "cases:"),
+        ] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let found = TestFiles::find(&[folder.path().to_owned()]).unwrap();
+        let names = |paths: &[PathBuf]| -> Vec<String> {
+            paths
+                .iter()
+                .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+                .collect()
+        };
+        assert_eq!(names(&found.cases), ["cases.yaml", "broken.yml"]);
+        assert_eq!(names(&found.scenarios), ["nothing.yaml", "scenario.yaml"]);
+        let missing = TestFiles::find(&[folder.path().join("absent.yaml")]).unwrap_err();
+        assert!(missing.to_string().contains("absent.yaml"), "{missing}");
+    }
+}

@@ -1,0 +1,298 @@
+//! A client of test servers, with the discovery of the SDKs.
+
+mod error;
+mod events;
+
+use std::{sync::OnceLock, time::Duration};
+
+use marquetry_endpoint::{displayable, http_client};
+use marquetry_judge::{
+    ApiKey, TestCase, TestResult,
+    store::{Page, ResultFilter, TestRun},
+};
+use reqwest::{Client, Method, Response, Url};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
+
+pub use self::error::ClientError;
+use self::events::Events;
+use crate::{Health, query};
+
+/// Runs tests on a test server.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use marquetry_test_server::{client::TestClient, TestCase};
+///
+/// let client = TestClient::discover();
+/// let case = TestCase::new("creates a file", "Create hello.txt");
+/// let result = client.run_test(&case).await?;
+/// println!("{}: {}", result.success, result.verdict.reasoning);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct TestClient {
+    given: Option<String>,
+    token: Option<ApiKey>,
+    ports: Vec<u16>,
+    /// Longest answer that is read, in bytes.
+    max_answer_bytes: usize,
+    found: OnceLock<(Url, Client)>,
+}
+
+/// One more test of a batch has ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Progress<'a> {
+    /// Tests that have ended.
+    pub done: usize,
+    /// Tests of the batch.
+    pub total: usize,
+    /// Position of this test in the batch.
+    pub index: usize,
+    /// Its result.
+    pub result: &'a TestResult,
+}
+
+#[derive(Deserialize)]
+struct ResultEvent {
+    index: usize,
+    done: usize,
+    total: usize,
+    result: TestResult,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    error: String,
+}
+
+impl TestClient {
+    /// Ports of dedicated test servers, in the order in which they are tried (seed 004).
+    pub const TEST_PORTS: [u16; 3] = [3002, 3003, 3004];
+
+    /// Ports of main servers with testing enabled, tried after [`Self::TEST_PORTS`].
+    pub const MAIN_PORTS: [u16; 2] = [3001, 3000];
+
+    /// Time limit of one health check.
+    pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// Returns a client that looks for a server on this machine at its first call.
+    #[must_use]
+    pub fn discover() -> Self {
+        let ports = Self::TEST_PORTS.into_iter().chain(Self::MAIN_PORTS).collect();
+        Self { given: None, token: None, ports, max_answer_bytes: 64 << 20, found: OnceLock::new() }
+    }
+
+    /// Returns a client of the server at `url`, which is asked at the first call whether it is a test server.
+    #[must_use]
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { given: Some(url.into()), ..Self::discover() }
+    }
+
+    /// Sends a token with each request.
+    #[must_use]
+    pub fn with_token(self, token: ApiKey) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    /// Looks for a server at these ports instead.
+    #[must_use]
+    pub fn with_ports(self, ports: impl IntoIterator<Item = u16>) -> Self {
+        Self { ports: ports.into_iter().collect(), ..self }
+    }
+
+    /// Returns the server's URL, once it was found.
+    pub fn base_url(&self) -> Option<&str> {
+        self.found.get().map(|(url, _)| url.as_str())
+    }
+
+    /// Finds the server; every other method does so itself.
+    ///
+    /// # Errors
+    /// [`ClientError::NotATestServer`] for a given URL, [`ClientError::NoTestServer`] without one.
+    pub async fn connect(&self) -> Result<(), ClientError> {
+        self.server().await.map(|_| ())
+    }
+
+    /// Asks the server for its state.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        self.json(Method::GET, "/api/test/health", None).await
+    }
+
+    /// Runs one test. A test that fails or cannot be run is a result, too.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn run_test(&self, case: &TestCase) -> Result<TestResult, ClientError> {
+        let body = serde_json::to_vec(case).map_err(ClientError::Case)?;
+        self.json(Method::POST, "/api/test/run", Some(body)).await
+    }
+
+    /// Runs many tests as one run, and returns their results in the order of the cases. Dropping the future stops the batch on the server.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn run_batch(
+        &self,
+        name: Option<&str>,
+        cases: &[TestCase],
+        mut on_progress: impl FnMut(Progress<'_>),
+    ) -> Result<(TestRun, Vec<TestResult>), ClientError> {
+        let body = serde_json::to_vec(&json!({"name": name, "cases": cases}));
+        let body = body.map_err(ClientError::Case)?;
+        let response = self.request(Method::POST, "/api/test/batch", Some(body)).await?;
+        let mut events = Events::new(response, self.max_answer_bytes);
+        let mut results: Vec<Option<TestResult>> = vec![None; cases.len()];
+        while let Some((name, data)) = events.next().await? {
+            match name.as_str() {
+                "result" => {
+                    let ResultEvent { index, done, total, result } = parse(&data)?;
+                    on_progress(Progress { done, total, index, result: &result });
+                    if let Some(slot) = results.get_mut(index) {
+                        *slot = Some(result);
+                    }
+                }
+                "completed" => {
+                    let results: Option<Vec<_>> = results.into_iter().collect();
+                    let results = results.ok_or_else(|| {
+                        ClientError::Malformed("the batch has ended without all results".to_owned())
+                    })?;
+                    return Ok((parse(&data)?, results));
+                }
+                "failed" => return Err(ClientError::Batch(parse::<Problem>(&data)?.error)),
+                _ => {}
+            }
+        }
+        Err(ClientError::CutStream)
+    }
+
+    /// Returns one page of stored results, the newest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, ClientError> {
+        let query = query::write(filter);
+        let path = if query.is_empty() {
+            "/api/test/results".to_owned()
+        } else {
+            format!("/api/test/results?{query}")
+        };
+        self.json(Method::GET, &path, None).await
+    }
+
+    async fn server(&self) -> Result<&(Url, Client), ClientError> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let found = match &self.given {
+            Some(given) => {
+                let found = match Url::parse(given.trim_end_matches('/')) {
+                    Ok(url) => self.test_server(&url).await?.map(|client| (url, client)),
+                    Err(_) => None,
+                };
+                found.ok_or_else(|| ClientError::NotATestServer(given.clone()))?
+            }
+            None => self.search().await?,
+        };
+        Ok(self.found.get_or_init(|| found))
+    }
+
+    async fn search(&self) -> Result<(Url, Client), ClientError> {
+        for port in &self.ports {
+            let url = Url::parse(&format!("http://127.0.0.1:{port}"))
+                .map_err(|error| ClientError::Malformed(error.to_string()))?;
+            if let Some(client) = self.test_server(&url).await? {
+                return Ok((url, client));
+            }
+        }
+        Err(ClientError::NoTestServer { ports: self.ports.clone() })
+    }
+
+    /// Returns a client for the URL if a test server answers there.
+    async fn test_server(&self, url: &Url) -> Result<Option<Client>, ClientError> {
+        let client = http_client(url).map_err(|error| ClientError::Client(error.to_string()))?;
+        let request = self.prepared(&client, Method::GET, url, "/api/test/health", None)?;
+        let asked = async {
+            let response = request.send().await.ok().filter(|it| it.status().is_success())?;
+            // A health report has some dozen bytes.
+            let body = read(response, 64 << 10).await.ok()?;
+            serde_json::from_slice::<Health>(&body).ok().filter(|health| health.testing)
+        };
+        // Refused, too late or no JSON: no test server is here.
+        let health = tokio::time::timeout(Self::HEALTH_TIMEOUT, asked).await.ok().flatten();
+        Ok(health.map(|_| client))
+    }
+
+    fn prepared(
+        &self,
+        client: &Client,
+        method: Method,
+        url: &Url,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<reqwest::RequestBuilder, ClientError> {
+        let text = format!("{}{path}", url.as_str().trim_end_matches('/'));
+        let url = Url::parse(&text).map_err(|_| ClientError::NotATestServer(text))?;
+        let mut request = client.request(method, url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose());
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        Ok(request)
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Response, ClientError> {
+        let (url, client) = self.server().await?;
+        let response = self.prepared(client, method, url, path, body)?.send().await;
+        let response = response.map_err(|error| ClientError::Unreachable {
+            url: url.to_string(),
+            problem: displayable(&error.without_url().to_string(), ""),
+        })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let body = read(response, 64 << 10).await.unwrap_or_default();
+        let reason = serde_json::from_slice::<Problem>(&body).map(|problem| problem.error);
+        let reason = reason.unwrap_or_else(|_| displayable(&String::from_utf8_lossy(&body), ""));
+        Err(ClientError::Refused { status, reason })
+    }
+
+    async fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<T, ClientError> {
+        let response = self.request(method, path, body).await?;
+        let body = read(response, self.max_answer_bytes).await?;
+        serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
+    }
+}
+
+/// Reads a body of at most `limit` bytes.
+async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, ClientError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| ClientError::CutStream)? {
+        if body.len() + chunk.len() > limit {
+            return Err(ClientError::TooLong(limit));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn parse<T: DeserializeOwned>(data: &str) -> Result<T, ClientError> {
+    serde_json::from_str(data).map_err(|error| ClientError::Malformed(error.to_string()))
+}

@@ -1,0 +1,118 @@
+//! Tests as the API runs them: with the defaults of this server.
+
+use std::sync::Arc;
+
+use marquetry_judge::{
+    ModelSettings, RunContext, Runner, ServerConfig, TestCase, TestResult, case::Limits,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Runs tests with what the server has for those that leave it out.
+#[derive(Clone)]
+pub struct Tests {
+    runner: Runner,
+    defaults: Arc<CaseDefaults>,
+}
+
+/// What the server has for tests that leave it out, and what it allows them.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CaseDefaults {
+    /// Servers of tests without `serverConfigs`.
+    pub server_configs: Option<Vec<ServerConfig>>,
+    /// Judge of tests without `judgeConfig`.
+    pub judge_config: Option<ModelSettings>,
+    /// Agent of tests without `agentConfig`; without it, the judge's model.
+    pub agent_config: Option<ModelSettings>,
+    /// Upper bounds of the limits of tests.
+    pub limits: Option<Limits>,
+    /// Whether tests may name commands to run.
+    pub commands: Commands,
+}
+
+/// Whether tests from requests may name commands in `serverConfigs`. The server's own servers are not affected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commands {
+    /// Whoever may send requests may run programs as the user of this server.
+    Allowed,
+    /// Only URLs.
+    #[default]
+    Refused,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Health {
+    /// `true`: discovery accepts no other value.
+    pub testing: bool,
+    /// Open connections of running tests.
+    pub connections: usize,
+    /// Whether the database answers.
+    pub database: bool,
+    /// Version of the server.
+    pub version: String,
+}
+
+impl Tests {
+    /// Returns tests that `runner` runs.
+    #[must_use]
+    pub fn new(runner: Runner, defaults: CaseDefaults) -> Self {
+        Self { runner, defaults: Arc::new(defaults) }
+    }
+
+    /// Returns the runner.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// Returns why this test is not run for a request, if it is not.
+    pub fn refusal(&self, case: &TestCase) -> Option<String> {
+        let mut servers = case.server_configs.iter().flatten();
+        let names_command = servers.any(|server| matches!(server, ServerConfig::Stdio { .. }));
+        (names_command && self.defaults.commands == Commands::Refused).then(|| {
+            "this server runs no commands from requests: leave serverConfigs out, name URLs, or allow commands where it is started".to_owned()
+        })
+    }
+
+    /// Runs a test, with what it lacks. A test that fails or cannot be run is a result, too, and every result is stored.
+    pub async fn run(&self, mut case: TestCase, run: Option<&str>) -> TestResult {
+        self.complete(&mut case);
+        let mut context = RunContext::default();
+        if let Some(run) = run {
+            context = context.in_run(run);
+        }
+        self.runner.run_with(case, context).await
+    }
+
+    /// Returns the state of this server.
+    pub async fn health(&self) -> Health {
+        Health {
+            testing: true,
+            connections: self.runner.open_connections(),
+            database: self.runner.store().check().await.is_ok(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn complete(&self, case: &mut TestCase) {
+        let CaseDefaults { server_configs, judge_config, agent_config, limits, .. } =
+            &*self.defaults;
+        // A test with a model of its own is not given another one for the other role.
+        let names_model = case.judge_config.is_some() || case.agent_config.is_some();
+        if case.server_configs.is_none() {
+            case.server_configs.clone_from(server_configs);
+        }
+        if case.judge_config.is_none() {
+            case.judge_config.clone_from(judge_config);
+        }
+        if case.agent_config.is_none() && !names_model {
+            case.agent_config.clone_from(agent_config);
+        }
+        if let Some(limits) = limits {
+            case.limits = case.limits.at_most(limits);
+        }
+    }
+}

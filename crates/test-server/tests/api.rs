@@ -1,0 +1,285 @@
+//! The API through a socket, with its client: answers fit the OpenAPI document, and limits are kept.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use marquetry_judge::{
+    ApiKey, FixedModels, MemoryStore, ModelSettings, Runner, Status, TestCase,
+    store::{ResultFilter, RunStatus},
+};
+use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
+use marquetry_scenarios::plain_http::{Exchange, exchange};
+use marquetry_test_server::{
+    ApiOptions, CaseDefaults, ClientError, TestApi, TestClient, Tests, api::document,
+};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::Semaphore};
+
+/// A model that answers "Four." when it is let through.
+struct Gated {
+    gate: Arc<Semaphore>,
+    running: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl ChatModel for Gated {
+    fn name(&self) -> &str {
+        "gated"
+    }
+
+    async fn chat(&self, _: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let _leaves = Leaves(Arc::clone(&self.running));
+        let _passes = self.gate.acquire().await;
+        Ok(ChatAnswer::text("Four."))
+    }
+}
+
+/// Counts down when a request to the model ends or is dropped.
+struct Leaves(Arc<AtomicUsize>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct World {
+    address: std::net::SocketAddr,
+    gate: Arc<Semaphore>,
+    running: Arc<AtomicUsize>,
+}
+
+impl World {
+    /// Serves tests whose model answers at once, if `open`.
+    async fn start(options: ApiOptions, open: bool) -> Self {
+        let gate = Arc::new(Semaphore::new(if open { Semaphore::MAX_PERMITS } else { 0 }));
+        let running = Arc::new(AtomicUsize::new(0));
+        let model = || Gated { gate: Arc::clone(&gate), running: Arc::clone(&running) };
+        let runner =
+            Runner::new(FixedModels::new(model(), model()), Arc::new(MemoryStore::default()));
+        let mut defaults = CaseDefaults::default();
+        defaults.agent_config = Some(ModelSettings::new("custom", "gated"));
+        let api = TestApi::new(Tests::new(runner, defaults), options);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { api.serve(listener, std::future::pending()).await });
+        Self { address, gate, running }
+    }
+
+    fn client(&self) -> TestClient {
+        TestClient::at(format!("http://{}/", self.address))
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        let mut request =
+            Exchange { method: method.to_owned(), path: path.to_owned(), ..Exchange::default() };
+        if let Some(body) = body {
+            request.headers.push(("content-type".to_owned(), "application/json".to_owned()));
+            request.body = body.to_string().into_bytes();
+        }
+        exchange(self.address, request).await.unwrap()
+    }
+
+    async fn until_running(&self, count: usize) {
+        for _ in 0..500 {
+            if self.running.load(Ordering::SeqCst) == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{} tests run, not {count}", self.running.load(Ordering::SeqCst));
+    }
+}
+
+/// A case that passes if the model says "Four.".
+fn case(name: &str) -> TestCase {
+    serde_json::from_value(
+        json!({"name": name, "prompt": "Two and two?", "expect": {"answer": "Four."}}),
+    )
+    .unwrap()
+}
+
+#[tokio::test]
+async fn answers_fit_the_document() {
+    let world = World::start(ApiOptions::default(), true).await;
+    let client = world.client();
+    let (run, _) = client.run_batch(None, &[case("a")], |_| {}).await.unwrap();
+    let served = world.ask("GET", "/api/test/openapi.json", None).await;
+    let document = document();
+    assert_eq!(served["body"], document);
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let path = path.replace("{id}", &run.id);
+            let body = match path.as_str() {
+                "/api/test/run" => Some(json!(case("b"))),
+                "/api/test/batch" => Some(json!({"cases": [case("c")]})),
+                _ => None,
+            };
+            let answer = world.ask(&method.to_uppercase(), &path, body).await;
+            assert_eq!(answer["status"], 200, "{path}: {answer}");
+            let content = operation["responses"]["200"]["content"].as_object().unwrap();
+            let (media_type, content) = content.iter().next().unwrap();
+            let found = answer["headers"]["content-type"].as_str().unwrap();
+            assert!(found.starts_with(media_type.as_str()), "{path}: {found}");
+            let mut schema = content["schema"].clone();
+            schema["components"] = document["components"].clone();
+            let validator = jsonschema::validator_for(&schema).unwrap();
+            let problems: Vec<String> =
+                validator.iter_errors(&answer["body"]).map(|error| error.to_string()).collect();
+            assert!(problems.is_empty(), "{path}: {problems:?}");
+            if path == "/api/test/batch" {
+                let names: Vec<&str> = answer["events"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|event| event["event"].as_str().unwrap())
+                    .collect();
+                assert_eq!(names, ["started", "result", "completed"]);
+            }
+        }
+    }
+    // A router that had more than the document would be wrong, too; both are made of one list, which the document shows.
+    assert_eq!(document["paths"].as_object().unwrap().len(), 8);
+}
+
+#[tokio::test]
+async fn the_client_runs_tests_and_reads_results() {
+    let world = World::start(ApiOptions::default(), true).await;
+    let client = world.client();
+    let result = client.run_test(&case("one")).await.unwrap();
+    assert_eq!((result.status, result.error), (Status::Passed, None));
+    let mut seen = Vec::new();
+    let mut failing = case("two");
+    failing.expect = serde_json::from_value(json!({"answer": "Five."})).unwrap();
+    let cases = [case("one"), failing, case("")];
+    let (run, results) = client
+        .run_batch(Some("nightly"), &cases, |progress| seen.push((progress.done, progress.total)))
+        .await
+        .unwrap();
+    assert_eq!(seen, [(1, 3), (2, 3), (3, 3)]);
+    let statuses: Vec<Status> = results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [Status::Passed, Status::Failed, Status::Error]);
+    assert_eq!((run.status, run.name.as_deref()), (RunStatus::Completed, Some("nightly")));
+    assert_eq!((run.passed_tests, run.failed_tests, run.error_tests), (1, 1, 1));
+    let mut filter = ResultFilter::default();
+    filter.name = Some("one".to_owned());
+    filter.page.limit = Some(1);
+    let first = client.results(&filter).await.unwrap();
+    filter.page.cursor.clone_from(&first.next_cursor);
+    let second = client.results(&filter).await.unwrap();
+    assert_eq!(first.items[0].run_id.as_ref(), Some(&run.id));
+    assert_eq!((second.items[0].id.clone(), second.next_cursor), (result.id, None));
+}
+
+#[tokio::test]
+async fn discovery_takes_the_first_test_server() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = World::start(ApiOptions::default(), true).await;
+    let second = World::start(ApiOptions::default(), true).await;
+    // A port that nobody listens on.
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let ports = [free, other.address.port(), second.address.port()];
+    let client = TestClient::discover().with_ports(ports);
+    client.connect().await.unwrap();
+    assert_eq!(client.base_url(), Some(format!("http://{}/", other.address).as_str()));
+    let began = std::time::Instant::now();
+    let port = silent.local_addr().unwrap().port();
+    let error = TestClient::discover().with_ports([port]).connect().await.unwrap_err();
+    assert!((1900..2900).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    let text = error.to_string();
+    assert!(text.contains("marquetry test-server  # Starts on :3002"), "{text}");
+    assert!(text.contains("ENABLE_TESTING=true marquetry serve  # Starts on :3001"), "{text}");
+    let order: Vec<u16> =
+        TestClient::TEST_PORTS.into_iter().chain(TestClient::MAIN_PORTS).collect();
+    assert_eq!(order, [3002, 3003, 3004, 3001, 3000]);
+}
+
+#[tokio::test]
+async fn a_given_url_that_is_no_test_server_is_named() {
+    for url in ["http://127.0.0.1:9", "nonsense"] {
+        let error = TestClient::at(url).run_test(&case("a")).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotATestServer(_)), "{error:?}");
+        assert_eq!(error.to_string(), format!("Provided URL {url} is not a test server"));
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_required_but_for_the_health_check() {
+    let mut options = ApiOptions::default();
+    options.token = Some(ApiKey::new("t0k"));
+    let world = World::start(options, true).await;
+    let error = world.client().run_test(&case("a")).await.unwrap_err();
+    assert!(matches!(error, ClientError::Refused { status: 401, .. }), "{error:?}");
+    let with_token = world.client().with_token(ApiKey::new("t0k"));
+    assert_eq!(with_token.run_test(&case("a")).await.unwrap().status, Status::Passed);
+}
+
+#[tokio::test]
+async fn commands_are_refused_unless_they_are_allowed() {
+    let world = World::start(ApiOptions::default(), true).await;
+    let mut started = case("a");
+    started.server_configs =
+        serde_json::from_value(json!([{"type": "stdio", "command": "true"}])).unwrap();
+    let error = world.client().run_test(&started).await.unwrap_err();
+    assert!(matches!(error, ClientError::Refused { status: 403, .. }), "{error:?}");
+    let batch = world.client().run_batch(None, &[case("b"), started], |_| {}).await.unwrap_err();
+    assert!(matches!(batch, ClientError::Refused { status: 403, .. }), "{batch:?}");
+}
+
+#[tokio::test]
+async fn tests_over_the_limit_wait_and_more_are_refused() {
+    let mut options = ApiOptions::default();
+    (options.max_running, options.max_waiting) = (1, 1);
+    let world = World::start(options, false).await;
+    let client = Arc::new(world.client());
+    client.connect().await.unwrap();
+    let run = |name: &'static str| {
+        let client = Arc::clone(&client);
+        tokio::spawn(async move { client.run_test(&case(name)).await })
+    };
+    let first = run("first");
+    world.until_running(1).await;
+    let waiting = run("second");
+    let third = loop {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut third = run("third");
+        match tokio::time::timeout(Duration::from_millis(300), &mut third).await {
+            Ok(refused) => break refused.unwrap().unwrap_err(),
+            // It came before the second and waits in its place; a client that goes away leaves the queue.
+            Err(_) => third.abort(),
+        }
+    };
+    assert!(matches!(third, ClientError::Refused { status: 503, .. }), "{third:?}");
+    world.gate.add_permits(1000);
+    assert_eq!(first.await.unwrap().unwrap().status, Status::Passed);
+    let waited = waiting.await.unwrap();
+    assert!(matches!(waited, Ok(_) | Err(ClientError::Refused { status: 503, .. })), "{waited:?}");
+}
+
+#[tokio::test]
+async fn a_batch_ends_with_its_client() {
+    let world = World::start(ApiOptions::default(), false).await;
+    let client = Arc::new(world.client());
+    let batch = tokio::spawn({
+        let client = Arc::clone(&client);
+        async move { client.run_batch(None, &[case("a"), case("b")], |_| {}).await }
+    });
+    world.until_running(2).await;
+    batch.abort();
+    world.until_running(0).await;
+    for _ in 0..200 {
+        let runs = world.ask("GET", "/api/test/runs", None).await;
+        if runs["body"]["items"][0]["status"] == "failed" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the run is not stored as failed");
+}

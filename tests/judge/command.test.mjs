@@ -1,0 +1,155 @@
+// `marquetry test` with cases: exit statuses, summaries, reports, history, comparison, the test of a judge, cassettes.
+import assert from "node:assert/strict";
+import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { environment, startModel, votes } from "./model.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, run } from "./server.mjs";
+import { folder, missing, root } from "./support.mjs";
+
+const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
+
+const scripts = [{ when: /hello\.txt/, turns: [[["write_file", { path: "hello.txt", content: "Hello" }]]], answer: "Written." }];
+
+const CASES = `
+judgeConfig: {provider: openai, model: gpt-4, votes: 1}
+cases:
+  - name: writes a file
+    prompt: Write hello.txt.
+    expectedTools: [{name: write_file, arguments: {path: hello.txt}}]
+`;
+
+async function world(t, { cases = CASES, ...model } = {}) {
+  const mock = await startModel(t, { scripts, ...model });
+  const home = await folder(t);
+  const files = join(home, "files");
+  await mkdir(files);
+  await writeFile(join(home, "cases.yaml"), cases);
+  const server = ["--", process.execPath, FILESYSTEM, files];
+  const env = environment(mock);
+  const command = (args, { own = server, more = {} } = {}) =>
+    run(["test", ...args, ...own], { env: { ...env, XDG_DATA_HOME: home, ...more }, cwd: files });
+  return { mock, home, files, command, cases: join(home, "cases.yaml") };
+}
+
+test("a passing case has the exit status 0 and a line", { skip }, async (t) => {
+  const { command, cases } = await world(t);
+  const { code, stdout, stderr } = await command([cases]);
+  assert.equal(code, 0, stdout + stderr);
+  assert.match(stdout, /^test writes a file \.\.\. ok \(\d+ ms\)\n/);
+  assert.match(stdout, /test result: ok\. 1 passed; 0 failed; 0 without a verdict\n$/);
+});
+
+test("a failing case has the exit status 1, with the expected call beside the actual one", { skip }, async (t) => {
+  const { command, cases } = await world(t, { cases: CASES.replace("{path: hello.txt}", "{path: hallo.txt}") });
+  const { code, stdout } = await command([cases, "--repeat", "2"]);
+  assert.equal(code, 1, stdout);
+  assert.match(stdout, /FAILED \(\d+ ms, 0 of 2 trials\)/);
+  assert.match(stdout, /! write_file \{"path":"hallo\.txt"\} +server1\/write_file \{"path":"hello\.txt"/);
+  assert.match(stdout, /test result: FAILED\. 0 passed; 1 failed/);
+});
+
+test("a case that cannot be judged has the exit status 3, wrong files 2", { skip }, async (t) => {
+  const { command, cases, home } = await world(t, { judge: () => ({ content: "?" }) });
+  const broken = await command([cases]);
+  assert.equal(broken.code, 3, broken.stdout);
+  assert.match(broken.stdout, /ERROR/);
+  await writeFile(join(home, "wrong.yaml"), "cases:\n  - {name: a, promt: b}\n");
+  const wrong = await command([join(home, "wrong.yaml")]);
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /wrong\.yaml:2:\d+: .*promt/);
+  assert.equal((await command([join(home, "absent.yaml")])).code, 2);
+  assert.equal((await command([cases, "--model", "gpt-4"])).code, 2);
+});
+
+test("scenarios and cases run together", { skip }, async (t) => {
+  const { command, home, cases } = await world(t);
+  await writeFile(
+    join(home, "lists.yaml"),
+    "id: lists\ntitle: The folder is listed.\nsteps:\n  - call: list_allowed_directories\n    expect: {content: [{text: {$mentions: [files]}}], structured: {content: {$mentions: [files]}}}\n",
+  );
+  const { code, stdout, stderr } = await command([join(home, "lists.yaml"), cases]);
+  assert.equal(code, 0, stdout + stderr);
+  assert.match(stdout, /lists/);
+  assert.match(stdout, /test writes a file \.\.\. ok/);
+});
+
+test("reports are written in four formats", { skip }, async (t) => {
+  const { command, cases, home } = await world(t);
+  const reports = ["junit", "json", "tap", "html"].flatMap((name) => ["--report", `${name}=${join(home, `r.${name}`)}`]);
+  const { code, stdout } = await command([cases, ...reports]);
+  assert.equal(code, 0);
+  assert.match(stdout, /test result: ok/);
+  const report = (name) => readFile(join(home, `r.${name}`), "utf8");
+  assert.match(await report("junit"), /<testcase [^>]*name="writes a file"/);
+  assert.match(await report("tap"), /^TAP version 14/);
+  assert.match(await report("html"), /<!doctype html>/i);
+  assert.match(JSON.stringify(JSON.parse(await report("json"))), /writes a file/);
+  const printed = await command([cases, "--report", "tap"]);
+  assert.match(printed.stdout, /^TAP version 14/);
+});
+
+test("history, comparison and the test of a judge read the database", { skip }, async (t) => {
+  const { command, cases } = await world(t);
+  const own = [];
+  assert.equal((await command(["history", "writes a file"], { own })).code, 2);
+  for (let round = 0; round < 2; round++) assert.equal((await command([cases, "--repeat", "5"])).code, 0);
+  const history = await command(["history", "writes a file"], { own });
+  assert.equal(history.code, 0, history.stderr);
+  assert.match(history.stdout, /passed +5 of 5 trials/);
+  assert.match(history.stdout, /pass rate 100 % \(10 of 10;/);
+  const all = await command(["history", "--json"], { own });
+  assert.deepEqual(JSON.parse(all.stdout).runs.map(({ status }) => status), ["completed", "completed"]);
+  const same = await command(["compare"], { own });
+  assert.equal(same.code, 0, same.stderr);
+  assert.match(same.stdout, /verdict: none/);
+  // A judge that always says yes notices no fault.
+  const check = await command(["judge-check", cases, "--json"], { own });
+  assert.equal(check.code, 1, check.stderr);
+  const { detection, falseAlarms } = JSON.parse(check.stdout);
+  assert.deepEqual([detection.rate, falseAlarms.rate], [0, 0]);
+});
+
+test("a run that has become worse is a regression", { skip }, async (t) => {
+  let answer = "yes";
+  const { command, cases } = await world(t, { judge: (request) => votes(answer)(request) });
+  assert.equal((await command([cases, "--repeat", "10"])).code, 0);
+  answer = "no";
+  assert.equal((await command([cases, "--repeat", "10"])).code, 1);
+  const worse = await command(["compare"], { own: [] });
+  assert.equal(worse.code, 1);
+  assert.match(worse.stdout, /writes a file: 100 % .* -> 0 % .* regression/);
+});
+
+test("a judge that compares calls with the task notices all faults", { skip }, async (t) => {
+  const right = (request) => {
+    const { evidence } = JSON.parse(request.messages.at(-1).content);
+    const calls = evidence.filter(({ kind }) => kind === "tool call");
+    const good =
+      calls.length === 1 && calls[0].succeeded && calls[0].arguments.path === "hello.txt" && calls[0].arguments.content === "Hello";
+    return votes(good ? "yes" : "no")(request);
+  };
+  const { command, cases } = await world(t, { judge: right });
+  assert.equal((await command([cases])).code, 0);
+  const check = await command(["judge-check", cases, "--json"], { own: [] });
+  assert.equal(check.code, 0, check.stdout + check.stderr);
+  const { detection, falseAlarms } = JSON.parse(check.stdout);
+  assert.deepEqual([detection.rate, falseAlarms.rate], [1, 0]);
+});
+
+test("a recorded case is replayed without model and server", { skip }, async (t) => {
+  const { command, cases, home, files, mock } = await world(t);
+  const tapes = join(home, "tapes");
+  assert.equal((await command([cases, "--record", tapes])).code, 0);
+  assert.equal((await readdir(tapes)).length, 1);
+  assert.ok(!(await readFile(join(tapes, (await readdir(tapes))[0]), "utf8")).includes("key-of-the-server"));
+  mock.clearRequests();
+  const own = ["--", "/nowhere/server", FILESYSTEM, files];
+  const replayed = await command([cases, "--replay", tapes], { own, more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });
+  assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
+  assert.equal(mock.getRequests().length, 0);
+  await writeFile(cases, CASES.replace("Write hello.txt.", "Write hello.txt now."));
+  const changed = await command([cases, "--replay", tapes], { own });
+  assert.equal(changed.code, 3);
+  assert.match(changed.stdout, /differs from the recording/);
+});

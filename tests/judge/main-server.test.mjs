@@ -1,0 +1,70 @@
+// The test API on the main server: off by default, on with ENABLE_TESTING=true or a setting, and only for administrators.
+import assert from "node:assert/strict";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { MCPTestSDK } from "../../sdk/typescript/index.js";
+import { environment, startModel } from "./model.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, start } from "./server.mjs";
+import { folder, missing } from "./support.mjs";
+
+const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
+
+async function world(t, settings = "", env = {}) {
+  const scripts = [{ when: /hello\.txt/, turns: [[["write_file", { path: "hello.txt", content: "Hello" }]]] }];
+  const mock = await startModel(t, { scripts });
+  const home = await folder(t);
+  const files = join(home, "files");
+  await mkdir(files);
+  const server = { command: process.execPath, args: [FILESYSTEM, files], cwd: files };
+  await writeFile(join(home, "mcp.json"), JSON.stringify({ mcpServers: { files: server } }), { mode: 0o600 });
+  await writeFile(join(home, "m.toml"), `[knowledge]\nenabled = false\n${settings}`, { mode: 0o600 });
+  const args = ["serve", "--config", join(home, "m.toml"), "--mcp-config", join(home, "mcp.json"), "--listen", "0"];
+  const running = await start(t, args, { ...environment(mock), XDG_DATA_HOME: home, ...env });
+  const origin = new URL(running.url).origin;
+  const testCase = {
+    name: "File Creation Test",
+    prompt: "Create hello.txt",
+    expectedTools: ["write_file"],
+    judgeConfig: { provider: "openai", model: "gpt-4", votes: 1 },
+  };
+  return { url: origin, files, testCase };
+}
+
+test("without testing the main server is no test server", { skip }, async (t) => {
+  const { url } = await world(t);
+  assert.equal((await fetch(`${url}/api/test/health`)).status, 404);
+  await assert.rejects(new MCPTestSDK(url).connect(), { code: "not-a-test-server" });
+});
+
+for (const [how, settings, env] of [
+  ["ENABLE_TESTING=true", "", { ENABLE_TESTING: "true" }],
+  ["testing.enabled", "[testing]\nenabled = true\n", {}],
+]) {
+  test(`with ${how} it runs tests against its upstreams, by connections of their own`, { skip }, async (t) => {
+    const { url, files, testCase } = await world(t, settings, env);
+    const result = await new MCPTestSDK(url).runTest(testCase);
+    assert.equal(result.status, "passed", result.error);
+    assert.equal(result.toolCalls[0].serverId, "files");
+    assert.equal(await readFile(join(files, "hello.txt"), "utf8"), "Hello");
+  });
+}
+
+test("with [auth] tests need the scope admin, and pages are refused", { skip }, async (t) => {
+  const secret = (name) => `${name}-${"x".repeat(32)}`;
+  const token = (name, scopes) => `[auth.tokens.${name}]\nenv = "TOKEN_${name}"\nscopes = ${scopes}\n`;
+  const settings = `[testing]\nenabled = true\n${token("root", '["admin"]')}${token("user", "[]")}`;
+  const { url, testCase } = await world(t, settings, { TOKEN_root: secret("root"), TOKEN_user: secret("user") });
+  const post = (headers) =>
+    fetch(`${url}/api/test/run`, {
+      method: "POST",
+      body: JSON.stringify(testCase),
+      headers: { "content-type": "application/json", ...headers },
+    }).then(({ status }) => status);
+  const bearer = (name) => ({ authorization: `Bearer ${secret(name)}` });
+  assert.equal(await post({}), 403);
+  assert.equal(await post(bearer("user")), 403);
+  assert.equal(await post(bearer("wrong")), 401);
+  assert.equal(await post({ ...bearer("root"), origin: "http://127.0.0.1:1" }), 403);
+  assert.equal(await post(bearer("root")), 200);
+});
