@@ -28,7 +28,8 @@ struct Inner {
 
 #[derive(Default)]
 struct KeptCalls {
-    records: VecDeque<Record>,
+    /// Each with a lock of its own, so that calls wait for each other only at their begin and end.
+    records: VecDeque<Arc<Mutex<Record>>>,
     bytes: usize,
     /// The number of the last call.
     last: u64,
@@ -87,7 +88,7 @@ impl<'a> NewCall<'a> {
 /// A call that runs. Dropping it records that it was cancelled.
 pub struct RunningCall {
     calls: Arc<Inner>,
-    number: u64,
+    record: Arc<Mutex<Record>>,
     id: String,
     began: Instant,
     is_over: bool,
@@ -104,11 +105,9 @@ impl Calls {
     pub fn begin(&self, call: NewCall<'_>) -> RunningCall {
         let NewCall { tool, arguments, owner, client, revision, secret_names } = call;
         let inner = &self.inner;
-        let mut kept = inner.kept();
-        kept.last += 1;
-        let number = kept.last;
-        let record = Record {
-            number,
+        let mut record = Record {
+            number: 0,
+            counted: 0,
             owner,
             tool: shortened(tool),
             server: None,
@@ -125,13 +124,19 @@ impl Calls {
             decided: None,
             steps: Vec::new(),
         };
+        record.counted = record.cost();
+        let mut kept = inner.kept();
+        kept.last += 1;
+        record.number = kept.last;
         inner.announce("call.started", &record);
-        kept.bytes += record.cost();
-        kept.records.push_back(record);
-        inner.shrink(&mut kept);
+        let id = format!("{}-{}", inner.events.run(), record.number);
+        kept.bytes += record.counted;
+        let record = Arc::new(Mutex::new(record));
+        kept.records.push_back(record.clone());
+        let dropped = inner.shrink(&mut kept);
         drop(kept);
-        let id = format!("{}-{number}", inner.events.run());
-        RunningCall { calls: inner.clone(), number, id, began: Instant::now(), is_over: false }
+        drop(dropped);
+        RunningCall { calls: inner.clone(), record, id, began: Instant::now(), is_over: false }
     }
 
     /// Returns the heads of the viewer's last calls, newest first: at most `most`, of those before the number of the id `before`, with the
@@ -147,7 +152,7 @@ impl Calls {
         let run = self.inner.events.run();
         let before = before.and_then(|id| number_of(run, id)).unwrap_or(u64::MAX);
         let kept = self.inner.kept();
-        let seen = kept.records.iter().rev().filter(|record| {
+        let seen = kept.records.iter().rev().map(locked).filter(|record| {
             record.number < before
                 && viewer.sees(record.owner.as_deref())
                 && tool.is_none_or(|tool| record.tool == tool)
@@ -176,7 +181,8 @@ impl Calls {
     #[must_use]
     pub fn stats(&self, viewer: &Viewer) -> Value {
         let kept = self.inner.kept();
-        let seen = kept.records.iter().filter(|record| viewer.sees(record.owner.as_deref()));
+        let all = kept.records.iter().map(locked);
+        let seen = all.filter(|record| viewer.sees(record.owner.as_deref()));
         let (mut count, mut running, mut failed, mut saved) = (0_u64, 0_u64, 0_u64, 0_u64);
         let mut times = Vec::new();
         for record in seen {
@@ -219,36 +225,50 @@ impl Inner {
         self.events.push(event, audience, || record.head(self.events.run()));
     }
 
-    /// Forgets the oldest calls while there are too many.
-    fn shrink(&self, kept: &mut KeptCalls) {
+    /// Takes out the oldest calls while there are too many. The caller drops them after it has unlocked the record.
+    fn shrink(&self, kept: &mut KeptCalls) -> Vec<Arc<Mutex<Record>>> {
+        let mut dropped = Vec::new();
         while kept.records.len() > self.max_calls || kept.bytes > self.max_bytes {
             let Some(oldest) = kept.records.pop_front() else { break };
-            kept.bytes -= oldest.cost();
+            kept.bytes -= locked(&oldest).counted;
+            dropped.push(oldest);
         }
+        dropped
     }
 
-    /// Changes a record, if it is still kept.
-    fn change(&self, number: u64, change: impl FnOnce(&mut Record)) {
+    /// Counts the texts that a record has got since it was counted last, if it is still kept.
+    fn recount(&self, record: &Arc<Mutex<Record>>) {
         let mut kept = self.kept();
-        let Some(index) = index_of(&kept, number) else { return };
-        let before = kept.records[index].cost();
-        change(&mut kept.records[index]);
-        kept.bytes = kept.bytes + kept.records[index].cost() - before;
-        self.shrink(&mut kept);
+        let (number, cost) = {
+            let record = locked(record);
+            (record.number, record.cost())
+        };
+        if index_of(&kept, number).is_none() {
+            return;
+        }
+        let before = std::mem::replace(&mut locked(record).counted, cost);
+        kept.bytes = kept.bytes + cost - before;
+        let dropped = self.shrink(&mut kept);
+        drop(kept);
+        drop(dropped);
     }
 
     /// Reads a record that the viewer sees.
     fn with<T>(&self, id: &str, viewer: &Viewer, read: impl FnOnce(&Record) -> T) -> Option<T> {
         let number = number_of(self.events.run(), id)?;
         let kept = self.kept();
-        let record = &kept.records[index_of(&kept, number)?];
-        viewer.sees(record.owner.as_deref()).then(|| read(record))
+        let record = locked(&kept.records[index_of(&kept, number)?]);
+        viewer.sees(record.owner.as_deref()).then(|| read(&record))
     }
 }
 
-/// Records are in the order of their numbers, without gaps.
+fn locked(record: &Arc<Mutex<Record>>) -> MutexGuard<'_, Record> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the place of a record. Records are in the order of their numbers, without gaps.
 fn index_of(kept: &KeptCalls, number: u64) -> Option<usize> {
-    let first = kept.records.front()?.number;
+    let first = locked(kept.records.front()?).number;
     let index = usize::try_from(number.checked_sub(first)?).ok()?;
     (index < kept.records.len()).then_some(index)
 }
@@ -268,32 +288,30 @@ impl RunningCall {
     pub fn step(&self, name: &'static str) {
         const MAX_STEPS: usize = 64;
         let at_us = micros(self.began.elapsed());
-        self.calls.change(self.number, |record| {
-            if record.steps.len() < MAX_STEPS {
-                record.steps.push(Step { name, at_us });
-            }
-        });
+        let mut record = locked(&self.record);
+        if record.steps.len() < MAX_STEPS {
+            record.steps.push(Step { name, at_us });
+        }
     }
 
     /// Records which upstream has the tool.
     pub fn sent_to(&self, server: &str) {
-        let server = shortened(server);
-        self.calls.change(self.number, |record| record.server = Some(server));
+        locked(&self.record).server = Some(shortened(server));
     }
 
     /// Records the result as the upstream wrote it.
     pub fn upstream_said(&self, result: &RawValue) {
         let said = self.calls.kept_text(result.get());
-        self.calls.change(self.number, |record| record.upstream = Some(said));
+        locked(&self.record).upstream = Some(said);
+        self.calls.recount(&self.record);
         self.step("answered");
     }
 
     /// Records what was decided about the answer: the report of the capture, and the setting that decided.
     pub fn decided(&self, capture: Option<Value>, setting: Option<Value>) {
-        self.calls.change(self.number, |record| {
-            record.capture = capture;
-            record.decided = setting;
-        });
+        let mut record = locked(&self.record);
+        record.capture = capture;
+        record.decided = setting;
     }
 
     /// Records the result that the agent gets, and ends the call. [`Outcome::Ok`] is taken for what the result says of itself.
@@ -308,19 +326,20 @@ impl RunningCall {
     fn finish(&mut self, outcome: Outcome, result: Option<&RawValue>) {
         self.is_over = true;
         let took = self.began.elapsed();
-        self.calls.change(self.number, |record| {
-            if let Some(result) = result {
-                let is_said = |said: &Kept| said.text.as_deref() == Some(result.get());
-                let model = match record.upstream.as_ref().filter(|said| is_said(said)) {
-                    Some(said) => said.clone(),
-                    None => self.calls.kept_text(result.get()),
-                };
-                record.model = Some(model);
-            }
-            record.took = Some(took);
-            record.outcome = Some(outcome);
-            self.calls.announce("call.ended", record);
-        });
+        let mut record = locked(&self.record);
+        if let Some(result) = result {
+            let is_said = |said: &Kept| said.text.as_deref() == Some(result.get());
+            let model = match record.upstream.as_ref().filter(|said| is_said(said)) {
+                Some(said) => said.clone(),
+                None => self.calls.kept_text(result.get()),
+            };
+            record.model = Some(model);
+        }
+        record.took = Some(took);
+        record.outcome = Some(outcome);
+        self.calls.announce("call.ended", &record);
+        drop(record);
+        self.calls.recount(&self.record);
     }
 }
 
@@ -380,7 +399,7 @@ mod tests {
             end(&by_bytes, "t", None, 100);
         }
         let kept = by_bytes.inner.kept();
-        let counted: usize = kept.records.iter().map(Record::cost).sum();
+        let counted: usize = kept.records.iter().map(|record| locked(record).cost()).sum();
         assert_eq!(kept.bytes, counted);
         assert!(kept.bytes <= 1_000 && kept.records.len() == 9, "{}", kept.records.len());
     }

@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     convert::Infallible,
     fmt::Write as _,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -58,6 +61,10 @@ pub struct Events {
     kept: Mutex<Kept>,
     /// The number of the last event.
     last: watch::Sender<u64>,
+    /// A page listens, or did so within [`UNWATCHED`] before the last event.
+    was_watched: AtomicBool,
+    /// Events were not made since the last one that was.
+    has_skipped: AtomicBool,
     max_events: usize,
     max_streams: usize,
     streams: Arc<Mutex<BTreeMap<Option<String>, usize>>>,
@@ -104,6 +111,8 @@ impl Events {
             run: run_name(),
             kept: Mutex::default(),
             last: watch::Sender::new(0),
+            was_watched: AtomicBool::new(false),
+            has_skipped: AtomicBool::new(false),
             max_events: options.max_events,
             max_streams: options.max_streams,
             streams: Arc::default(),
@@ -125,16 +134,14 @@ impl Events {
         data: impl FnOnce() -> T,
     ) {
         if !self.is_watched() {
-            let mut kept = self.kept();
-            kept.last += 1;
-            kept.events.clear();
-            kept.bytes = 0;
+            self.has_skipped.store(true, Ordering::Relaxed);
             return;
         }
         let Ok(data) = serde_json::to_string(&data()) else { return };
         let frame = format!("event: {name}\ndata: {data}\n\n");
         let audience = audience();
         let mut kept = self.kept();
+        self.note_skipped(&mut kept);
         kept.last += 1;
         kept.bytes += frame.len();
         let number = kept.last;
@@ -149,12 +156,28 @@ impl Events {
 
     /// Returns whether a page listens, or may come back and ask for what it has missed.
     fn is_watched(&self) -> bool {
+        let listens = self.last.receiver_count() > 0;
+        // Without locks on the path of calls.
+        if !listens && !self.was_watched.load(Ordering::Relaxed) {
+            return false;
+        }
         let mut kept = self.kept();
         let now = Instant::now();
-        if self.last.receiver_count() > 0 {
+        if listens {
             kept.watched = Some(now);
         }
-        kept.watched.is_some_and(|watched| now.duration_since(watched) < UNWATCHED)
+        let is_recent = kept.watched.is_some_and(|watched| now.duration_since(watched) < UNWATCHED);
+        self.was_watched.store(is_recent, Ordering::Relaxed);
+        is_recent
+    }
+
+    /// Leaves a gap in the numbers where events were skipped, so that a page from before is told to fetch anew.
+    fn note_skipped(&self, kept: &mut Kept) {
+        if self.has_skipped.swap(false, Ordering::Relaxed) {
+            kept.last += 1;
+            kept.events.clear();
+            kept.bytes = 0;
+        }
     }
 
     /// Returns the number of streams that are open.
@@ -166,7 +189,9 @@ impl Events {
     /// Returns the id of the last event, from which a page reads on.
     #[must_use]
     pub fn position(&self) -> String {
-        self.id(self.kept().last)
+        let mut kept = self.kept();
+        self.note_skipped(&mut kept);
+        self.id(kept.last)
     }
 
     fn id(&self, number: u64) -> String {
@@ -197,7 +222,8 @@ impl Events {
 
     /// Returns where a stream begins that resumes after the event `after`: its number, and whether the page has missed something.
     fn start(&self, after: Option<&str>) -> (u64, bool) {
-        let kept = self.kept();
+        let mut kept = self.kept();
+        self.note_skipped(&mut kept);
         let Some(after) = after else { return (kept.last, false) };
         let number = after
             .rsplit_once('-')

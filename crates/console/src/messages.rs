@@ -110,10 +110,8 @@ impl Messages {
     pub fn push(&self, message: &NewMessage<'_>) {
         let json = message.json.trim();
         let raw = json[..json.floor_char_boundary(MAX_MESSAGE)].into();
-        let mut kept = self.inner.kept();
-        kept.last += 1;
-        let message = Message {
-            number: kept.last,
+        let mut message = Message {
+            number: 0,
             at_ms: now_ms(),
             side: message.side,
             direction: message.direction,
@@ -123,6 +121,10 @@ impl Messages {
             bytes: message.bytes,
             raw,
         };
+        let mut dropped = Vec::new();
+        let mut kept = self.inner.kept();
+        kept.last += 1;
+        message.number = kept.last;
         let events = &self.inner.events;
         let audience = || Audience::Owner(message.owner.clone());
         events.push("message", audience, || message.head(events.run()));
@@ -131,7 +133,11 @@ impl Messages {
         while kept.messages.len() > self.inner.max_messages || kept.bytes > self.inner.max_bytes {
             let Some(oldest) = kept.messages.pop_front() else { break };
             kept.bytes -= oldest.raw.len();
+            dropped.push(oldest);
         }
+        // Other calls do not wait until memory is given back.
+        drop(kept);
+        drop(dropped);
     }
 
     /// Returns the heads of the viewer's messages, newest first: at most `most`, of those before the message `before`, of the call `call` if

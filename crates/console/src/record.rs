@@ -87,6 +87,8 @@ pub(crate) struct Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) number: u64,
+    /// The part of [`Record::cost`] that the log of calls has counted.
+    pub(crate) counted: usize,
     pub(crate) owner: Option<String>,
     pub(crate) tool: String,
     /// The upstream, or none for a tool of this server.
