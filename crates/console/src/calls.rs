@@ -109,9 +109,9 @@ impl Calls {
             number: 0,
             counted: 0,
             owner,
-            tool: shortened(tool),
+            tool: shortened(tool).to_owned(),
             server: None,
-            client: client.as_deref().map(shortened),
+            client: client.as_deref().map(|client| shortened(client).to_owned()),
             revision,
             started_ms: now_ms(),
             took: None,
@@ -296,7 +296,7 @@ impl RunningCall {
 
     /// Records which upstream has the tool.
     pub fn sent_to(&self, server: &str) {
-        locked(&self.record).server = Some(shortened(server));
+        locked(&self.record).server = Some(shortened(server).to_owned());
     }
 
     /// Records the result as the upstream wrote it.
@@ -358,9 +358,9 @@ pub(crate) fn now_ms() -> u64 {
 }
 
 /// A name from outside, no longer than a list shows.
-pub(crate) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> &str {
     const MOST: usize = 256;
-    text[..text.floor_char_boundary(MOST)].to_owned()
+    &text[..text.floor_char_boundary(MOST)]
 }
 
 #[cfg(test)]

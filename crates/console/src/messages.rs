@@ -92,12 +92,43 @@ struct Message {
     at_ms: u64,
     side: Side,
     direction: Direction,
-    peer: String,
-    owner: Option<String>,
-    call: Option<String>,
     bytes: usize,
-    /// As it came. It is parsed, and secrets are left out, when somebody looks at it: most messages are never looked at.
-    raw: Box<str>,
+    texts: Texts,
+}
+
+/// The texts of a message in one allocation, since every call makes and drops two messages.
+struct Texts {
+    /// Peer, owner, call and message, one after the other.
+    all: Box<str>,
+    peer: usize,
+    owner: Option<usize>,
+    call: Option<usize>,
+}
+
+impl Texts {
+    fn new(peer: &str, owner: Option<&str>, call: Option<&str>, raw: &str) -> Self {
+        let (shown_owner, shown_call) = (owner.unwrap_or_default(), call.unwrap_or_default());
+        let all = [peer, shown_owner, shown_call, raw].concat().into();
+        Self { all, peer: peer.len(), owner: owner.map(str::len), call: call.map(str::len) }
+    }
+
+    fn peer(&self) -> &str {
+        &self.all[..self.peer]
+    }
+
+    fn owner(&self) -> Option<&str> {
+        self.owner.map(|length| &self.all[self.peer..self.peer + length])
+    }
+
+    fn call(&self) -> Option<&str> {
+        let start = self.peer + self.owner.unwrap_or_default();
+        self.call.map(|length| &self.all[start..start + length])
+    }
+
+    /// Returns the message as it came. It is parsed, and secrets are left out, when somebody looks at it: most messages are never looked at.
+    fn raw(&self) -> &str {
+        &self.all[self.peer + self.owner.unwrap_or_default() + self.call.unwrap_or_default()..]
+    }
 }
 
 impl Messages {
@@ -109,30 +140,28 @@ impl Messages {
     /// Adds a message; the oldest one is dropped when there are too many.
     pub fn push(&self, message: &NewMessage<'_>) {
         let json = message.json.trim();
-        let raw = json[..json.floor_char_boundary(MAX_MESSAGE)].into();
+        let raw = &json[..json.floor_char_boundary(MAX_MESSAGE)];
+        let peer = shortened(message.peer);
         let mut message = Message {
             number: 0,
             at_ms: now_ms(),
             side: message.side,
             direction: message.direction,
-            peer: shortened(message.peer),
-            owner: message.owner.map(str::to_owned),
-            call: message.call.map(str::to_owned),
             bytes: message.bytes,
-            raw,
+            texts: Texts::new(peer, message.owner, message.call, raw),
         };
         let mut dropped = Vec::new();
         let mut kept = self.inner.kept();
         kept.last += 1;
         message.number = kept.last;
         let events = &self.inner.events;
-        let audience = || Audience::Owner(message.owner.clone());
+        let audience = || Audience::Owner(message.texts.owner().map(str::to_owned));
         events.push("message", audience, || message.head(events.run()));
-        kept.bytes += message.raw.len();
+        kept.bytes += message.texts.all.len();
         kept.messages.push_back(message);
         while kept.messages.len() > self.inner.max_messages || kept.bytes > self.inner.max_bytes {
             let Some(oldest) = kept.messages.pop_front() else { break };
-            kept.bytes -= oldest.raw.len();
+            kept.bytes -= oldest.texts.all.len();
             dropped.push(oldest);
         }
         // Other calls do not wait until memory is given back.
@@ -156,8 +185,8 @@ impl Messages {
         let kept = self.inner.kept();
         let seen = kept.messages.iter().rev().filter(|message| {
             message.number < before
-                && viewer.sees(message.owner.as_deref())
-                && call.is_none_or(|call| message.call.as_deref() == Some(call))
+                && viewer.sees(message.texts.owner())
+                && call.is_none_or(|call| message.texts.call() == Some(call))
                 && query.is_none_or(|query| message.has(query))
         });
         seen.take(most).map(|message| message.head(run)).collect()
@@ -170,7 +199,7 @@ impl Messages {
         let kept = self.inner.kept();
         let first = kept.messages.front()?.number;
         let message = kept.messages.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
-        viewer.sees(message.owner.as_deref()).then(|| {
+        viewer.sees(message.texts.owner()).then(|| {
             let mut whole = message.head(self.inner.events.run());
             whole["text"] = json!(message.text());
             whole["is_cut"] = json!(message.bytes > MAX_MESSAGE);
@@ -196,21 +225,22 @@ impl Message {
             "at": self.at_ms,
             "side": self.side.name(),
             "sent": self.direction == Direction::Sent,
-            "peer": self.peer,
-            "call": self.call,
-            "kind": kind_of(&self.raw),
+            "peer": self.texts.peer(),
+            "call": self.texts.call(),
+            "kind": kind_of(self.texts.raw()),
             "bytes": self.bytes,
         })
     }
 
     /// Returns the text as it is shown.
     fn text(&self) -> String {
-        message_without_secrets(&self.raw)
+        message_without_secrets(self.texts.raw())
     }
 
     /// Returns whether the query is in the peer or in the text as it is shown, so that a search finds no secret.
     fn has(&self, query: &str) -> bool {
-        self.peer.contains(query) || (self.raw.contains(query) && self.text().contains(query))
+        self.texts.peer().contains(query)
+            || (self.texts.raw().contains(query) && self.text().contains(query))
     }
 }
 
@@ -230,7 +260,7 @@ fn kind_of(text: &str) -> String {
         return format!("batch of {}", messages.len());
     }
     match serde_json::from_str(text) {
-        Ok(Head { method: Some(method), .. }) => return shortened(&method),
+        Ok(Head { method: Some(method), .. }) => return shortened(&method).to_owned(),
         Ok(Head { error: Some(_), .. }) => return "error".to_owned(),
         Ok(Head { result: Some(_), .. }) => return "result".to_owned(),
         Ok(_) => return "not JSON-RPC".to_owned(),
@@ -238,7 +268,7 @@ fn kind_of(text: &str) -> String {
         Err(_) => {}
     }
     match after("\"method\"").and_then(|rest| rest.strip_prefix('"')) {
-        Some(method) => shortened(method.split('"').next().unwrap_or_default()),
+        Some(method) => shortened(method.split('"').next().unwrap_or_default()).to_owned(),
         None if after("\"result\"").is_some() => "result".to_owned(),
         None if after("\"error\"").is_some() => "error".to_owned(),
         None => "not JSON-RPC".to_owned(),
