@@ -28,12 +28,16 @@ test('the official App does all that a View does', { timeout: 60_000 }, async ()
   const { id } = await callTool(server, 'probe__probe', { city: 'Paris' });
   const page = await openPage(browser, server, '#/');
   const asked = [];
-  page.on('dialog', (dialog) => {
-    asked.push(dialog.message());
-    if (/link/.test(dialog.message())) dialog.dismiss();
-    else dialog.accept();
-  });
+  const answer = async (about, name) => {
+    const dialog = page.locator('dialog[open]', { hasText: about });
+    await dialog.waitFor();
+    asked.push(await dialog.innerText());
+    await dialog.getByRole('button', { name }).click();
+    await dialog.waitFor({ state: 'detached' });
+  };
   await page.evaluate((hash) => { location.hash = hash; }, `#/calls/${id}?tab=view`);
+  await answer('open a link', 'No');
+  await answer('send a message', 'Send it');
   const seen = await seenBy(page, '"done"');
   const of = (name) => seen.filter(([it]) => it === name).map(([, value]) => value);
   assert.deepEqual(of('connected'), [{ host: 'marquetry-console', theme: 'light' }]);
@@ -47,6 +51,7 @@ test('the official App does all that a View does', { timeout: 60_000 }, async ()
   assert.deepEqual(of('model'), [{}]);
   assert.deepEqual(of('mode'), [{ mode: 'fullscreen' }]);
   assert.equal(asked.length, 2, asked.join('\n'));
+  await page.getByRole('button', { name: 'Leave the full screen' }).click();
   await page.waitForFunction(() => document.querySelector('iframe')?.style.height === '321px');
   await page.close();
 });

@@ -49,19 +49,19 @@ async function refusal(response) {
   return new Failure(message, response.status);
 }
 
-/** Gets data of the console. */
-export async function data(path, options) {
+async function got(path, options) {
   const response = await ask(`api/console/${path}`, options);
   if (!response.ok) throw await refusal(response);
-  return response.json();
+  return response;
 }
 
+/** Gets data of the console. */
+export const data = async (path, options) => (await got(path, options)).json();
+
+export const post = (path, body) => data(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: stringify(body) });
+
 /** Gets an answer that the console keeps, as text. */
-export async function text(path) {
-  const response = await ask(`api/console/${path}`);
-  if (!response.ok) throw await refusal(response);
-  return response.text();
-}
+export const text = async (path) => (await got(path)).text();
 
 /** A header may hold printable ASCII alone; other text goes in base64. */
 function headerText(value) {

@@ -1,7 +1,7 @@
 // The frame of the page: addresses, navigation, keys, the token.
 
-import { base, data, follow, list, live, liveState, token } from './api.js';
-import { button, empty, failure, fill, h, link, newId, say } from './dom.js';
+import { data, follow, list, live, liveState, post, token } from './api.js';
+import { button, dialog, empty, failure, fill, h, hasWords, link, newId, say, to } from './dom.js';
 import { calls, messages } from './calls.js';
 import { artifacts, knowledge, prompts, resources } from './content.js';
 import { home, servers } from './home.js';
@@ -47,7 +47,7 @@ function setQuery(changes, { replace = true } = {}) {
 
 const main = h('main', { id: 'main', tabIndex: -1 });
 const nav = h('nav', { 'aria-label': 'Pages' });
-const age = h('span', { class: 'age', id: 'age' });
+const age = h('span.age', { id: 'age' });
 let shown;
 let left = [];
 
@@ -60,7 +60,7 @@ async function show() {
   shown = at;
   fill(nav, Object.entries(PAGES).map(([id, page]) => h('a', { href: `#/${id}`, 'aria-current': id === at.page ? 'page' : undefined }, page.label)));
   const title = h('h1', { tabIndex: -1 }, at.name || known?.label || 'No such page');
-  const body = h('div', { class: 'body' });
+  const body = h('div.body');
   document.title = `${at.name ? `${at.name} · ` : ''}${known?.label ?? ''} · Marquetry`;
   fill(main, title, body);
   if (!isSame && document.activeElement !== document.body) title.focus({ preventScroll: true });
@@ -82,7 +82,7 @@ async function show() {
   };
   context.on('reset', show);
   try {
-    fill(body, h('p', { class: 'muted', 'data-loading': '' }, 'loading…'));
+    fill(body, h('p.muted', { 'data-loading': '' }, 'loading…'));
     const content = await known.make(context);
     if (shown === at) fill(body, content);
   } catch (error) {
@@ -93,16 +93,16 @@ async function show() {
 
 function askForToken(why) {
   const input = h('input', { type: 'password', id: newId('token'), autocomplete: 'off', required: true });
-  const form = h('form', { class: 'form token', onsubmit: (event) => {
+  const form = h('form.form.token', { onsubmit: (event) => {
     event.preventDefault();
     token.set(input.value.trim());
     document.getElementById('token')?.remove();
     show();
     follow();
-  } }, h('h2', {}, 'A token is needed'), why ? h('p', { class: 'bad', role: 'alert' }, why) : null,
-  h('label', { for: input.id }, 'Token'), input, h('p', { class: 'muted' }, 'It is kept for this tab alone, and sent to this server alone.'), h('button', { type: 'submit' }, 'Use this token'));
+  } }, h('h2', 'A token is needed'), why ? h('p.bad', { role: 'alert' }, why) : null,
+  h('label', { for: input.id }, 'Token'), input, h('p.muted', 'It is kept for this tab alone, and sent to this server alone.'), h('button', { type: 'submit' }, 'Use this token'));
   document.getElementById('token')?.remove();
-  document.body.append(h('div', { id: 'token', class: 'overlay', role: 'dialog', 'aria-modal': 'true', 'aria-label': 'Token' }, form));
+  dialog('Token', undefined, form).id = 'token';
   input.focus();
 }
 
@@ -113,15 +113,13 @@ document.addEventListener('token-needed', (event) => {
 /** Goes anywhere: pages, tools, servers, by a part of their names. */
 async function palette() {
   if (document.getElementById('palette')) return;
-  const opener = document.activeElement;
-  const close = () => { dialog.remove(); opener?.focus?.(); };
+  const close = () => box.close();
   const results = h('div', { role: 'listbox', id: newId('found'), 'aria-label': 'Found', class: 'found' });
   let all = Object.entries(PAGES).map(([id, page]) => ({ label: page.label, href: `#/${id}` }));
   let found = all;
   let at = 0;
   const draw = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    found = all.filter((it) => words.every((word) => it.label.toLowerCase().includes(word))).slice(0, 30);
+    found = all.filter((it) => hasWords(it.label, input.value)).slice(0, 30);
     at = Math.min(at, Math.max(0, found.length - 1));
     fill(results, found.map((it, index) => h('a', { href: it.href, role: 'option', id: `found${index}`, 'aria-selected': index === at, onclick: close }, it.label)));
     input.setAttribute('aria-activedescendant', `found${at}`);
@@ -131,13 +129,14 @@ async function palette() {
     if (step) { event.preventDefault(); at = (at + step + found.length) % Math.max(1, found.length); draw(); }
     if (event.key === 'Enter' && found[at]) { event.preventDefault(); close(); location.hash = found[at].href; }
   } });
-  const dialog = h('div', { id: 'palette', class: 'overlay', role: 'dialog', 'aria-modal': 'true', 'aria-label': 'Go to', onkeydown: (event) => { if (event.key === 'Escape') close(); }, onclick: (event) => { if (event.target === dialog) close(); } }, h('div', { class: 'box' }, input, results));
-  document.body.append(dialog);
+  const box = dialog('Go to', undefined, input, results);
+  box.id = 'palette';
+  box.addEventListener('click', (event) => { if (event.target === box) close(); });
   draw();
   input.focus();
   const [named, state] = await Promise.allSettled([list('tools/list', 'tools'), data('state')]);
-  all = [...all, ...(named.value ?? []).map((it) => ({ label: `${it.name}  tool`, href: `#/tools/${encodeURIComponent(it.name)}` })),
-    ...(state.value?.server?.upstreams ?? []).map((it) => ({ label: `${it.name}  server`, href: `#/servers/${encodeURIComponent(it.name)}` }))];
+  all = [...all, ...(named.value ?? []).map((it) => ({ label: `${it.name}  tool`, href: to('tools', it.name) })),
+    ...(state.value?.server?.upstreams ?? []).map((it) => ({ label: `${it.name}  server`, href: to('servers', it.name) }))];
   draw();
 }
 
@@ -146,14 +145,11 @@ const keysAreOn = () => localStorage.getItem(KEYS) !== 'off';
 
 function help() {
   if (document.getElementById('help')) return;
-  const opener = document.activeElement;
-  const close = () => { dialog.remove(); opener?.focus?.(); };
   const rows = [['Ctrl+K', 'go anywhere'], ['Ctrl+Enter', 'run the tool'], ['/', 'filter'], ['j k Enter', 'down, up, open'], ['Esc', 'close'], ...Object.values(PAGES).map((page) => [`g ${page.key}`, page.label]), ['?', 'this help']];
-  const box = h('input', { type: 'checkbox', id: newId('keys'), checked: keysAreOn(), onchange: () => localStorage.setItem(KEYS, box.checked ? 'on' : 'off') });
-  const dialog = h('div', { id: 'help', class: 'overlay', role: 'dialog', 'aria-modal': 'true', 'aria-label': 'Keys', onkeydown: (event) => { if (event.key === 'Escape') close(); } },
-    h('div', { class: 'box' }, h('h2', {}, 'Keys'), h('dl', {}, rows.map(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)])), h('label', { for: box.id, class: 'switch' }, box, ' single keys work'), button('Close', close)));
-  document.body.append(dialog);
-  dialog.querySelector('button').focus();
+  const works = h('input', { type: 'checkbox', id: newId('keys'), checked: keysAreOn(), onchange: () => localStorage.setItem(KEYS, works.checked ? 'on' : 'off') });
+  const box = dialog('Keys', undefined, h('h2', 'Keys'), h('dl', rows.map(([key, what]) => [h('dt', h('kbd', key)), h('dd', what)])),
+    h('label', { for: works.id, class: 'switch' }, works, ' single keys work'), button('Close', () => box.close(), { autofocus: true }));
+  box.id = 'help';
 }
 
 let began;
@@ -169,7 +165,7 @@ document.addEventListener('keydown', (event) => {
   }
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
   if (isTyping && event.key === 'Escape') event.target.blur();
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || document.querySelector('.overlay')) return;
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || document.querySelector('dialog, [inert]')) return;
   if (began === 'g') {
     began = undefined;
     const [id] = Object.entries(PAGES).find(([, page]) => page.key === event.key) ?? [];
@@ -203,10 +199,10 @@ live.addEventListener('state', () => {
 });
 setInterval(showAge, 1000);
 
-// The frame of the document, which is painted before the modules are there, gives way to the page.
+// The frame of the document gives way to the page.
 document.body.replaceChildren(
   link('#main', 'Skip to the content'),
-  h('header', {}, h('a', { href: '#/', class: 'brand' }, 'Marquetry'), nav, h('div', { class: 'right' }, age, button('Go to…', palette, { class: 'small', 'aria-keyshortcuts': 'Control+K' }), button('?', help, { class: 'small', 'aria-label': 'Keys' }))),
+  h('header', h('a', { href: '#/', class: 'brand' }, 'Marquetry'), nav, h('div.right', age, button('Go to…', palette, { class: 'small', 'aria-keyshortcuts': 'Control+K' }), button('?', help, { class: 'small', 'aria-label': 'Keys' }))),
   main, h('div', { id: 'status', role: 'status', class: 'hidden' }));
 const skip = document.body.querySelector('a');
 skip.className = 'skip';
@@ -219,8 +215,7 @@ async function takeCode() {
   if (!code) return;
   history.replaceState(null, '', '#/');
   try {
-    const response = await fetch(new URL('api/console/session', base), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ code }), credentials: 'omit' });
-    if (response.ok) token.set((await response.json()).token);
+    token.set((await post('session', { code })).token);
   } catch { /* The token is asked for. */ }
 }
 

@@ -1,8 +1,9 @@
 // The record of calls, and the log of messages.
 
 import { data, list, text } from './api.js';
-import { badge, button, bytes, copy, download, duration, empty, fill, h, link, newId, svg, table, tabs, time, virtualList } from './dom.js';
-import { parse, stringify } from './json.js';
+import { badge, button, bytes, copy, download, duration, empty, fill, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
+import { isObject, parse, stringify } from './json.js';
+import { filterBox } from './panes.js';
 import { literal, resultView, tree } from './result.js';
 import { openView } from './view-host.js';
 
@@ -16,11 +17,10 @@ export async function calls(context) {
 async function all(context) {
   let kept = (await data('calls')).calls;
   const chosen = context.query.get('outcome') ?? '';
-  const row = (it) => h('a', { href: `#/calls/${it.id}`, class: 'callrow' }, badge(it.outcome), h('span', { class: 'grow' }, it.tool), h('span', {}, duration(it.us)), h('span', { class: 'wide' }, it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
+  const row = (it) => h('a', { href: to('calls', it.id), class: 'callrow' }, badge(it.outcome), h('span.grow', it.tool), h('span', duration(it.us)), h('span.wide', it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
   const fits = () => {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const outcome = select.value;
-    return kept.filter((it) => (!outcome || it.outcome === outcome) && words.every((word) => `${it.tool} ${it.server ?? ''} ${it.client ?? ''}`.toLowerCase().includes(word)));
+    return kept.filter((it) => (!outcome || it.outcome === outcome) && hasWords(`${it.tool} ${it.server ?? ''} ${it.client ?? ''}`, filter.value));
   };
   const draw = () => {
     const found = fits();
@@ -28,9 +28,9 @@ async function all(context) {
     count.textContent = `${found.length} calls`;
     nothing.hidden = found.length > 0;
   };
-  const filter = h('input', { type: 'search', placeholder: 'filter', 'aria-label': 'Filter calls', value: context.query.get('q') ?? '', oninput: () => { draw(); context.setQuery({ q: filter.value }); } });
+  const filter = filterBox(context, 'Filter calls', () => draw());
   const select = h('select', { 'aria-label': 'Outcome', onchange: () => { draw(); context.setQuery({ outcome: select.value }); } }, h('option', { value: '' }, 'all outcomes'), OUTCOMES.map((it) => h('option', { value: it, selected: it === chosen }, it.replaceAll('_', ' '))));
-  const count = h('span', { class: 'muted' });
+  const count = h('span.muted');
   const nothing = empty('No call fits.', link('#/tools', 'Call a tool'));
   const rows = virtualList('Calls', [], row);
   const more = button('Older calls', async () => {
@@ -48,15 +48,15 @@ async function all(context) {
   context.on('call.started', put);
   context.on('call.ended', put);
   draw();
-  return [h('div', { class: 'bar' }, filter, select, count), nothing, rows.element, more];
+  return [h('div.bar', filter, select, count), nothing, rows.element, more];
 }
 
 /** The past calls of one tool. */
 export function pastCalls(context, tool) {
-  const box = h('div', {}, 'loading…');
+  const box = h('div', 'loading…');
   data(`calls?tool=${encodeURIComponent(tool)}`).then(({ calls: found }) => {
     if (!found.length) return fill(box, empty('The tool was not called since the server started.'));
-    return fill(box, table('Past calls', ['Call', 'Outcome', 'Time', 'Model sees'], found.map((it) => [link(`#/calls/${it.id}`, time(it.started)), badge(it.outcome), duration(it.us), bytes(it.shown_bytes)])));
+    return fill(box, table('Past calls', ['Call', 'Outcome', 'Time', 'Model sees'], found.map((it) => [link(to('calls', it.id), time(it.started)), badge(it.outcome), duration(it.us), bytes(it.shown_bytes)])));
   }, (error) => fill(box, error.message));
   return box;
 }
@@ -67,27 +67,28 @@ async function one(context) {
   const [tools, shown] = await Promise.all([list('tools/list', 'tools').catch(() => []), record.model?.kept ? text(`calls/${record.id}/shown`) : undefined]);
   const tool = tools.find((it) => it.name === record.tool);
   const result = shown === undefined ? undefined : parse(shown);
-  context.on('call.ended', (event) => { if (event.detail.id === record.id) context.again(); });
+  // A View stays as it is; it gets the result itself.
+  context.on('call.ended', ({ detail }) => { if (detail.id === record.id && record.outcome === 'running' && !document.querySelector('.view')) context.again(); });
   const args = record.arguments.json;
   return [
-    h('p', {}, badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
-    record.problem ? h('div', { class: 'failure' }, h('p', {}, `${record.problem.code ?? ''} ${record.problem.message}`)) : null,
-    h('p', {}, tool ? link(`#/tools/${encodeURIComponent(record.tool)}${args ? `?args=${encodeURIComponent(args)}` : ''}`, 'Call it again') : null, ' ', link(`#/calls`, 'All calls')),
-    h('details', {}, h('summary', {}, `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),
+    h('p', badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
+    record.problem ? h('div.failure', h('p', `${record.problem.code ?? ''} ${record.problem.message}`)) : null,
+    h('p', tool ? link(`#/tools/${encodeURIComponent(record.tool)}${args ? `?args=${encodeURIComponent(args)}` : ''}`, 'Call it again') : null, ' ', link(`#/calls`, 'All calls')),
+    h('details', h('summary', `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),
     callParts({ record, result, tool, context, tab: context.query.get('tab') ?? 'result', isOwnPage: true }),
   ];
 }
 
 /** The tabs of a call: its result, what the model sees, messages, timeline, its View, and the scenario. */
 export function callParts({ record, result, tool, sent, context, tab, isOwnPage }) {
-  const box = h('div', {});
+  const box = h('div');
   const draw = (current, focus) => {
     fill(box, tabs('The call', [
       ['result', 'Result', () => (result ? resultView(result, tool?.outputSchema) : empty(record && !record.model ? 'The call has no result.' : 'The result was too large to be kept.'))],
       ['model', 'Model', () => (record ? modelView(record) : empty('The call has no record.'))],
       ['messages', 'Messages', () => messagesOf(record, sent)],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
-      ['view', 'View', () => viewOf(record, tool)],
+      ['view', 'View', () => viewOf(record, tool, context)],
       ['save', 'Save', () => (record && result ? scenarioView(record, result) : empty('A scenario needs a call with a result.'))],
     ], current, (next, isFocused) => {
       if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });
@@ -99,12 +100,38 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
   return box;
 }
 
-function viewOf(record, tool) {
-  const box = h('div', { class: 'view' });
+/** The View of a call, and the log of its messages. A call that runs gives its View the result when it is over. */
+function viewOf(record, tool, context) {
   const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
   if (!uri || !record) return empty('The tool has no View.');
-  Promise.resolve(openView(box, { call: record.id, tool: record.tool, uri })).catch((error) => fill(box, h('p', { class: 'bad' }, error.message)));
-  return box;
+  const place = h('div');
+  const notes = h('div', { role: 'status' });
+  const told = (kind, value) => {
+    if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
+    if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
+    while (notes.childElementCount > 100) notes.firstChild.remove();
+  };
+  const ended = record.outcome === 'running' ? new Promise((done) => {
+    context.on('call.ended', ({ detail }) => { if (detail.id === record.id) done(data(`calls/${record.id}`)); });
+  }) : undefined;
+  openView(place, { record, uri, ended, told }).catch((error) => told('error', error.message));
+  return [place, notes, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+}
+
+/** One line for each message of the Views of a call, and what the program did with it. */
+function auditOf(record, context) {
+  const rows = h('ol.audit');
+  const seen = new Set();
+  const add = (it) => {
+    const key = `${it.view} ${it.sequence}`;
+    if (it.call !== record.id || seen.has(key)) return;
+    seen.add(key);
+    rows.append(h('li', { class: it.verdict.is === 'accepted' ? '' : 'bad' }, `View ${it.view} ${it.direction.replace('-', ' ')} ${it.kind} `, h('strong', it.method ?? ''), ` ${it.id ?? ''} ${bytes(it.bytes)} ${it.verdict.is}${it.verdict.why ? `: ${it.verdict.why}` : ''} `, time(it.at)));
+    while (rows.childElementCount > 1000) rows.firstChild.remove();
+  };
+  context.on('view.message', ({ detail }) => add(detail));
+  data(`views/audit?call=${encodeURIComponent(record.id)}`).then(({ records }) => records.forEach(add), (error) => rows.append(error.message));
+  return rows;
 }
 
 /** What the upstream said beside what the model sees, and the setting that decided. */
@@ -115,35 +142,35 @@ function modelView(record) {
   const why = !upstream ? 'The tool belongs to this server: its answer goes to the model as it is.'
     : record.same ? 'The answer goes to the model as the upstream wrote it.'
       : capture?.message ?? 'The answer was changed.';
-  const place = h('div', {});
+  const place = h('div');
   const show = (part, label) => button(`Show ${label}`, async () => {
     fill(place, 'loading…');
     const found = await text(`calls/${record.id}/${part}`).catch((error) => error.message);
-    fill(place, h('h2', {}, label), literal(found, label));
+    fill(place, h('h2', label), literal(found, label));
   }, { class: 'small' });
   return [
-    table('Sizes', ['What', 'Bytes', 'Tokens, estimated'], rows), h('p', {}, why),
-    decided ? h('p', {}, 'Decided by ', h('code', {}, decided.setting), ` = ${decided.value} (${bytes(decided.value)}), beyond it: ${decided.then}. It is set in `, h('code', {}, '[artifacts]'), ', or for a server or a tool in ', h('code', {}, 'capture'), '.') : null,
+    table('Sizes', ['What', 'Bytes', 'Tokens, estimated'], rows), h('p', why),
+    decided ? h('p', 'Decided by ', h('code', decided.setting), ` = ${decided.value} (${bytes(decided.value)}), beyond it: ${decided.then}. It is set in `, h('code', '[artifacts]'), ', or for a server or a tool in ', h('code', 'capture'), '.') : null,
     decided && upstream && !record.same ? limits(upstream.bytes, decided.value) : null,
-    capture?.save?.artifacts?.length ? h('p', {}, 'Saved: ', capture.save.artifacts.map((it) => [link(`#/artifacts/${encodeURIComponent(it.name)}`, it.name), ' '])) : null,
+    capture?.save?.artifacts?.length ? h('p', 'Saved: ', capture.save.artifacts.map((it) => [link(to('artifacts', it.name), it.name), ' '])) : null,
     capture ? tree(capture, 'report') : null,
-    h('p', {}, upstream?.kept ? show('said', 'what the upstream said') : null, ' ', model?.kept ? show('shown', 'what the model sees') : null), place,
+    h('p', upstream?.kept ? show('said', 'what the upstream said') : null, ' ', model?.kept ? show('shown', 'what the model sees') : null), place,
   ];
 }
 
 /** What another limit would give the model. */
 function limits(said, now) {
   const all = [...new Set([4096, 16_384, 65_536, 262_144, now])].sort((a, b) => a - b);
-  return h('details', {}, h('summary', {}, 'What another limit gives'), table('Limits', ['Limit', 'Text that fits', 'Left out'], all.map((limit) => [`${bytes(limit)}${limit === now ? ' (now)' : ''}`, bytes(Math.min(said, limit)), bytes(Math.max(0, said - limit))])));
+  return h('details', h('summary', 'What another limit gives'), table('Limits', ['Limit', 'Text that fits', 'Left out'], all.map((limit) => [`${bytes(limit)}${limit === now ? ' (now)' : ''}`, bytes(Math.min(said, limit)), bytes(Math.max(0, said - limit))])));
 }
 
 function messagesOf(record, sent) {
-  const box = h('div', {});
-  const own = (sent ?? []).map((message, index) => h('details', { open: index === 0 }, h('summary', {}, `${index === 0 ? '→' : '←'} ${message.method ?? (message.error ? 'error' : 'result')}`), tree(message)));
-  if (own.length) box.append(h('h2', {}, 'Between this page and the server'), ...own);
+  const box = h('div');
+  const own = (sent ?? []).map((message, index) => h('details', { open: index === 0 }, h('summary', `${index === 0 ? '→' : '←'} ${message.method ?? (message.error ? 'error' : 'result')}`), tree(message)));
+  if (own.length) box.append(h('h2', 'Between this page and the server'), ...own);
   if (!record) return box;
-  const logged = h('div', {}, 'loading…');
-  box.append(h('h2', {}, 'In the log'), logged);
+  const logged = h('div', 'loading…');
+  box.append(h('h2', 'In the log'), logged);
   data(`messages?call=${encodeURIComponent(record.id)}`).then(({ messages: found }) => {
     if (!found.length) return fill(logged, empty('The log has no message of this call any more.'));
     return fill(logged, found.reverse().map(messageRow));
@@ -152,10 +179,10 @@ function messagesOf(record, sent) {
 }
 
 function messageRow(head) {
-  const details = h('details', {}, h('summary', {}, messageLine(head)));
+  const details = h('details', h('summary', messageLine(head)));
   details.addEventListener('toggle', async () => {
     if (!details.open || details.childElementCount > 1) return;
-    const place = h('div', {}, 'loading…');
+    const place = h('div', 'loading…');
     details.append(place);
     try {
       fill(place, messageBody(await data(`messages/${head.id}`)));
@@ -167,11 +194,11 @@ function messageRow(head) {
 }
 
 function messageLine(head) {
-  return [h('span', { class: 'arrow', title: head.sent ? 'sent by this server' : 'received by this server' }, head.sent ? '→ ' : '← '), `${head.side} ${head.peer} `, h('strong', {}, head.kind), ` ${bytes(head.bytes)} `, time(head.at)];
+  return [h('span.arrow', { title: head.sent ? 'sent by this server' : 'received by this server' }, head.sent ? '→ ' : '← '), `${head.side} ${head.peer} `, h('strong', head.kind), ` ${bytes(head.bytes)} `, time(head.at)];
 }
 
 function messageBody(message) {
-  const parts = [message.is_cut ? h('p', { class: 'warn' }, `the first 64 KiB of ${bytes(message.bytes)}`) : null];
+  const parts = [message.is_cut ? h('p.warn', `the first 64 KiB of ${bytes(message.bytes)}`) : null];
   try {
     parts.push(tree(parse(message.text)));
   } catch {
@@ -215,7 +242,7 @@ export function scenario({ tool, args, result }, { id = 'saved_call', title = `$
       return value;
     }
     if (Array.isArray(value)) return value.map(steady);
-    if (value !== null && typeof value === 'object') {
+    if (isObject(value)) {
       const found = {};
       for (const [key, item] of Object.entries(value)) if (key !== '_meta') found[key] = steady(item);
       return found;
@@ -252,7 +279,7 @@ function scenarioView(record, result) {
     const box = h('input', { type: 'checkbox', id: newId('tick'), checked: true, onchange: () => draw() });
     return { key, box, row: h('label', { for: box.id, class: 'switch' }, box, ` ${label}`) };
   });
-  const place = h('div', {});
+  const place = h('div');
   let yaml = '';
   const draw = () => {
     const args = record.arguments.json ? parse(record.arguments.json) : undefined;
@@ -263,22 +290,22 @@ function scenarioView(record, result) {
   id.addEventListener('input', draw);
   draw();
   const isHidden = record.arguments.json?.includes('"(hidden)"');
-  return [h('p', {}, 'A scenario repeats the call and compares the answer: ', h('code', {}, 'marquetry test FILE --url …')), isHidden ? h('p', { class: 'warn' }, 'A secret argument is not recorded. Write it into the file by hand.') : null,
-    h('p', {}, h('label', { for: id.id }, 'Name '), id), h('fieldset', {}, h('legend', {}, 'Expected'), ticks.map((it) => it.row)),
-    h('p', {}, button('Copy', () => copy(yaml)), ' ', button('Download', () => download(`${id.value || 'saved_call'}.yaml`, yaml, 'application/yaml'))), place];
+  return [h('p', 'A scenario repeats the call and compares the answer: ', h('code', 'marquetry test FILE --url …')), isHidden ? h('p.warn', 'A secret argument is not recorded. Write it into the file by hand.') : null,
+    h('p', h('label', { for: id.id }, 'Name '), id), h('fieldset', h('legend', 'Expected'), ticks.map((it) => it.row)),
+    h('p', button('Copy', () => copy(yaml)), ' ', button('Download', () => download(`${id.value || 'saved_call'}.yaml`, yaml, 'application/yaml'))), place];
 }
 
 /** The log of messages. */
 export async function messages(context) {
   if (context.name) {
     const message = await data(`messages/${encodeURIComponent(context.name)}`);
-    return [h('p', {}, messageLine(message)), message.call ? h('p', {}, link(`#/calls/${message.call}`, 'Its call')) : null, messageBody(message), h('p', {}, link('#/messages', 'All messages'))];
+    return [h('p', messageLine(message)), message.call ? h('p', link(to('calls', message.call), 'Its call')) : null, messageBody(message), h('p', link('#/messages', 'All messages'))];
   }
   let kept = [];
   const fetchAll = async () => { kept = (await data(`messages?q=${encodeURIComponent(filter.value)}`)).messages; draw(); };
-  const row = (it) => h('a', { href: `#/messages/${it.id}`, class: 'callrow' }, messageLine(it));
+  const row = (it) => h('a', { href: to('messages', it.id), class: 'callrow' }, messageLine(it));
   const rows = virtualList('Messages', [], row);
-  const count = h('span', { class: 'muted' });
+  const count = h('span.muted');
   const nothing = empty('The log has no such message.', 'It fills as agents, servers and Views speak.');
   const draw = () => { rows.update(kept); count.textContent = `${kept.length} messages`; nothing.hidden = kept.length > 0; };
   let asked;
@@ -298,5 +325,5 @@ export async function messages(context) {
   });
   context.onLeave(() => clearTimeout(asked));
   await fetchAll();
-  return [h('div', { class: 'bar' }, filter, pause, count, button('Export', () => download('messages.json', stringify(kept, 2), 'application/json'), { class: 'small' })), nothing, rows.element];
+  return [h('div.bar', filter, pause, count, button('Export', () => download('messages.json', stringify(kept, 2), 'application/json'), { class: 'small' })), nothing, rows.element];
 }

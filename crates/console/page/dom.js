@@ -2,10 +2,13 @@
 
 const PROPERTIES = new Set(['value', 'checked', 'disabled', 'selected', 'open', 'indeterminate', 'htmlFor', 'tabIndex', 'hidden', 'readOnly']);
 
-/** Creates an element: attributes and properties by name, listeners as `onclick`, children as nodes or text. */
-export function h(tag, props, ...children) {
-  const element = document.createElement(tag);
-  set(element, props);
+/** Creates an element of a tag with classes, as 'p.muted': attributes and properties by name, listeners as `onclick`, children as nodes or text. */
+export function h(tag, ...children) {
+  const [name, ...classes] = tag.split('.');
+  const element = document.createElement(name);
+  element.classList.add(...classes);
+  const [props] = children;
+  if (props?.constructor === Object) set(element, children.shift());
   element.append(...nodes(children));
   return element;
 }
@@ -51,6 +54,9 @@ export function button(label, onclick, props = {}) {
   return h('button', { type: 'button', onclick, ...props }, label);
 }
 
+/** The address of one thing of a page. */
+export const to = (page, name) => `#/${page}/${encodeURIComponent(name)}`;
+
 export function link(href, ...children) {
   return h('a', { href }, ...children);
 }
@@ -61,17 +67,36 @@ export function badge(state, text = state) {
   return h('span', { class: `badge ${kind}` }, String(text).replaceAll('_', ' '));
 }
 
+/** Shows a dialog above the page. Escape closes it, and the focus goes back. `close` is called once, however it ends. */
+export function dialog(label, close, ...children) {
+  const element = h('dialog', { 'aria-label': label, onclose: () => { element.remove(); close?.(); } }, ...children);
+  document.body.append(element);
+  element.showModal();
+  return element;
+}
+
+/** Asks for consent, with the whole of what it is about. Resolves to whether the user agreed; `signal` takes the question back. */
+export function consent(question, detail, yes, signal) {
+  return new Promise((done) => {
+    if (signal?.aborted) { done(false); return; }
+    const box = dialog(question, () => done(box.returnValue === 'yes'),
+      h('h2', question), h('pre.literal', { tabIndex: 0, 'aria-label': 'What it is about' }, detail),
+      h('p', button('No', () => box.close(), { autofocus: true }), ' ', button(yes, () => box.close('yes'))));
+    signal?.addEventListener('abort', () => box.close());
+  });
+}
+
 /** An empty list says why it is empty, and what to do. */
 export function empty(why, ...next) {
-  return h('div', { class: 'empty' }, h('p', {}, why), next.length ? h('p', {}, ...next) : null);
+  return h('div.empty', h('p', why), next.length ? h('p', ...next) : null);
 }
 
 /** A failure says what failed and offers to try again. */
 export function failure(error, retry) {
   const since = new Date().toLocaleTimeString();
-  return h('div', { class: 'failure', role: 'alert' },
-    h('p', {}, h('strong', {}, 'Failed: '), error.message ?? String(error)),
-    h('p', { class: 'muted' }, `at ${since}`),
+  return h('div.failure', { role: 'alert' },
+    h('p', h('strong', 'Failed: '), error.message ?? String(error)),
+    h('p.muted', `at ${since}`),
     retry ? button('Try again', retry) : null);
 }
 
@@ -98,22 +123,22 @@ export function tabs(label, list, current, choose) {
   } catch (error) {
     panel.append(failure(error));
   }
-  return h('div', { class: 'tabbed' }, strip, panel);
+  return h('div.tabbed', strip, panel);
 }
 
 /** A table with a header row. Cells are nodes or text. */
 export function table(label, heads, rows) {
-  return h('div', { class: 'scroll', tabIndex: 0, role: 'group', 'aria-label': label },
-    h('table', {}, h('thead', {}, h('tr', {}, heads.map((head) => h('th', { scope: 'col' }, head)))),
-      h('tbody', {}, rows.map((cells) => h('tr', {}, cells.map((cell) => h('td', {}, cell)))))));
+  return h('div.scroll', { tabIndex: 0, role: 'group', 'aria-label': label },
+    h('table', h('thead', h('tr', heads.map((head) => h('th', { scope: 'col' }, head)))),
+      h('tbody', rows.map((cells) => h('tr', cells.map((cell) => h('td', cell)))))));
 }
 
 /** A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link of one item. */
 export function virtualList(label, items, row, height = 36) {
-  const list = h('div', { class: 'rows', role: 'list', 'aria-label': label });
-  const before = h('div', { class: 'spacer' });
-  const after = h('div', { class: 'spacer' });
-  const box = h('div', { class: 'virtual' }, before, list, after);
+  const list = h('div.rows', { role: 'list', 'aria-label': label });
+  const before = h('div.spacer');
+  const after = h('div.spacer');
+  const box = h('div.virtual', before, list, after);
   let shown = '';
   const draw = () => {
     const room = box.clientHeight || 600;
@@ -128,6 +153,8 @@ export function virtualList(label, items, row, height = 36) {
     }, row(item))));
     before.style.height = `${first * height}px`;
     after.style.height = `${(items.length - last) * height}px`;
+    // It was empty, and grew.
+    if (box.clientHeight > room) later();
   };
   let asked = false;
   const later = () => {
@@ -178,9 +205,13 @@ export async function copy(text) {
   }
 }
 
-/** Offers a text as a file. */
 export function download(name, text, type = 'application/octet-stream') {
   const url = URL.createObjectURL(new Blob([text], { type }));
   h('a', { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+export function hasWords(text, words) {
+  const low = text.toLowerCase();
+  return words.toLowerCase().split(/\s+/).filter(Boolean).every((word) => low.includes(word));
 }

@@ -1,19 +1,17 @@
 // Forms from JSON Schema. A field that is unset is not sent; null and empty text are values of their own.
 
 import { button, fill, h, newId } from './dom.js';
-import { parse, problemOf, stringify } from './json.js';
+import { isObject, parse, problemOf, stringify } from './json.js';
 import { branchesOf, check, initial, isSecret, kindOf, optionsOf, resolve, withoutNull } from './schema.js';
 
 const UNSET = undefined;
 
-/**
- * Makes a form for a schema. Returns { element, get(), set(value), check() }; `onchange` is told of each change.
- */
+/** Makes a form for a schema: { element, get(), set(value), check() }. `onchange` is told of each change. */
 export function createForm(schema, start, onchange = () => {}) {
   const root = schema;
-  const summary = h('div', { class: 'summary', role: 'alert', tabIndex: -1 });
-  const box = h('div', {});
-  const element = h('form', { class: 'form', novalidate: true, onsubmit: (event) => event.preventDefault() }, summary, box);
+  const summary = h('div.summary', { role: 'alert', tabIndex: -1 });
+  const box = h('div');
+  const element = h('form.form', { novalidate: true, onsubmit: (event) => event.preventDefault() }, summary, box);
   let editor;
   const build = (value) => {
     editor = field({ root, schema, name: '', path: [], isRequired: true, changed: onchange }, value);
@@ -26,13 +24,13 @@ export function createForm(schema, start, onchange = () => {}) {
     const links = errors.map((error) => {
       const target = fieldAt(element, error.path);
       const problem = target?.querySelector(':scope > .problem, :scope > legend ~ .problem');
-      if (problem) problem.append(h('span', {}, error.message, ' '));
+      if (problem) problem.append(h('span', error.message, ' '));
       const input = target?.querySelector('input, textarea, select, button.add');
       input?.setAttribute('aria-invalid', 'true');
       const where = error.path.join('.') || 'arguments';
-      return h('li', {}, button(`${where}: ${error.message}`, () => (input ?? target)?.focus(), { class: 'linklike' }));
+      return h('li', button(`${where}: ${error.message}`, () => (input ?? target)?.focus(), { class: 'linklike' }));
     });
-    fill(summary, errors.length ? h('p', {}, errors.length === 1 ? '1 problem' : `${errors.length} problems`) : null, links.length ? h('ul', {}, links) : null);
+    fill(summary, errors.length ? h('p', errors.length === 1 ? '1 problem' : `${errors.length} problems`) : null, links.length ? h('ul', links) : null);
     return errors;
   };
   return {
@@ -50,7 +48,7 @@ export function createForm(schema, start, onchange = () => {}) {
   };
 }
 
-/** Finds the field of a path, or of the nearest one around it. */
+/** The field of a path, or the nearest one around it. */
 function fieldAt(form, path) {
   for (let length = path.length; length >= 0; length -= 1) {
     const wanted = JSON.stringify(path.slice(0, length));
@@ -70,7 +68,7 @@ function field(at, value) {
   if (!isNullable) return make(inner, value);
   let isNull = value === null;
   let editor = make(inner, isNull ? UNSET : value);
-  const place = h('div', {}, editor.element);
+  const place = h('div', editor.element);
   const id = newId('null');
   const box = h('input', { type: 'checkbox', id, checked: isNull, onchange: () => {
     isNull = box.checked;
@@ -80,7 +78,7 @@ function field(at, value) {
   place.hidden = isNull;
   const label = at.name || 'the value';
   return {
-    element: h('div', { class: 'nullable', 'data-path': JSON.stringify(at.path) }, place, h('label', { for: id, class: 'switch' }, box, ` ${label} is null`), h('div', { class: 'problem' })),
+    element: h('div.nullable', { 'data-path': JSON.stringify(at.path) }, place, h('label', { for: id, class: 'switch' }, box, ` ${label} is null`), h('div.problem')),
     get: () => (isNull ? null : editor.get()),
   };
 }
@@ -93,12 +91,12 @@ function framed(at, control, ...more) {
   control.setAttribute('aria-describedby', `${about} ${problem}`);
   if (at.isRequired) control.setAttribute('aria-required', 'true');
   const note = [at.schema.format, at.schema.deprecated ? 'deprecated' : '', at.isRequired ? '' : 'optional'].filter(Boolean).join(', ');
-  return h('div', { class: 'field', 'data-path': JSON.stringify(at.path) },
-    h('label', { for: control.id }, h('span', { class: 'name' }, at.name || at.title || 'value'), at.isRequired ? h('span', { class: 'star', 'aria-hidden': 'true' }, ' *') : null,
-      h('span', { class: 'muted' }, ` ${kindName(at)}${note ? `, ${note}` : ''}`)),
-    at.about ? h('div', { class: 'about', id: about }, at.about) : h('span', { id: about, hidden: true }),
-    h('div', { class: 'control' }, control, ...more),
-    h('div', { class: 'problem', id: problem }));
+  return h('div.field', { 'data-path': JSON.stringify(at.path) },
+    h('label', { for: control.id }, h('span.name', at.name || at.title || 'value'), at.isRequired ? h('span.star', { 'aria-hidden': 'true' }, ' *') : null,
+      h('span.muted', ` ${kindName(at)}${note ? `, ${note}` : ''}`)),
+    at.about ? h('div.about', { id: about }, at.about) : h('span', { id: about, hidden: true }),
+    h('div.control', control, ...more),
+    h('div.problem', { id: problem }));
 }
 
 function kindName(at) {
@@ -106,7 +104,7 @@ function kindName(at) {
 }
 
 const INPUT_MODES = { email: 'email', uri: 'url', url: 'url', 'uri-reference': 'url' };
-const EXAMPLES = { date: '2026-11-22', time: '09:30:00Z', 'date-time': '2026-11-22T09:30:00Z', duration: 'PT5M', uuid: '00000000-0000-4000-8000-000000000000', ipv4: '127.0.0.1', ipv6: '::1' };
+const EXAMPLES = { date: '2026-11-22', time: '09:30:00Z', 'date-time': '2026-11-22T09:30:00Z', duration: 'PT5M' };
 
 function stringField(at, start) {
   let isSet = typeof start === 'string';
@@ -114,7 +112,7 @@ function stringField(at, start) {
   const example = EXAMPLES[at.schema.format] ?? (Array.isArray(at.schema.examples) ? at.schema.examples[0] : undefined);
   const props = { spellcheck: 'false', autocomplete: 'off', placeholder: example, inputmode: INPUT_MODES[at.schema.format], value: isSet ? start : '' };
   const input = secret ? h('input', { ...props, type: 'password' }) : h('textarea', { ...props, rows: 1 });
-  const state = h('span', { class: 'muted' });
+  const state = h('span.muted');
   const unset = button('Unset', () => { input.value = ''; isSet = false; update(); at.changed(); }, { class: 'small', 'aria-label': `Unset ${at.name}` });
   const update = () => {
     state.textContent = isSet ? (input.value === '' ? 'empty text' : '') : 'not sent';
@@ -149,16 +147,11 @@ function range({ minimum, maximum }) {
   return maximum === undefined ? undefined : `to ${maximum}`;
 }
 
-function selectOf(at, options, start, describe) {
-  const chosen = options.findIndex((it) => start !== UNSET && stringify(it.value) === stringify(start));
-  const select = h('select', { onchange: at.changed }, h('option', { value: '' }, at.isRequired ? 'choose…' : 'not sent'),
-    options.map((it, index) => h('option', { value: index, selected: index === chosen, title: it.about }, describe(it))));
-  return select;
-}
-
 function choiceField(at, start) {
   const options = optionsOf(at.schema, at.root);
-  const select = selectOf(at, options, start, (it) => it.label);
+  const chosen = options.findIndex((it) => start !== UNSET && stringify(it.value) === stringify(start));
+  const select = h('select', { onchange: at.changed }, h('option', { value: '' }, at.isRequired ? 'choose…' : 'not sent'),
+    options.map((it, index) => h('option', { value: index, selected: index === chosen, title: it.about }, it.label)));
   const more = [];
   if (options.length >= 8) {
     more.push(h('input', { type: 'search', class: 'narrow', placeholder: 'filter', 'aria-label': `Filter ${at.name}`, oninput: (event) => {
@@ -169,17 +162,10 @@ function choiceField(at, start) {
   return { element: framed(at, select, more), get: () => (select.value === '' ? UNSET : options[Number(select.value)].value) };
 }
 
-function booleanField(at, start) {
-  const options = [{ value: true, label: 'true' }, { value: false, label: 'false' }];
-  const select = selectOf(at, options, start, (it) => it.label);
-  return { element: framed(at, select), get: () => (select.value === '' ? UNSET : options[Number(select.value)].value) };
-}
-
 function constField(at, start) {
-  const isOffered = !at.isRequired;
   const value = at.kind === 'null' ? null : at.schema.const;
-  const text = h('output', {}, stringify(value));
-  if (!isOffered) return { element: framed(at, text), get: () => value };
+  const text = h('output', stringify(value));
+  if (at.isRequired) return { element: framed(at, text), get: () => value };
   const box = h('input', { type: 'checkbox', checked: start !== UNSET, onchange: at.changed });
   return { element: framed(at, box, text), get: () => (box.checked ? value : UNSET) };
 }
@@ -190,7 +176,7 @@ function multiField(at, start) {
   let isSet = Array.isArray(start);
   const boxes = options.map((it) => h('input', { type: 'checkbox', id: newId('c'), checked: has(it.value), onchange: () => { isSet = true; at.changed(); } }));
   return {
-    element: group(at, h('div', { class: 'choices' }, boxes.map((box, index) => h('label', { for: box.id }, box, ` ${options[index].label}`)))),
+    element: group(at, h('div.choices', boxes.map((box, index) => h('label', { for: box.id }, box, ` ${options[index].label}`)))),
     get() {
       const values = options.filter((_, index) => boxes[index].checked).map((it) => it.value);
       return values.length || isSet || at.isRequired ? values : UNSET;
@@ -202,24 +188,24 @@ function multiField(at, start) {
 function group(at, ...content) {
   const about = newId('about');
   return h('fieldset', { 'data-path': JSON.stringify(at.path), 'aria-describedby': about, class: at.path.length ? '' : 'outer' },
-    at.path.length ? h('legend', {}, h('span', { class: 'name' }, at.name), at.isRequired ? h('span', { class: 'star', 'aria-hidden': 'true' }, ' *') : null, h('span', { class: 'muted' }, ` ${kindName(at)}`)) : h('legend', { class: 'hidden' }, at.title || 'Arguments'),
-    at.about && at.path.length ? h('div', { class: 'about', id: about }, at.about) : h('span', { id: about, hidden: true }),
-    content, h('div', { class: 'problem' }));
+    at.path.length ? h('legend', h('span.name', at.name), at.isRequired ? h('span.star', { 'aria-hidden': 'true' }, ' *') : null, h('span.muted', ` ${kindName(at)}`)) : h('legend.hidden', at.title || 'Arguments'),
+    at.about && at.path.length ? h('div.about', { id: about }, at.about) : h('span', { id: about, hidden: true }),
+    content, h('div.problem'));
 }
 
 function objectField(at, start) {
-  const value = start !== null && typeof start === 'object' && !Array.isArray(start) ? start : {};
+  const value = isObject(start) ? start : {};
   const properties = at.schema.properties ?? {};
   const required = at.schema.required ?? [];
   const shown = new Map();
-  const place = h('div', { class: 'members' });
-  const more = h('div', { class: 'more' });
+  const place = h('div.members');
+  const more = h('div.more');
   let isSet = start !== UNSET || at.isRequired || at.isOpened;
   const open = (name, initialValue, focus) => {
     const isRequired = required.includes(name);
     const editor = field({ root: at.root, schema: properties[name], name, path: [...at.path, name], isRequired, isOpened: !isRequired, changed: () => { isSet = true; at.changed(); } }, initialValue);
     const remove = isRequired ? null : button('×', () => { shown.delete(name); row.remove(); offer(); at.changed(); more.querySelector('button')?.focus(); }, { class: 'small remove', 'aria-label': `Remove ${name}`, title: `do not send ${name}` });
-    const row = h('div', { class: 'member' }, editor.element, remove);
+    const row = h('div.member', editor.element, remove);
     shown.set(name, editor);
     place.append(row);
     if (focus) row.querySelector('input, textarea, select, button')?.focus();
@@ -238,9 +224,9 @@ function objectField(at, start) {
   const others = Object.fromEntries(Object.entries(value).filter(([name]) => !names.has(name)));
   const takesMore = at.schema.additionalProperties === true || (at.schema.additionalProperties && typeof at.schema.additionalProperties === 'object');
   const rest = takesMore || Object.keys(others).length ? rowsOfMap({ ...at, changed: () => { isSet = true; at.changed(); } }, others) : undefined;
-  const none = !Object.keys(properties).length && !rest ? h('p', { class: 'muted' }, 'takes no arguments') : null;
+  const none = !Object.keys(properties).length && !rest ? h('p.muted', 'takes no arguments') : null;
   return {
-    element: group(at, place, more, rest ? h('div', { class: 'others' }, rest.element) : null, none),
+    element: group(at, place, more, rest ? h('div.others', rest.element) : null, none),
     get() {
       const found = {};
       for (const name of Object.keys(properties)) {
@@ -253,7 +239,7 @@ function objectField(at, start) {
   };
 }
 
-/** An optional text, map or list that was opened is meant to be sent, empty as it is. */
+/** An optional map or list that was opened is sent, empty as it is. */
 function openedStart(schema, root) {
   const { schema: plain } = withoutNull(resolve(schema, root));
   return { map: {}, array: [], multi: [] }[kindOf(plain, root)];
@@ -262,19 +248,19 @@ function openedStart(schema, root) {
 function rowsOfMap(at, start) {
   const schema = at.schema.additionalProperties === undefined ? true : at.schema.additionalProperties;
   let rows = [];
-  const place = h('div', {});
+  const place = h('div');
   const add = (name, value, focus) => {
     const key = h('input', { type: 'text', value: name, placeholder: 'name', 'aria-label': 'Name', oninput: at.changed, autocomplete: 'off' });
     const editor = field({ root: at.root, schema, name: 'value', path: [...at.path, name || '?'], isRequired: true, changed: at.changed }, value);
     const row = { key, editor };
-    row.element = h('div', { class: 'pair' }, key, editor.element, button('×', () => { rows = rows.filter((it) => it !== row); row.element.remove(); at.changed(); }, { class: 'small remove', 'aria-label': `Remove ${name || 'the row'}` }));
+    row.element = h('div.pair', key, editor.element, button('×', () => { rows = rows.filter((it) => it !== row); row.element.remove(); at.changed(); }, { class: 'small remove', 'aria-label': `Remove ${name || 'the row'}` }));
     rows.push(row);
     place.append(row.element);
     if (focus) key.focus();
   };
   Object.entries(start ?? {}).forEach(([name, value]) => add(name, value));
   return {
-    element: h('div', {}, place, button('+ name and value', () => { add('', initial(schema, at.root), true); at.changed(); }, { class: 'add small' })),
+    element: h('div', place, button('+ name and value', () => { add('', initial(schema, at.root), true); at.changed(); }, { class: 'add small' })),
     get: () => Object.fromEntries(rows.filter((row) => row.key.value !== '').map((row) => [row.key.value, row.editor.get()]).filter(([, value]) => value !== UNSET)),
     size: () => rows.length,
   };
@@ -284,14 +270,14 @@ function mapField(at, start) {
   const isSet = start !== UNSET || at.isRequired;
   let wasTouched = false;
   const inner = { ...at, changed: () => { wasTouched = true; at.changed(); } };
-  const rows = rowsOfMap(inner, start !== null && typeof start === 'object' && !Array.isArray(start) ? start : {});
+  const rows = rowsOfMap(inner, isObject(start) ? start : {});
   return { element: group(at, rows.element), get: () => (rows.size() || isSet || wasTouched ? rows.get() : UNSET) };
 }
 
 function arrayField(at, start) {
   let isSet = Array.isArray(start) || at.isOpened;
   let rows = [];
-  const place = h('div', { class: 'items' });
+  const place = h('div.items');
   const rebuild = (values, focus) => {
     rows = values.map((value, index) => {
       const editor = field({ root: at.root, schema: at.schema.items, name: `item ${index + 1}`, path: [...at.path, index], isRequired: true, isOpened: true, changed: at.changed }, value);
@@ -301,7 +287,7 @@ function arrayField(at, start) {
         rebuild(now, index + step);
         at.changed();
       };
-      const element = h('div', { class: 'item' }, editor.element, h('div', { class: 'tools' },
+      const element = h('div.item', editor.element, h('div', { class: 'tools' },
         button('↑', move(-1), { class: 'small', disabled: index === 0, 'aria-label': `Move item ${index + 1} up` }),
         button('↓', move(1), { class: 'small', disabled: index === values.length - 1, 'aria-label': `Move item ${index + 1} down` }),
         button('×', () => { rebuild(rows.map((row) => row.editor.get()).filter((_, it) => it !== index), Math.max(0, index - 1)); at.changed(); }, { class: 'small', 'aria-label': `Remove item ${index + 1}` })));
@@ -335,7 +321,7 @@ function tupleField(at, start) {
 function unionField(at, start) {
   const branches = branchesOf(at.schema, at.root);
   const kept = new Map();
-  const place = h('div', {});
+  const place = h('div');
   let current = start === UNSET ? -1 : Math.max(0, branches.findIndex((it) => !check(it.schema, start, at.root).length));
   const select = h('select', { 'aria-label': `Kind of ${at.name || 'value'}`, onchange: () => { show(Number(select.value)); at.changed(); } },
     h('option', { value: -1 }, at.isRequired ? 'choose…' : 'not sent'), branches.map((it, index) => h('option', { value: index }, it.label)));
@@ -355,7 +341,7 @@ function unionField(at, start) {
 
 function jsonField(at, start) {
   const input = h('textarea', { rows: 3, spellcheck: 'false', class: 'code', value: start === UNSET ? '' : stringify(start, 2), oninput: () => { state.textContent = input.value.trim() ? problemText(input.value) : ''; at.changed(); } });
-  const state = h('span', { class: 'muted' });
+  const state = h('span.muted');
   return {
     element: framed(at, input, state),
     get() {
@@ -371,11 +357,11 @@ function jsonField(at, start) {
 }
 
 export function problemText(text) {
-  const problem = problemOf(text);
-  return problem ? `line ${problem.line}: ${problem.message}` : '';
+  const { line, message } = problemOf(text) ?? {};
+  return line ? `line ${line}: ${message}` : '';
 }
 
 const MAKERS = {
-  string: stringField, number: numberField, integer: numberField, boolean: booleanField, const: constField, null: constField, enum: choiceField,
+  string: stringField, number: numberField, integer: numberField, boolean: choiceField, const: constField, null: constField, enum: choiceField,
   multi: multiField, object: objectField, map: mapField, array: arrayField, tuple: tupleField, union: unionField, json: jsonField,
 };

@@ -1,7 +1,7 @@
 // The first page, and the servers.
 
-import { data } from './api.js';
-import { badge, button, bytes, copy, duration, empty, failure, fill, h, link, table, time } from './dom.js';
+import { data, post } from './api.js';
+import { badge, button, bytes, copy, duration, empty, failure, fill, h, link, table, time, to } from './dom.js';
 import { literal, tree } from './result.js';
 
 const root = document.documentElement.dataset;
@@ -11,28 +11,28 @@ function connect() {
   const server = { type: 'http', url: root.endpoint };
   if (root.token) server.headers = { Authorization: 'Bearer YOUR_TOKEN' };
   const text = JSON.stringify({ mcpServers: { marquetry: server } }, null, 2);
-  return h('section', { class: 'card' }, h('h2', {}, 'Connect'), h('p', {}, 'Agents use ', h('code', {}, root.endpoint), root.token ? ' with a token.' : '.'),
+  return h('section.card', h('h2', 'Connect'), h('p', 'Agents use ', h('code', root.endpoint), root.token ? ' with a token.' : '.'),
     h('pre', { tabIndex: 0, 'aria-label': 'Configuration for a client' }, text), button('Copy', () => copy(text), { class: 'small' }));
 }
 
 function callsTable(list) {
   if (!list.length) return empty('No tool was called since the server started.', link('#/tools', 'Call one'));
   return table('Last calls', ['Call', 'Outcome', 'Time', 'Upstream said', 'Model sees', 'At'], list.map((call) => [
-    link(`#/calls/${call.id}`, call.tool), badge(call.outcome), duration(call.us), bytes(call.said_bytes), bytes(call.shown_bytes), time(call.started)]));
+    link(to('calls', call.id), call.tool), badge(call.outcome), duration(call.us), bytes(call.said_bytes), bytes(call.shown_bytes), time(call.started)]));
 }
 
 export async function home(context) {
-  const numbers = h('div', { class: 'numbers' });
-  const last = h('section', { class: 'card' });
-  const upstreams = h('section', { class: 'card' });
+  const numbers = h('div.numbers');
+  const last = h('section.card');
+  const upstreams = h('section.card');
   const draw = async () => {
     const [state, { calls }] = await Promise.all([data('state'), data('calls')]);
     const { stats, server } = state;
-    const number = (label, value) => h('div', {}, h('strong', {}, value), h('span', { class: 'muted' }, label));
+    const number = (label, value) => h('div', h('strong', value), h('span.muted', label));
     fill(numbers, server ? number('server', badge(server.status)) : null, number('calls kept', stats.calls), number('failed', stats.failed), number('running', stats.running),
       number('median', duration(stats.p50_us) || '–'), number('95 %', duration(stats.p95_us) || '–'), number('kept from the model', bytes(stats.kept_from_model_bytes)));
-    fill(last, h('h2', {}, 'Last calls'), callsTable(calls.slice(0, 10)));
-    fill(upstreams, h('h2', {}, 'Servers'), serversTable(state));
+    fill(last, h('h2', 'Last calls'), callsTable(calls.slice(0, 10)));
+    fill(upstreams, h('h2', 'Servers'), serversTable(state));
   };
   await draw();
   let asked;
@@ -52,11 +52,11 @@ function serversTable(state) {
   const list = state.server.upstreams;
   if (!list.length) return empty('No server is configured.', 'Give the program your mcp.json: marquetry serve --mcp-config mcp.json');
   return table('Servers', ['Name', 'State', 'Tools', 'Restarts', 'Transport', 'Why'], list.map((it) => [
-    link(`#/servers/${encodeURIComponent(it.name)}`, it.name), badge(it.state), it.tools, it.restarts, it.transport, it.problem ?? '']));
+    link(to('servers', it.name), it.name), badge(it.state), it.tools, it.restarts, it.transport, it.problem ?? '']));
 }
 
 export async function servers(context) {
-  const box = h('div', {});
+  const box = h('div');
   const draw = async () => fill(box, context.name ? await one(context) : serversTable(await data('state')));
   await draw();
   context.on('server.state', () => draw().catch((error) => fill(box, failure(error, context.again))));
@@ -70,22 +70,22 @@ async function one(context) {
   const said = h('div', { role: 'status' });
   const restart = button('Restart', async () => {
     try {
-      await data(`servers/${encodeURIComponent(context.name)}/restart`, { method: 'POST' });
+      await post(`servers/${encodeURIComponent(context.name)}/restart`);
       fill(said, 'It is restarted.');
     } catch (error) {
-      fill(said, h('span', { class: 'bad' }, error.message));
+      fill(said, h('span.bad', error.message));
     }
   });
   const { interface: lists, connection } = details;
   const changes = compared(context.name, lists);
   return [
-    h('p', {}, badge(found.state), ' ', found.problem ?? '', found.retry_in_ms ? ` It is started again within ${Math.ceil(found.retry_in_ms / 1000)} s.` : ''),
-    h('p', {}, restart, ' ', said),
-    connection ? h('section', { class: 'card' }, h('h2', {}, 'Connection'), h('p', {}, `${connection.info.name} ${connection.info.version}, MCP ${connection.revision}, ${found.transport}, ${found.restarts} restarts`), tree(connection.capabilities, 'capabilities')) : null,
-    found.refused ? h('section', { class: 'card' }, h('h2', {}, 'Refused names'), table('Refused names', ['Kind', 'Name', 'Why'], found.refused.map((it) => [it.kind, it.name, it.why]))) : null,
-    h('section', { class: 'card' }, h('h2', {}, 'Interface'), changes, h('p', {}, `${lists.tools.length} tools, ${lists.prompts.length} prompts, ${lists.resources.length} resources. `, link(`#/tools?q=${encodeURIComponent(context.name)}`, 'Its tools')),
-      details.instructions ? h('details', {}, h('summary', {}, 'Instructions'), literal(details.instructions)) : null),
-    h('section', { class: 'card' }, h('h2', {}, 'Standard error'), details.stderr.length ? literal(details.stderr.join('\n'), 'Standard error') : empty('The server has written nothing there since its start.')),
+    h('p', badge(found.state), ' ', found.problem ?? '', found.retry_in_ms ? ` It is started again within ${Math.ceil(found.retry_in_ms / 1000)} s.` : ''),
+    h('p', restart, ' ', said),
+    connection ? h('section.card', h('h2', 'Connection'), h('p', `${connection.info.name} ${connection.info.version}, MCP ${connection.revision}, ${found.transport}, ${found.restarts} restarts`), tree(connection.capabilities, 'capabilities')) : null,
+    found.refused ? h('section.card', h('h2', 'Refused names'), table('Refused names', ['Kind', 'Name', 'Why'], found.refused.map((it) => [it.kind, it.name, it.why]))) : null,
+    h('section.card', h('h2', 'Interface'), changes, h('p', `${lists.tools.length} tools, ${lists.prompts.length} prompts, ${lists.resources.length} resources. `, link(`#/tools?q=${encodeURIComponent(context.name)}`, 'Its tools')),
+      details.instructions ? h('details', h('summary', 'Instructions'), literal(details.instructions)) : null),
+    h('section.card', h('h2', 'Standard error'), details.stderr.length ? literal(details.stderr.join('\n'), 'Standard error') : empty('The server has written nothing there since its start.')),
   ];
 }
 
@@ -104,5 +104,5 @@ function compared(name, lists) {
   const lines = ['tools', 'prompts'].flatMap((kind) => [
     ...now[kind].filter((it) => !before[kind]?.includes(it)).map((it) => `+ ${it}`),
     ...(before[kind] ?? []).filter((it) => !now[kind].includes(it)).map((it) => `− ${it}`)]);
-  return lines.length ? h('div', {}, h('p', {}, 'Since this browser looked last:'), h('pre', { tabIndex: 0, 'aria-label': 'Changes' }, lines.join('\n'))) : h('p', { class: 'muted' }, 'unchanged since this browser looked last');
+  return lines.length ? h('div', h('p', 'Since this browser looked last:'), h('pre', { tabIndex: 0, 'aria-label': 'Changes' }, lines.join('\n'))) : h('p.muted', 'unchanged since this browser looked last');
 }

@@ -40,6 +40,8 @@ export function problemOf(text) {
   }
 }
 
+export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+
 export function isEqual(a, b) {
   if (a === b) return true;
   if (typeof a === 'bigint' || typeof b === 'bigint') {

@@ -1,7 +1,7 @@
 // Shows what a tool answered: text as the model reads it, JSON as a tree, tables, pictures, sounds.
 
 import { badge, button, bytes, copy, download, fill, h, link, table } from './dom.js';
-import { parse, stringify } from './json.js';
+import { isObject, parse, stringify } from './json.js';
 import { check } from './schema.js';
 
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
@@ -14,7 +14,7 @@ export function visible(text) {
   for (const match of text.matchAll(HIDDEN)) {
     parts.push(text.slice(from, match.index));
     const code = match[0].codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
-    parts.push(h('span', { class: 'mark', title: `U+${code}` }, `‹${code}›`));
+    parts.push(h('span.mark', { title: `U+${code}` }, `‹${code}›`));
     from = match.index + match[0].length;
   }
   parts.push(text.slice(from));
@@ -23,13 +23,13 @@ export function visible(text) {
 
 /** A text of any length. The browser lays out only the parts that are seen. */
 export function literal(text, label = 'Text') {
-  const box = h('pre', { class: 'literal', tabIndex: 0, role: 'group', 'aria-label': label });
+  const box = h('pre.literal', { tabIndex: 0, role: 'group', 'aria-label': label });
   let at = 0;
   while (at < text.length) {
     let end = Math.min(text.length, at + CHUNK);
     const line = text.lastIndexOf('\n', end);
     if (end < text.length && line > at) end = line + 1;
-    box.append(h('span', { class: 'chunk' }, ...visible(text.slice(at, end)).filter((it) => it !== '')));
+    box.append(h('span.chunk', ...visible(text.slice(at, end)).filter((it) => it !== '')));
     at = end;
   }
   return box;
@@ -38,11 +38,11 @@ export function literal(text, label = 'Text') {
 /** JSON as a tree whose parts are made when they are opened; large ones in groups of 100. */
 export function tree(value, name = '', path = '$', isOpen = true) {
   if (value === null || typeof value !== 'object') {
-    return h('div', { class: 'leaf' }, name === '' ? null : h('span', { class: 'key' }, `${name}: `), h('span', { class: `v ${value === null ? 'null' : typeof value}` }, ...visible(stringify(value))));
+    return h('div.leaf', name === '' ? null : h('span.key', `${name}: `), h('span', { class: `v ${value === null ? 'null' : typeof value}` }, ...visible(stringify(value))));
   }
   const entries = Array.isArray(value) ? value.map((item, index) => [index, item]) : Object.entries(value);
-  const head = `${Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`}`;
-  return lazy(h('span', {}, name === '' ? null : h('span', { class: 'key' }, `${name}: `), h('span', { class: 'muted' }, head)), isOpen && entries.length <= 100, () => members(entries, path), path);
+  const head = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
+  return lazy(h('span', name === '' ? null : h('span.key', `${name}: `), h('span.muted', head)), isOpen && entries.length <= 100, () => members(entries, path), path);
 }
 
 function members(entries, path) {
@@ -51,15 +51,15 @@ function members(entries, path) {
   const groups = [];
   for (let at = 0; at < entries.length; at += 100) {
     const part = entries.slice(at, at + 100);
-    groups.push(lazy(h('span', { class: 'muted' }, `${at} to ${at + part.length - 1}`), at === 0, () => part.map(one)));
+    groups.push(lazy(h('span.muted', `${at} to ${at + part.length - 1}`), at === 0, () => part.map(one)));
   }
-  return groups.length > 100 ? [groups.slice(0, 100), h('p', {}, `${groups.length - 100} groups more; download the whole`)] : groups;
+  return groups.length > 100 ? [groups.slice(0, 100), h('p', `${groups.length - 100} groups more; download the whole`)] : groups;
 }
 
 function lazy(head, isOpen, make, path) {
-  const details = h('details', { open: isOpen }, h('summary', {}, head));
+  const details = h('details', { open: isOpen }, h('summary', head));
   const fillOnce = () => {
-    if (details.open && details.childElementCount === 1) details.append(h('div', { class: 'branch' }, path ? button('copy path', () => copy(path), { class: 'small quiet', 'aria-label': `Copy the path ${path}` }) : null, make()));
+    if (details.open && details.childElementCount === 1) details.append(h('div.branch', path ? button('copy path', () => copy(path), { class: 'small quiet', 'aria-label': `Copy the path ${path}` }) : null, make()));
   };
   details.addEventListener('toggle', fillOnce);
   fillOnce();
@@ -68,7 +68,7 @@ function lazy(head, isOpen, make, path) {
 
 /** Markdown as elements: headings, lists, code, links. HTML in it stays text. */
 export function markdown(text) {
-  const box = h('div', { class: 'markdown' });
+  const box = h('div.markdown');
   const lines = text.slice(0, 200_000).split('\n');
   let list;
   for (let at = 0; at < lines.length; at += 1) {
@@ -77,7 +77,7 @@ export function markdown(text) {
     if (fence) {
       const end = lines.findIndex((it, index) => index > at && it.trim().startsWith(fence[1]));
       const stop = end < 0 ? lines.length : end;
-      box.append(h('pre', { class: 'literal' }, ...visible(lines.slice(at + 1, stop).join('\n')).filter((it) => it !== '')));
+      box.append(h('pre.literal', ...visible(lines.slice(at + 1, stop).join('\n')).filter((it) => it !== '')));
       at = stop;
       list = undefined;
       continue;
@@ -92,12 +92,12 @@ export function markdown(text) {
         list = h(tag, {});
         box.append(list);
       }
-      list.append(h('li', {}, inline(item[2])));
+      list.append(h('li', inline(item[2])));
       continue;
     } else if (line.trim()) {
       const last = box.lastElementChild;
       if (last?.tagName === 'P' && at > 0 && lines[at - 1].trim()) last.append(' ', ...inline(line));
-      else box.append(h('p', {}, inline(line)));
+      else box.append(h('p', inline(line)));
     }
     list = undefined;
   }
@@ -109,8 +109,8 @@ function inline(text) {
   let from = 0;
   for (const match of text.matchAll(/`([^`]+)`|\*\*([^*]+)\*\*|!?\[([^\]]*)\]\(([^)\s]+)[^)]*\)/g)) {
     parts.push(...visible(text.slice(from, match.index)));
-    if (match[1] !== undefined) parts.push(h('code', {}, ...visible(match[1])));
-    else if (match[2] !== undefined) parts.push(h('strong', {}, ...visible(match[2])));
+    if (match[1] !== undefined) parts.push(h('code', ...visible(match[1])));
+    else if (match[2] !== undefined) parts.push(h('strong', ...visible(match[2])));
     else parts.push(...outside(match[4], match[3]));
     from = match.index + match[0].length;
   }
@@ -147,12 +147,12 @@ export function csv(text) {
 
 function tableOf(rows, label) {
   const [heads, ...body] = rows;
-  return h('div', {}, table(label, heads, body.slice(0, 200).map((row) => row.map((it) => visible(String(it))))), body.length > 200 ? h('p', { class: 'muted' }, 'the first 200 rows') : null);
+  return h('div', table(label, heads, body.slice(0, 200).map((row) => row.map((it) => visible(String(it))))), body.length > 200 ? h('p.muted', 'the first 200 rows') : null);
 }
 
 /** Objects with the same members as rows. */
 function rowsOf(value) {
-  if (!Array.isArray(value) || value.length < 2 || !value.every((it) => it !== null && typeof it === 'object' && !Array.isArray(it))) return undefined;
+  if (!Array.isArray(value) || value.length < 2 || !value.every(isObject)) return undefined;
   const heads = [...new Set(value.slice(0, 200).flatMap(Object.keys))];
   if (!heads.length || heads.length > 30) return undefined;
   return [heads, ...value.slice(0, 201).map((row) => heads.map((head) => (row[head] === undefined ? '' : typeof row[head] === 'string' ? row[head] : stringify(row[head]))))];
@@ -168,12 +168,12 @@ export function textBlock(text, mimeType = '') {
     forms.push(['JSON', () => tree(value)]);
   } else if (/csv/.test(mimeType)) forms.push(['Table', () => tableOf(csv(text), 'Rows')]);
   else forms.push(['Rendered', () => markdown(text)]);
-  const place = h('div', {}, forms[0][1]());
+  const place = h('div', forms[0][1]());
   const buttons = forms.map(([label, make], index) => button(label, () => {
     fill(place, make());
     buttons.forEach((it, other) => it.setAttribute('aria-pressed', other === index));
   }, { class: 'small', 'aria-pressed': index === 0 }));
-  return h('div', { class: 'block' }, h('div', { class: 'bar' }, h('span', { class: 'muted' }, `text, ${bytes(new Blob([text]).size)}`), buttons,
+  return h('div.block', h('div.bar', h('span.muted', `text, ${bytes(new Blob([text]).size)}`), buttons,
     button('Copy', () => copy(text), { class: 'small' }), text.length > 100_000 ? button('Download', () => download('text.txt', text, 'text/plain'), { class: 'small' }) : null), place);
 }
 
@@ -195,23 +195,23 @@ export function binary(data, mimeType) {
   try {
     raw = Uint8Array.from(atob(data), (it) => it.charCodeAt(0));
   } catch {
-    return h('p', { class: 'bad' }, `the data is no base64 (${bytes(data.length)} of ${mimeType})`);
+    return h('p.bad', `the data is no base64 (${bytes(data.length)} of ${mimeType})`);
   }
   const url = () => URL.createObjectURL(new Blob([raw], { type: mimeType }));
   const name = `file.${(mimeType.split('/')[1] ?? 'bin').replace(/[^a-z0-9]/gi, '') || 'bin'}`;
-  const bar = h('div', { class: 'bar' }, h('span', { class: 'muted' }, `${mimeType || 'bytes'}, ${bytes(raw.length)}`), button('Download', () => download(name, raw), { class: 'small' }));
+  const bar = h('div.bar', h('span.muted', `${mimeType || 'bytes'}, ${bytes(raw.length)}`), button('Download', () => download(name, raw), { class: 'small' }));
   let shown = null;
   if (PICTURES.test(mimeType)) shown = h('img', { src: url(), alt: `picture that the tool returned, ${mimeType}`, class: 'picture' });
   else if (SOUNDS.test(mimeType)) shown = h('audio', { src: url(), controls: true, 'aria-label': `sound that the tool returned, ${mimeType}` });
   else if (/^text\/|json|xml|svg|javascript/.test(mimeType)) shown = literal(new TextDecoder().decode(raw));
-  return h('div', { class: 'block' }, bar, shown);
+  return h('div.block', bar, shown);
 }
 
 function contents(resource) {
   const { uri, mimeType = '', text, blob } = resource ?? {};
-  const head = h('div', { class: 'bar' }, 'resource ', link(`#/resources?uri=${encodeURIComponent(uri ?? '')}`, ...visible(String(uri))));
-  if (typeof text === 'string') return h('div', { class: 'block' }, head, textBlock(text, mimeType));
-  return h('div', { class: 'block' }, head, typeof blob === 'string' ? binary(blob, mimeType) : tree(resource));
+  const head = h('div.bar', 'resource ', link(`#/resources?uri=${encodeURIComponent(uri ?? '')}`, ...visible(String(uri))));
+  if (typeof text === 'string') return h('div.block', head, textBlock(text, mimeType));
+  return h('div.block', head, typeof blob === 'string' ? binary(blob, mimeType) : tree(resource));
 }
 export { contents as resourceBlock };
 
@@ -220,31 +220,30 @@ function block(item) {
     case 'text': return textBlock(String(item.text));
     case 'image': case 'audio': return binary(String(item.data), String(item.mimeType ?? ''));
     case 'resource': return contents(item.resource);
-    case 'resource_link': return h('div', { class: 'block' }, h('div', { class: 'bar' }, 'link to ', link(`#/resources?uri=${encodeURIComponent(item.uri)}`, ...visible(String(item.name ?? item.uri))), h('span', { class: 'muted' }, `${item.mimeType ?? ''} ${bytes(item.size)}`)), item.description ? h('p', {}, ...visible(item.description)) : null);
-    default: return h('div', { class: 'block' }, h('p', { class: 'muted' }, `a block of type ${stringify(item?.type ?? null)}, which this page does not know`), tree(item));
+    case 'resource_link': return h('div.block', h('div.bar', 'link to ', link(`#/resources?uri=${encodeURIComponent(item.uri)}`, ...visible(String(item.name ?? item.uri))), h('span.muted', `${item.mimeType ?? ''} ${bytes(item.size)}`)), item.description ? h('p', ...visible(item.description)) : null);
+    default: return h('div.block', h('p.muted', `a block of type ${stringify(item?.type ?? null)}, which this page does not know`), tree(item));
   }
 }
 
 /** The result of a tool call. */
 export function resultView(result, outputSchema) {
   const parts = [];
-  if (result.isError) parts.push(h('p', { class: 'bad', role: 'alert' }, badge('failed', 'the tool failed'), ' The tool was reached and says that it failed. The model sees this text and may try otherwise.'));
+  if (result.isError) parts.push(h('p.bad', { role: 'alert' }, badge('failed', 'the tool failed'), ' The tool was reached and says that it failed. The model sees this text and may try otherwise.'));
   if (result.structuredContent !== undefined) {
     const errors = outputSchema ? check(outputSchema, result.structuredContent) : [];
     const rows = rowsOf(result.structuredContent) ?? firstRows(result.structuredContent);
-    parts.push(h('section', { class: 'block' }, h('h2', {}, 'Structured content ', outputSchema ? badge(errors.length ? 'bad' : 'ok', errors.length ? 'breaks its schema' : 'fits its schema') : null),
-      errors.length ? h('ul', {}, errors.slice(0, 20).map((it) => h('li', {}, `${it.path.join('.') || 'the whole'}: ${it.message}`))) : null,
+    parts.push(h('section.block', h('h2', 'Structured content ', outputSchema ? badge(errors.length ? 'bad' : 'ok', errors.length ? 'breaks its schema' : 'fits its schema') : null),
+      errors.length ? h('ul', errors.slice(0, 20).map((it) => h('li', `${it.path.join('.') || 'the whole'}: ${it.message}`))) : null,
       rows ? tableOf(rows, 'Structured content') : null, tree(result.structuredContent)));
   }
   const blocks = Array.isArray(result.content) ? result.content : [];
   parts.push(blocks.slice(0, 200).map(block));
-  if (blocks.length > 200) parts.push(h('p', {}, `${blocks.length - 200} blocks more`));
-  if (!blocks.length && result.structuredContent === undefined) parts.push(h('p', { class: 'muted' }, 'The answer has no content.'));
-  return h('div', { class: 'result' }, parts);
+  if (blocks.length > 200) parts.push(h('p', `${blocks.length - 200} blocks more`));
+  if (!blocks.length && result.structuredContent === undefined) parts.push(h('p.muted', 'The answer has no content.'));
+  return h('div.result', parts);
 }
 
 function firstRows(value) {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) return undefined;
-  const lists = Object.values(value).filter(Array.isArray);
+  const lists = isObject(value) ? Object.values(value).filter(Array.isArray) : [];
   return lists.length === 1 ? rowsOf(lists[0]) : undefined;
 }

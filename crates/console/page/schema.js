@@ -1,6 +1,6 @@
 // JSON Schema without the page: which field shows a schema, what a field begins with, and what is wrong with a value.
 
-import { isEqual, stringify } from './json.js';
+import { isEqual, isObject, stringify } from './json.js';
 
 const MAX_DEPTH = 60;
 
@@ -19,7 +19,6 @@ export function resolve(schema, root, depth = 0) {
   if (Array.isArray(resolved.allOf)) {
     const { allOf, ...rest } = resolved;
     const parts = allOf.map((part) => resolve(part, root, depth + 1));
-    // Parts that say the same keyword twice are left to the check of the whole.
     resolved = parts.reduce((sum, part) => merged(sum, part), rest);
   }
   return resolved;
@@ -27,9 +26,7 @@ export function resolve(schema, root, depth = 0) {
 
 function pointed(ref, root) {
   if (ref === '#') return root;
-  if (!ref.startsWith('#/')) {
-    return ref.startsWith('#') ? anchored(ref.slice(1), root) : undefined;
-  }
+  if (!ref.startsWith('#/')) return ref.startsWith('#') ? anchored(ref.slice(1), root) : undefined;
   let at = root;
   for (const part of ref.slice(2).split('/')) {
     const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
@@ -100,14 +97,14 @@ export function kindOf(schema, root) {
   if (type === 'array') {
     if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return 'tuple';
     const items = resolve(schema.items, root);
-    const isChoice = Array.isArray(items.enum) || (Array.isArray(items.anyOf ?? items.oneOf) && kindOf(items, root) === 'enum');
-    return schema.uniqueItems && isChoice ? 'multi' : 'array';
+    return schema.uniqueItems && kindOf(items, root) === 'enum' ? 'multi' : 'array';
   }
   return ['string', 'number', 'integer', 'boolean', 'null'].includes(type) ? type : 'json';
 }
 
 /** Returns the options of a choice: [{ value, label, about }]. */
 export function optionsOf(schema, root) {
+  if (schema.type === 'boolean' && !schema.enum) return [true, false].map((value) => ({ value, label: shown(value) }));
   if (Array.isArray(schema.enum)) {
     return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? shown(value) }));
   }
@@ -161,7 +158,7 @@ const TYPES = {
   boolean: (it) => typeof it === 'boolean',
   null: (it) => it === null,
   array: Array.isArray,
-  object: (it) => it !== null && typeof it === 'object' && !Array.isArray(it),
+  object: isObject,
 };
 
 function typeOf(value) {
@@ -221,11 +218,16 @@ function brief(value) {
   return text.length > 80 ? `${text.slice(0, 77)}…` : text;
 }
 
-function ofString(schema, value) {
-  const length = [...value].length;
+/** Compares a number with the keywords of its least and its most. */
+function bounds(schema, [least, most], found, unit = '') {
   const errors = [];
-  if (length < schema.minLength) errors.push(`expected at least ${schema.minLength} characters, found ${length}`);
-  if (length > schema.maxLength) errors.push(`expected at most ${schema.maxLength} characters, found ${length}`);
+  if (found < schema[least]) errors.push(`expected at least ${schema[least]}${unit}, found ${found}`);
+  if (found > schema[most]) errors.push(`expected at most ${schema[most]}${unit}, found ${found}`);
+  return errors;
+}
+
+function ofString(schema, value) {
+  const errors = bounds(schema, ['minLength', 'maxLength'], [...value].length, ' characters');
   if (typeof schema.pattern === 'string' && value.length <= 10_000) {
     try {
       if (!new RegExp(schema.pattern, 'u').test(value)) errors.push(`expected text that matches ${schema.pattern}`);
@@ -235,9 +237,7 @@ function ofString(schema, value) {
 }
 
 function ofNumber(schema, value) {
-  const errors = [];
-  if (value < schema.minimum) errors.push(`expected at least ${schema.minimum}, found ${value}`);
-  if (value > schema.maximum) errors.push(`expected at most ${schema.maximum}, found ${value}`);
+  const errors = bounds(schema, ['minimum', 'maximum'], value);
   if (value <= schema.exclusiveMinimum) errors.push(`expected more than ${schema.exclusiveMinimum}, found ${value}`);
   if (value >= schema.exclusiveMaximum) errors.push(`expected less than ${schema.exclusiveMaximum}, found ${value}`);
   const step = schema.multipleOf;
@@ -251,9 +251,7 @@ function ofNumber(schema, value) {
 }
 
 function ofArray(schema, value, path, deeper, wrong) {
-  const errors = [];
-  if (value.length < schema.minItems) errors.push(wrong(`expected at least ${schema.minItems} items, found ${value.length}`));
-  if (value.length > schema.maxItems) errors.push(wrong(`expected at most ${schema.maxItems} items, found ${value.length}`));
+  const errors = bounds(schema, ['minItems', 'maxItems'], value.length, ' items').map((it) => wrong(it));
   const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : Array.isArray(schema.items) ? schema.items : [];
   const rest = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
   value.forEach((item, index) => {
@@ -272,13 +270,11 @@ function ofArray(schema, value, path, deeper, wrong) {
 }
 
 function ofObject(schema, value, path, deeper, wrong) {
-  const errors = [];
   const names = Object.keys(value);
+  const errors = bounds(schema, ['minProperties', 'maxProperties'], names.length, ' members').map((it) => wrong(it));
   for (const name of schema.required ?? []) {
     if (!Object.hasOwn(value, name)) errors.push(wrong('is required', [...path, name]));
   }
-  if (names.length < schema.minProperties) errors.push(wrong(`expected at least ${schema.minProperties} members, found ${names.length}`));
-  if (names.length > schema.maxProperties) errors.push(wrong(`expected at most ${schema.maxProperties} members, found ${names.length}`));
   const patterns = Object.entries(schema.patternProperties ?? {}).flatMap(([pattern, part]) => {
     try {
       return [[new RegExp(pattern, 'u'), part]];

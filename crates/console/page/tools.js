@@ -2,9 +2,10 @@
 
 import { Failure, data, list, rpc } from './api.js';
 import { callParts, pastCalls } from './calls.js';
-import { badge, button, duration, empty, fill, h, link, newId, say, tabs, virtualList } from './dom.js';
+import { badge, button, duration, empty, fill, h, link, newId, say, tabs, to } from './dom.js';
 import { createForm, problemText } from './form.js';
 import { parse, stringify } from './json.js';
+import { chosen, panes, sideList } from './panes.js';
 import { markdown, tree } from './result.js';
 import { check, isSecret } from './schema.js';
 
@@ -38,28 +39,14 @@ function withoutSecrets(value, schema) {
 
 export async function tools(context) {
   const all = await list('tools/list', 'tools');
-  const side = sideList(context, all);
-  if (!context.name) return h('div', { class: 'split' }, side, h('div', { class: 'detail wide' }, all.length ? empty('Choose a tool.') : empty('No server offers a tool.', link('#/servers', 'See why'))));
+  const side = sideList(context, 'Tools', all, {
+    text: (it) => `${it.name} ${it.title ?? ''} ${it.description ?? ''}`, href: (it) => to('tools', it.name), name: (it) => it.name, isCurrent: (it) => it.name === context.name,
+  });
+  const back = ['#/tools', 'All tools'];
+  if (!context.name) return chosen(side, false, back, all.length ? empty('Choose a tool.') : empty('No server offers a tool.', link('#/servers', 'See why')));
   const tool = all.find((it) => it.name === context.name);
   const detail = tool ? await one(context, tool) : empty(`No tool is called ${context.name}.`, 'It may come back with its server: ', link('#/servers', 'Servers'));
-  return h('div', { class: 'split has-detail' }, side, h('div', { class: 'detail' }, link('#/tools', '‹ All tools'), detail));
-}
-
-function sideList(context, all) {
-  const filtered = (text) => {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    return all.filter((it) => words.every((word) => `${it.name} ${it.title ?? ''} ${it.description ?? ''}`.toLowerCase().includes(word)));
-  };
-  const row = (it) => h('a', { href: `#/tools/${encodeURIComponent(it.name)}`, 'aria-current': it.name === context.name ? 'true' : undefined, title: it.title ?? it.name }, it.name);
-  const count = h('p', { class: 'muted', role: 'status' }, `${all.length} tools`);
-  const rows = virtualList('Tools', filtered(context.query.get('q') ?? ''), row);
-  const filter = h('input', { type: 'search', placeholder: 'filter', 'aria-label': 'Filter tools', value: context.query.get('q') ?? '', oninput: () => {
-    const found = filtered(filter.value);
-    rows.update(found);
-    count.textContent = `${found.length} of ${all.length} tools`;
-    context.setQuery({ q: filter.value });
-  } });
-  return h('div', { class: 'side' }, filter, count, rows.element);
+  return chosen(side, true, back, detail);
 }
 
 async function one(context, tool) {
@@ -71,18 +58,18 @@ async function one(context, tool) {
     try {
       args = parse(given);
     } catch {
-      note = h('p', { class: 'bad', role: 'alert' }, 'The arguments in the address are not JSON; the form is empty.');
+      note = h('p.bad', { role: 'alert' }, 'The arguments in the address are not JSON; the form is empty.');
     }
   }
-  const output = h('section', { class: 'output', 'aria-label': 'Result', 'aria-live': 'off' }, empty('The result comes here.', h('kbd', {}, 'Ctrl+Enter'), ' runs the tool.'));
+  const output = h('section.output', { 'aria-label': 'Result', 'aria-live': 'off' }, empty('The result comes here.', h('kbd', 'Ctrl+Enter'), ' runs the tool.'));
   const form = createForm(schema, args, () => {});
-  const raw = h('textarea', { class: 'code', rows: 12, spellcheck: 'false', 'aria-label': 'Arguments as JSON', id: newId('json') });
-  const rawProblem = h('div', { class: 'problem', role: 'status' });
+  const raw = h('textarea.code', { rows: 12, spellcheck: 'false', 'aria-label': 'Arguments as JSON', id: newId('json') });
+  const rawProblem = h('div.problem', { role: 'status' });
   let tab = ['form', 'json', 'schema', 'past'].includes(context.query.get('tab')) ? context.query.get('tab') : 'form';
   raw.addEventListener('input', () => { rawProblem.textContent = problemText(raw.value); });
   /** The arguments as the visible tab has them. JSON that is malformed is not sent. */
   const current = () => (tab === 'json' ? parse(raw.value.trim() || '{}') : form.get() ?? {});
-  const left = h('section', { class: 'input', 'aria-label': 'Arguments' });
+  const left = h('section.input', { 'aria-label': 'Arguments' });
   const choose = (next, focus) => {
     if (next !== tab) {
       try {
@@ -100,9 +87,9 @@ async function one(context, tool) {
   };
   const past = pastInputs(tool.name);
   const draw = () => fill(left, tabs('Arguments', [
-    ['form', 'Form', () => [form.element, past.length ? h('p', {}, h('label', {}, 'Earlier inputs ', h('select', { onchange: (event) => { if (event.target.value !== '') form.set(parse(past[Number(event.target.value)])); } }, h('option', { value: '' }, 'choose…'), past.map((it, index) => h('option', { value: index }, it.slice(0, 80)))))) : null]],
+    ['form', 'Form', () => [form.element, past.length ? h('p', h('label', 'Earlier inputs ', h('select', { onchange: (event) => { if (event.target.value !== '') form.set(parse(past[Number(event.target.value)])); } }, h('option', { value: '' }, 'choose…'), past.map((it, index) => h('option', { value: index }, it.slice(0, 80)))))) : null]],
     ['json', 'JSON', () => [raw, rawProblem]],
-    ['schema', 'Schema', () => [h('h2', {}, 'As the agent gets it'), tree(schema), tool.outputSchema ? [h('h2', {}, 'Output'), tree(tool.outputSchema)] : null, tool.annotations ? [h('h2', {}, 'Hints'), tree(tool.annotations)] : null]],
+    ['schema', 'Schema', () => [h('h2', 'As the agent gets it'), tree(schema), tool.outputSchema ? [h('h2', 'Output'), tree(tool.outputSchema)] : null, tool.annotations ? [h('h2', 'Hints'), tree(tool.annotations)] : null]],
     ['past', 'Past calls', () => pastCalls(context, tool.name)],
   ], tab, choose));
   if (tab === 'json') raw.value = stringify(args ?? form.get() ?? {}, 2);
@@ -118,7 +105,7 @@ async function one(context, tool) {
     try {
       now = current();
     } catch {
-      fill(status, h('span', { class: 'bad' }, `The JSON is malformed: ${problemText(raw.value)}`));
+      fill(status, h('span.bad', `The JSON is malformed: ${problemText(raw.value)}`));
       raw.focus();
       return;
     }
@@ -138,7 +125,7 @@ async function one(context, tool) {
       fill(status);
     } catch (error) {
       fill(status);
-      if (error.name === 'AbortError') fill(output, h('p', { class: 'warn' }, 'You stopped the call. The tool may have done its work.'));
+      if (error.name === 'AbortError') fill(output, h('p.warn', 'You stopped the call. The tool may have done its work.'));
       else fill(output, gatewayFailure(error, () => run(true)));
     }
     running = undefined;
@@ -149,10 +136,10 @@ async function one(context, tool) {
     if (tab === 'form' && event.target.getAttribute?.('aria-invalid')) form.check();
   });
   return [
-    tool.title && tool.title !== tool.name ? h('p', {}, h('strong', {}, tool.title)) : null,
-    tool.description ? h('details', { class: 'description', open: tool.description.length < 300 }, h('summary', {}, 'Description'), markdown(tool.description)) : null,
-    note, h('div', { class: 'runbar' }, runButton, stop, status, button('Link', () => { context.setQuery({ args: safeArgs() }); say('The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' })),
-    h('div', { class: 'pair-of-panes' }, left, output),
+    tool.title && tool.title !== tool.name ? h('p', h('strong', tool.title)) : null,
+    tool.description ? h('details.description', { open: tool.description.length < 300 }, h('summary', 'Description'), markdown(tool.description)) : null,
+    note, h('div.runbar', runButton, stop, status, button('Link', () => { context.setQuery({ args: safeArgs() }); say('The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' })),
+    panes('form', 'pair-of-panes', left, output),
   ];
   function safeArgs() {
     try {
@@ -192,7 +179,7 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   }
   say(found.isError ? 'The tool failed' : 'The result is there');
   const record = answer.call ? await data(`calls/${answer.call}`).catch(() => undefined) : undefined;
-  fill(output, h('p', {}, badge(found.isError ? 'tool_failed' : 'ok'), ` ${duration(Math.round(answer.ms * 1000))} `, recordLink(answer)), callParts({ record, result: found, tool, sent: answer.messages, context, tab: 'result' }));
+  fill(output, h('p', badge(found.isError ? 'tool_failed' : 'ok'), ` ${duration(Math.round(answer.ms * 1000))} `, recordLink(answer)), callParts({ record, result: found, tool, sent: answer.messages, context, tab: 'result' }));
 }
 
 function recordLink(answer) {
@@ -202,12 +189,12 @@ function recordLink(answer) {
 /** An error of the protocol: the tool was not reached. */
 export function refusedView({ error, status }) {
   const advice = { '-32602': 'The arguments or the name are wrong. Look at the schema.', '-32601': 'The server does not know this method.', '-32020': 'A header does not repeat what the body says.', '-32603': 'The server has a fault; its log says more.' }[error.code];
-  return h('div', { class: 'failure', role: 'alert' }, h('p', {}, h('strong', {}, `Refused (${error.code ?? status}): `), error.message ?? 'no reason'), advice ? h('p', {}, advice) : null, error.data === undefined ? null : tree(error.data, 'data'));
+  return h('div.failure', { role: 'alert' }, h('p', h('strong', `Refused (${error.code ?? status}): `), error.message ?? 'no reason'), advice ? h('p', advice) : null, error.data === undefined ? null : tree(error.data, 'data'));
 }
 
 function gatewayFailure(error, retry) {
   const isTransport = error instanceof Failure && !error.status;
-  return h('div', { class: 'failure', role: 'alert' }, h('p', {}, h('strong', {}, isTransport ? 'No connection: ' : 'Failed: '), error.message), isTransport ? h('p', {}, 'The call may have reached the tool.') : null, button('Try again', retry));
+  return h('div.failure', { role: 'alert' }, h('p', h('strong', isTransport ? 'No connection: ' : 'Failed: '), error.message), isTransport ? h('p', 'The call may have reached the tool.') : null, button('Try again', retry));
 }
 
 /** Shows the questions of a tool in the place of its result, and waits for the answers. */
@@ -219,12 +206,12 @@ function questions(requests, { output, tool, signal }) {
     const choices = {};
     const parts = entries.map(([key, request]) => {
       const { params = {} } = request;
-      const who = h('p', {}, h('strong', {}, `${tool.name} asks: `), params.message ?? '');
-      if (request.method !== 'elicitation/create') return h('div', {}, who, h('p', { class: 'warn' }, `This page does not answer ${request.method}.`));
-      if (params.mode === 'url') return h('div', {}, who, h('p', {}, 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, String(params.url)), ' first.'));
+      const who = h('p', h('strong', `${tool.name} asks: `), params.message ?? '');
+      if (request.method !== 'elicitation/create') return h('div', who, h('p.warn', `This page does not answer ${request.method}.`));
+      if (params.mode === 'url') return h('div', who, h('p', 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, String(params.url)), ' first.'));
       const form = createForm(params.requestedSchema ?? {}, undefined);
       forms.set(key, form);
-      return h('div', {}, who, form.element);
+      return h('div', who, form.element);
     });
     const finish = (action) => {
       for (const [key, request] of entries) {
@@ -232,10 +219,10 @@ function questions(requests, { output, tool, signal }) {
         if (action === 'accept' && form && form.check().length) { form.focusFirstError(); return; }
         choices[key] = request.method !== 'elicitation/create' ? { action: 'cancel' } : action === 'accept' && form ? { action, content: form.get() ?? {} } : { action };
       }
-      fill(output, h('p', {}, badge('running')));
+      fill(output, h('p', badge('running')));
       done(choices);
     };
-    fill(output, h('section', { class: 'card question', 'aria-label': 'Question', tabIndex: -1 }, parts, h('p', {}, button('Answer', () => finish('accept'), { class: 'primary' }), ' ', button('Decline', () => finish('decline')), ' ', button('Cancel', () => finish('cancel')))));
+    fill(output, h('section.card.question', { 'aria-label': 'Question', tabIndex: -1 }, parts, h('p', button('Answer', () => finish('accept'), { class: 'primary' }), ' ', button('Decline', () => finish('decline')), ' ', button('Cancel', () => finish('cancel')))));
     output.querySelector('input, textarea, select, button')?.focus();
     say('The tool asks something');
   });

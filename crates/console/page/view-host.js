@@ -1,89 +1,122 @@
 // Shows the View of a tool. The rules are in the program; this module passes messages on and does what the program asks.
 
-import { data, result, text } from './api.js';
+import { base, post, result, text } from './api.js';
+import { button, consent, download, h } from './dom.js';
 import { parse, stringify } from './json.js';
+import { visible } from './result.js';
 
-const ORDER_FAILED = 'the console lost the View';
-const MAX_MESSAGE_BYTES = 10 * 1024 * 1024;
+// Bytes that may wait for the server.
+const MAX_WAITING = 32 << 20;
 const encoder = new TextEncoder();
+const sizeOf = (json) => encoder.encode(json).length;
 
 /**
- * Shows the View of a call in `container`: `call` is the id of its record, `tool` its name, `uri` the View's. `consent(text, detail)` asks
- * the user, and `told(kind, value)` learns of log messages, tools of the View, errors and notes. Returns `{ close, update, callTool, ping, id }`.
+ * Shows the View of a call in `container`: `record` is the call's, `uri` the View's, `ended` resolves when a running call is over.
+ * `told(kind, value)` learns of log messages, tools of the View, errors and notes. Returns `{ close, callTool }`.
  */
-export async function openView(container, { call, tool, uri, consent = ask, told = () => {} }) {
-  const context = surroundings(container);
-  const [record, contents] = await Promise.all([data(`calls/${encodeURIComponent(call)}`), result('resources/read', { uri })]);
-  const view = await post('views', { tool, contents, context, call });
+export async function openView(container, { record, uri, ended, told = () => {} }) {
+  const call = record.id;
+  const { tool } = record;
+  const contents = await result('resources/read', { uri });
+  const view = await post('views', { tool, contents, context: surroundings(container, 'inline'), call });
   for (const note of view.notes) told('note', note);
   if (!view.frame) throw new Error('this server has no second port for Views (console.views_port)');
-  const path = `views/${encodeURIComponent(view.id)}`;
-  const origin = new URL(view.frame).origin;
+  const { origin } = new URL(view.frame);
   const running = new Map();
   const answers = new Map();
   let nextCall = 1;
   let isClosed = false;
-  let queue = Promise.resolve();
+  let mode = 'inline';
+  let inlineSize = {};
 
-  const box = document.createElement('div');
-  box.className = view.prefersBorder === false ? 'view' : 'view view-border';
-  const frame = document.createElement('iframe');
-  frame.title = `View of ${tool}`;
-  frame.setAttribute('sandbox', 'allow-scripts allow-same-origin allow-forms');
-  if (view.allow) frame.setAttribute('allow', view.allow);
-  frame.referrerPolicy = 'no-referrer';
-  box.append(frame);
+  const frame = h('iframe', { title: `View of ${tool}`, sandbox: 'allow-scripts allow-same-origin allow-forms', allow: view.allow || undefined, referrerpolicy: 'no-referrer' });
+  const inline = button('Close', () => leave(), { 'aria-label': 'Leave the full screen' });
+  const box = h('div', { class: view.prefersBorder === false ? 'view' : 'view view-border', onkeydown: (event) => { if (event.key === 'Escape') leave(); } },
+    h('div.bar', h('strong.grow', tool), inline), frame);
+  const socket = new WebSocket(new URL('api/console/views/socket', base).href.replace(/^http/, 'ws'), ['marquetry-view', view.ticket]);
+  const waiting = [];
 
-  // What happens is told in order, one thing after the other.
+  /** Tells the program what happened, in order. */
   const happened = (what) => {
-    queue = queue.then(() => (isClosed ? undefined : post(path, what))).catch((error) => fail(error));
-    return queue;
+    if (isClosed) return;
+    let json = stringify(what);
+    if (sizeOf(json) > view.maxSocketBytes) {
+      const message = `it is larger than ${view.maxSocketBytes} bytes`;
+      json = stringify(what.answer ? { answer: { token: what.answer.token, error: { code: -32000, message } } } : { cancelled: message });
+    }
+    if (socket.bufferedAmount > MAX_WAITING) fail('The View sends faster than the server reads.');
+    else if (socket.readyState === WebSocket.OPEN) socket.send(json);
+    else waiting.push(json);
   };
-  const fail = (error) => {
-    if (!isClosed) told('error', error?.message ?? ORDER_FAILED);
+  const fail = (why) => {
+    if (isClosed) return;
+    told('error', why);
     remove();
   };
   const remove = () => {
+    if (isClosed) return;
+    show('inline');
     isClosed = true;
     clearInterval(watch);
     removeEventListener('message', onMessage);
+    removeEventListener('resize', changed);
+    DARK.removeEventListener('change', changed);
     for (const controller of running.values()) controller.abort();
     for (const { reject } of answers.values()) reject(new Error('the View was closed'));
+    socket.close();
     box.remove();
+  };
+  socket.onopen = () => waiting.splice(0).forEach((json) => socket.send(json));
+  socket.onclose = (event) => fail(event.reason || 'The connection to the View was lost.');
+  socket.onmessage = (event) => {
+    const [[name, value]] = Object.entries(JSON.parse(event.data));
+    apply[name]?.(value);
   };
   const onMessage = (event) => {
     if (event.source !== frame.contentWindow || event.origin !== origin) return;
-    let text;
+    let json;
     try {
-      text = JSON.stringify(event.data);
-    } catch {
-      text = undefined;
-    }
-    if (text === undefined) return;
-    const bytes = text.length > MAX_MESSAGE_BYTES / 3 ? encoder.encode(text).length : text.length;
-    if (bytes > MAX_MESSAGE_BYTES) {
-      const id = event.data?.id;
-      const isRequest = typeof event.data?.method === 'string' && (typeof id === 'string' || Number.isInteger(id));
+      json = JSON.stringify(event.data);
+    } catch { /* What is no JSON is no message. */ }
+    if (json === undefined) return;
+    const bytes = sizeOf(json);
+    if (bytes > view.maxMessageBytes) {
+      const { id, method } = event.data;
+      const isRequest = typeof method === 'string' && (typeof id === 'string' || Number.isInteger(id));
       happened({ tooLong: { id: isRequest ? id : null, bytes } });
-    } else {
-      happened({ message: event.data });
-    }
+    } else happened({ message: event.data });
   };
   const send = (message) => frame.contentWindow?.postMessage(message, origin);
+  const changed = () => happened({ context: surroundings(container, mode) });
+  const leave = () => { if (mode !== 'inline') happened({ displayMode: 'inline' }); };
+
+  /** Covers the page with the View, or puts it back. The frame stays where it is: a frame that moves loads again. */
+  const show = (next) => {
+    if (mode === next) return;
+    mode = next;
+    box.dataset.mode = mode;
+    const isFull = mode === 'fullscreen';
+    for (let it = box; it !== document.body && it.parentElement; it = it.parentElement) {
+      for (const other of it.parentElement.children) if (other !== it) other.inert = isFull;
+    }
+    Object.assign(frame.style, isFull ? { height: '', width: '' } : inlineSize);
+    if (isFull) inline.focus();
+    changed();
+  };
 
   const perform = {
-    openLink: async ({ url }) => {
-      if (!(await consent('This View wants to open a link.', url))) throw denied('Link opening denied by user');
+    openLink: async ({ url }, { signal }) => {
+      if (!(await consent('This View wants to open a link.', visible(url), 'Open the link', signal))) throw new Error('Link opening denied by user');
       window.open(url, '_blank', 'noopener,noreferrer');
       return {};
     },
-    setDisplayMode: async (mode) => {
-      show(mode);
+    setDisplayMode: (next) => {
+      show(next);
       return { mode };
     },
-    download: async (files) => {
-      if (!(await consent('This View wants to save files.', files.map((file) => file.name).join('\n')))) throw denied('Download denied by user');
-      for (const file of files) save(file);
+    download: async (files, { signal }) => {
+      if (!(await consent('This View wants to save files.', visible(files.map((file) => `${file.name}${file.link ? ` from ${file.link}` : ''}`).join('\n')), 'Save them', signal))) throw new Error('Download denied by user');
+      files.forEach(save);
       return {};
     },
     callTool: ({ tool: name, arguments: given, wantsProgress }, { token, signal }) => {
@@ -95,44 +128,33 @@ export async function openView(container, { call, tool, uri, consent = ask, told
       return result('tools/call', { name, arguments: given }, { signal, onmessage });
     },
     forward: ({ method, params }, { signal }) => result(method, params, { signal }),
-    sample: async () => {
-      throw denied('this host has no model');
-    },
+    sample: () => { throw new Error('this host has no model'); },
   };
-  const request = async (asked) => {
-    const { token } = asked;
-    const [name] = Object.keys(asked).filter((key) => key !== 'token');
+  const request = async ({ token, ...asked }) => {
+    const [[name, what]] = Object.entries(asked);
     const controller = new AbortController();
+    const { signal } = controller;
     running.set(token, controller);
     try {
       if (name === 'addMessage') {
-        const { content } = asked.addMessage;
-        const text = content.map((item) => item.text ?? `[${item.type}]`).join('\n');
-        if (!(await consent('This View wants to send a message as you.', text))) throw denied('Message denied by user');
-        await happened({ addMessage: { token, content } });
+        const { content } = what;
+        if (!(await consent('This View wants to send a message as you.', visible(content.map((item) => item.text ?? `[${item.type}]`).join('\n')), 'Send it', signal))) throw new Error('Message denied by user');
+        happened({ addMessage: { token, content } });
         told('message', content);
-        return;
-      }
-      const result = await perform[name](asked[name], { token, signal: controller.signal });
-      await happened({ answer: { token, result } });
+      } else happened({ answer: { token, result: await perform[name](what, { token, signal }) } });
     } catch (error) {
-      if (!controller.signal.aborted) {
-        const code = error?.data?.code ?? -32000;
-        await happened({ answer: { token, error: { code, message: error?.data?.message ?? String(error?.message ?? error) } } });
-      }
+      if (!signal.aborted) happened({ answer: { token, error: { code: error.data?.code ?? -32000, message: error.data?.message ?? error.message } } });
     } finally {
       running.delete(token);
     }
-  };
-  const show = (mode) => {
-    box.dataset.mode = mode;
   };
   const apply = {
     send,
     sendToSandbox: send,
     resize: ({ width, height }) => {
-      if (height !== undefined) frame.style.height = `${height}px`;
-      if (width !== undefined) frame.style.width = `${width}px`;
+      if (height !== undefined) inlineSize.height = `${height}px`;
+      if (width !== undefined) inlineSize.width = `${width}px`;
+      if (mode === 'inline') Object.assign(frame.style, inlineSize);
     },
     showMode: show,
     request,
@@ -140,84 +162,54 @@ export async function openView(container, { call, tool, uri, consent = ask, told
     modelContext: (value) => told('modelContext', value),
     log: (entry) => told('log', entry),
     appTools: (tools) => told('appTools', tools),
-    appAnswer: ({ call: number, result, error }) => {
-      const waiting = answers.get(number);
+    appAnswer: ({ call: number, result: found, error }) => {
+      const { resolve, reject } = answers.get(number) ?? {};
       answers.delete(number);
-      if (error === undefined) waiting?.resolve(result);
-      else waiting?.reject(new Error(error));
+      if (error === undefined) resolve?.(found);
+      else reject?.(new Error(error));
     },
-    alive: (isAlive) => told('alive', isAlive),
-    remove: ({ reason }) => {
-      told('removed', reason);
-      remove();
-    },
+    remove: ({ reason }) => fail(reason),
   };
-  const poll = async () => {
-    let after = 0;
-    while (!isClosed) {
-      const { effects, closed } = await data(`${path}?after=${after}`);
-      for (const effect of effects) {
-        after = effect.n;
-        const [name] = Object.keys(effect).filter((key) => key !== 'n');
-        apply[name]?.(effect[name]);
-      }
-      if (closed && effects.length === 0) remove();
-    }
-  };
-
   // A page that is left takes its frame along without a word.
-  const watch = setInterval(() => {
-    if (box.isConnected) return;
-    post(path, { gone: {} }).catch(() => {});
-    remove();
-  }, 1000);
+  const watch = setInterval(() => { if (!box.isConnected) remove(); }, 1000);
 
   // The listener is there before the frame is: the proxy says once that it is ready.
   addEventListener('message', onMessage);
+  addEventListener('resize', changed);
+  DARK.addEventListener('change', changed);
   frame.src = view.frame;
   container.append(box);
-  poll().catch(fail);
   happened({ input: record.arguments?.kept ? parse(record.arguments.json) : {} });
-  // The View gets what the server said, of which the model is shown a part.
-  const said = await text(`calls/${encodeURIComponent(call)}/${record.upstream ? 'said' : 'shown'}`).catch(() => undefined);
-  if (said === undefined) happened({ cancelled: 'the call has no result' });
-  else happened({ result: parse(said) });
+  const over = async () => {
+    const { upstream } = await (ended ?? record);
+    // The View gets what the server said, of which the model is shown a part.
+    const said = await text(`calls/${encodeURIComponent(call)}/${upstream ? 'said' : 'shown'}`).catch(() => undefined);
+    happened(said === undefined ? { cancelled: 'the call has no result' } : { result: parse(said) });
+  };
+  over().catch((error) => fail(error.message));
 
   return {
-    id: view.id,
-    /** Tells the View that its surroundings changed. */
-    update: (changed) => happened({ context: changed }),
     /** Calls a tool of the View. */
-    callTool: (name, given = {}) =>
-      new Promise((resolve, reject) => {
-        const number = nextCall++;
-        answers.set(number, { resolve, reject });
-        happened({ callAppTool: { call: number, name, arguments: given } });
-      }),
-    /** Asks the View whether it is alive; `told('alive', …)` follows. */
-    ping: () => happened({ ping: {} }),
+    callTool: (name, given = {}) => new Promise((resolve, reject) => {
+      const number = nextCall++;
+      answers.set(number, { resolve, reject });
+      happened({ callAppTool: { call: number, name, arguments: given } });
+    }),
     /** Lets the View save its state, and removes it. */
     close: (reason = 'the page is closed') => happened({ teardown: { reason } }),
   };
 }
 
-/** Numbers keep the digits that the server wrote. */
-function post(path, body) {
-  return data(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: stringify(body) });
-}
-
-function denied(message) {
-  return new Error(message);
-}
+const DARK = matchMedia('(prefers-color-scheme: dark)');
 
 /** What the View is told of the page. */
-function surroundings(container) {
-  const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+function surroundings(container, displayMode) {
+  const width = Math.max(200, container.clientWidth || container.parentElement?.clientWidth || 600);
   return {
-    theme: dark ? 'dark' : 'light',
-    displayMode: 'inline',
+    theme: DARK.matches ? 'dark' : 'light',
+    displayMode,
     availableDisplayModes: ['inline', 'fullscreen'],
-    containerDimensions: { width: Math.max(200, container.clientWidth || container.parentElement?.clientWidth || 600), maxHeight: 5000 },
+    containerDimensions: displayMode === 'fullscreen' ? { width: innerWidth, height: Math.max(100, innerHeight - 48) } : { width, maxHeight: 5000 },
     locale: navigator.language,
     timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
     userAgent: 'marquetry-console',
@@ -226,20 +218,7 @@ function surroundings(container) {
   };
 }
 
-function ask(text, detail) {
-  return Promise.resolve(window.confirm(`${text}\n\n${detail}`));
-}
-
-function save({ name, mimeType, data, link }) {
-  if (link !== undefined) {
-    if (/^https?:\/\//i.test(link)) window.open(link, '_blank', 'noopener,noreferrer');
-    return;
-  }
-  const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
-  const url = URL.createObjectURL(new Blob([bytes], { type: mimeType ?? 'application/octet-stream' }));
-  const anchor = document.createElement('a');
-  anchor.href = url;
-  anchor.download = name;
-  anchor.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+function save({ name, mimeType, data: encoded, link }) {
+  if (link === undefined) download(name, Uint8Array.from(atob(encoded), (it) => it.charCodeAt(0)), mimeType);
+  else if (/^https?:\/\//i.test(link)) window.open(link, '_blank', 'noopener,noreferrer');
 }

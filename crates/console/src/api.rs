@@ -79,18 +79,26 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// `POST /api/console/session`, which needs no token: it gives one.
-pub(crate) fn session_router(console: Console) -> Router {
-    Router::new().route(
-        "/api/console/session",
-        post(async move |headers: HeaderMap, Json(Login { code }): Json<Login>| {
-            if !is_own_page(&headers) {
-                return Err(ApiError::OtherOrigin);
-            }
-            let token = console.logins().redeem(&code).ok_or(ApiError::WrongCode)?;
-            Ok(([(header::CACHE_CONTROL, "no-store")], Json(json!({"token": token}))))
-        }),
-    )
+/// The routes that need no token: `POST /api/console/session`, which gives one for a code, and the socket of Views, which a ticket opens.
+pub(crate) fn open_router(console: Console) -> Router {
+    let views = views::socket_router(console.views().clone());
+    let session = post(async move |Json(Login { code }): Json<Login>| {
+        let token = console.logins().redeem(&code).ok_or(ApiError::WrongCode)?;
+        Ok::<_, ApiError>(([(header::CACHE_CONTROL, "no-store")], Json(json!({"token": token}))))
+    });
+    Router::new()
+        .route("/api/console/session", session)
+        .merge(views)
+        .route_layer(from_fn(own_origin_alone))
+}
+
+/// Refuses requests of pages of other origins.
+async fn own_origin_alone(request: Request, next: Next) -> Response {
+    if is_own_page(request.headers()) {
+        next.run(request).await
+    } else {
+        ApiError::OtherOrigin.into_response()
+    }
 }
 
 /// What exchanges a code for a token.

@@ -45,6 +45,27 @@ impl ServerTools {
     }
 }
 
+/// Which lists of the server changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangedLists {
+    /// The tools.
+    Tools,
+    /// The prompts.
+    Prompts,
+    /// The resources.
+    Resources,
+}
+
+impl ChangedLists {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+        }
+    }
+}
+
 /// Why an upstream is not restarted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -21,7 +21,7 @@ use axum::Router;
 use self::views::Views;
 
 pub use self::{
-    backend::{Backend, RestartError, ServerTools},
+    backend::{Backend, ChangedLists, RestartError, ServerTools},
     calls::{Calls, NewCall, RunningCall},
     events::{Audience, Events},
     logins::Logins,
@@ -60,7 +60,7 @@ impl Console {
         let events = Arc::new(Events::new(&options));
         let calls = Calls::new(&options, events.clone());
         let messages = Messages::new(&options, events.clone());
-        let views = Views::new(options.views.clone(), messages.clone());
+        let views = Views::new(options.views.clone(), messages.clone(), events.clone());
         let (logins, sandbox_origin) = (Logins::default(), RwLock::default());
         let inner = Inner { options, events, calls, messages, logins, views, sandbox_origin };
         Self { inner: Arc::new(inner) }
@@ -101,10 +101,10 @@ impl Console {
         page::page(self, site)
     }
 
-    /// Returns the routes that need no token: `/console/{file}`, the files that the page loads, and `POST /api/console/session`, which
-    /// exchanges a code of [`Logins::new_code`] for a token.
+    /// Returns the routes that need no token: `/console/{file}`, the files that the page loads; `POST /api/console/session`, which
+    /// exchanges a code of [`Logins::new_code`] for a token; and `/api/console/views/socket`, which a ticket opens.
     pub fn open_router(&self) -> Router {
-        page::files_router().merge(api::session_router(self.clone()))
+        page::files_router().merge(api::open_router(self.clone()))
     }
 
     /// Returns the routes of the data, below `/api/console/`. Each request must have a [`Viewer`] in its extensions; without one it is
@@ -117,6 +117,18 @@ impl Console {
     /// the page. They need no token, since the id of a View is a secret that is good for one request.
     pub fn sandbox_router(&self) -> Router {
         views::sandbox_router(self.inner.views.clone())
+    }
+
+    /// Tells pages that a list of the server changed, and the Views of the tools whose servers have it.
+    pub fn lists_changed(&self, backend: &dyn Backend, lists: ChangedLists) {
+        let catalog = || serde_json::json!({"changed": lists.name()});
+        self.inner.events.push("catalog", || Audience::Everyone, catalog);
+        self.inner.views.lists_changed(backend, lists);
+    }
+
+    /// Closes all Views, whose sockets would outlast the server.
+    pub fn close(&self) {
+        self.inner.views.close();
     }
 
     pub(crate) fn views(&self) -> &Views {

@@ -50,8 +50,10 @@ pub struct ViewOptions {
     pub max_views: usize,
     /// The largest document of a View, in bytes: 10 MiB.
     pub max_html_bytes: usize,
-    /// A View whose page asks for nothing for this long is removed: 60 s.
+    /// A View whose page answers nothing for this long is removed: 60 s. The page is asked three times in it.
     pub idle: Duration,
+    /// Time in which the page has to open the socket of a View: 30 s.
+    pub ticket_time: Duration,
     /// What Views may ask the browser for: writing to the clipboard.
     pub permissions: Permissions,
     /// What one View may use.
@@ -64,6 +66,7 @@ impl Default for ViewOptions {
             max_views: 32,
             max_html_bytes: 10 << 20,
             idle: Duration::from_secs(60),
+            ticket_time: Duration::from_secs(30),
             permissions: Permissions::NONE.with(Permission::ClipboardWrite),
             limits: Limits::default(),
         }

@@ -51,7 +51,7 @@ use crate::console::{ServerBackend, WithLogins, watch_upstreams};
 use crate::{
     changes::Changes,
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
-    console::Recorder,
+    console::{ListListener, Recorder},
     faults::Faults,
     handler::GatewayHandler,
     health::Health,
@@ -114,6 +114,10 @@ impl Drop for Inner {
     /// Ends the upstreams without waiting for them, unlike [`App::shutdown`].
     fn drop(&mut self) {
         self.stop.cancel();
+        #[cfg(feature = "console")]
+        if let Some(console) = &self.console {
+            console.close();
+        }
         self.gateway.abandon();
     }
 }
@@ -313,6 +317,10 @@ impl App {
         }
         let deadline = Instant::now() + self.inner.serve_options.shutdown_grace;
         self.inner.stop.cancel();
+        #[cfg(feature = "console")]
+        if let Some(console) = &self.inner.console {
+            console.close();
+        }
         self.inner.server.close_streams();
         self.inner.serving.close();
         self.inner.serving.wait().await;
@@ -471,7 +479,6 @@ impl AppBuilder {
             shutdown_grace: grace,
         };
         let stop = CancellationToken::new();
-        tokio::spawn(announce(changes, server.clone(), stop.clone()));
         let guard = HostGuard::loopback()
             .and_hosts(config.server.allowed_hosts.clone())
             .and_origins(config.server.allowed_origins.clone());
@@ -487,22 +494,30 @@ impl AppBuilder {
         let metadata = metadata_routes(resource_server);
         #[cfg(feature = "console")]
         let shown = console.clone();
+        #[cfg(feature = "console")]
+        let console = console.map(|console| {
+            watch_upstreams(&console, &gateway, &stop);
+            let backend =
+                ServerBackend { gateway: gateway.clone(), health: health.clone(), own_tools };
+            (console, Arc::new(backend))
+        });
+        #[cfg(feature = "console")]
+        let listener = ListListener(console.clone());
+        #[cfg(not(feature = "console"))]
+        let listener = ListListener;
+        tokio::spawn(announce(changes, server.clone(), listener, stop.clone()));
         let router = router(Routes {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),
             guard,
+            origins: config.server.allowed_origins.clone(),
             authenticator,
             metadata: metadata.clone(),
             health: health.clone(),
             endpoint: config.auth.resource.clone(),
             admin: admin_routes,
             #[cfg(feature = "console")]
-            console: console.map(|console| {
-                watch_upstreams(&console, &gateway, &stop);
-                let backend =
-                    ServerBackend { gateway: gateway.clone(), health: health.clone(), own_tools };
-                (console, Arc::new(backend))
-            }),
+            console,
             mcp_v1: Arc::new(McpV1::new(server.clone(), knowledge.clone(), config.limits.clone())),
             rest: Arc::new(Rest {
                 server: server.clone(),
@@ -601,14 +616,28 @@ fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
     }
 }
 
-/// Notifies every client of changed lists.
-async fn announce(changes: Arc<Changes>, server: Server, stop: CancellationToken) {
+/// Notifies every client and the console of changed lists.
+async fn announce(
+    changes: Arc<Changes>,
+    server: Server,
+    console: ListListener,
+    stop: CancellationToken,
+) {
     let notifier = server.notifier();
     loop {
         tokio::select! {
-            () = changes.tools.notified() => notifier.tools_changed(),
-            () = changes.prompts.notified() => notifier.prompts_changed(),
-            () = changes.resources.notified() => notifier.resources_changed(),
+            () = changes.tools.notified() => {
+                notifier.tools_changed();
+                console.tools_changed();
+            }
+            () = changes.prompts.notified() => {
+                notifier.prompts_changed();
+                console.prompts_changed();
+            }
+            () = changes.resources.notified() => {
+                notifier.resources_changed();
+                console.resources_changed();
+            }
             principals = changes.own_resources.take() => {
                 principals.iter().for_each(|principal| notifier.resources_changed_for(principal.as_deref()));
             }

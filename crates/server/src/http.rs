@@ -47,6 +47,8 @@ pub(crate) struct Routes {
     pub(crate) mcp: HttpEndpoint,
     pub(crate) sse: LegacySseEndpoint,
     pub(crate) guard: HostGuard,
+    /// `server.allowed_origins`.
+    pub(crate) origins: Vec<String>,
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     /// See [`metadata_routes`].
     pub(crate) metadata: Router,
@@ -69,8 +71,38 @@ pub(crate) struct OnLoopback(pub(crate) bool);
 /// Refuses requests with foreign `Host` or `Origin` headers before they reach a route.
 struct RequestGuard {
     guard: HostGuard,
+    /// Origins of other servers whose pages may call, in lower case.
+    origins: Vec<String>,
     /// Bounds the log of refusals.
     logged: Rate,
+}
+
+impl RequestGuard {
+    fn new(guard: HostGuard, origins: Vec<String>) -> Self {
+        let lower = |origin: String| origin.trim_end_matches('/').to_ascii_lowercase();
+        let origins = origins.into_iter().map(lower).collect();
+        Self { guard, origins, logged: Rate::new(MAX_LOGGED_REFUSALS) }
+    }
+
+    /// Returns the first of the headers `Host` and `Origin` that is refused. Of pages of this machine the guard lets all in; here only those
+    /// of this server and of the configured origins pass: any program of this machine can serve a page, which a browser then shows with
+    /// content of others.
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        self.guard.check_request(request)?;
+        let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(()) };
+        let origin = String::from_utf8_lossy(origin.as_bytes()).to_ascii_lowercase();
+        let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+        let host = authority.or(request.headers().get(header::HOST).map(HeaderValue::as_bytes));
+        let page = origin.split_once("://").map(|(_, host)| host.as_bytes());
+        let is_own = match (page, host) {
+            (Some(page), Some(host)) => page.eq_ignore_ascii_case(host),
+            _ => false,
+        };
+        if is_own || self.origins.contains(&origin) {
+            return Ok(());
+        }
+        Err(Refusal::Origin(marquetry_protocol::shortened(&origin).to_owned()))
+    }
 }
 
 /// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
@@ -87,8 +119,19 @@ pub(crate) fn router(routes: Routes) -> Router {
     };
     #[cfg(not(feature = "console"))]
     let console_routes = Router::new();
-    let Routes { mcp, sse, guard, authenticator, metadata, health, rest, mcp_v1, endpoint, .. } =
-        routes;
+    let Routes {
+        mcp,
+        sse,
+        guard,
+        origins,
+        authenticator,
+        metadata,
+        health,
+        rest,
+        mcp_v1,
+        endpoint,
+        ..
+    } = routes;
     let admin = routes.admin.layer(from_fn_with_state(authenticator.clone(), for_administrators));
     let messages = sse.clone();
     let site = home::Site {
@@ -147,10 +190,7 @@ pub(crate) fn router(routes: Routes) -> Router {
         .method_not_allowed_fallback(async |request: Request| {
             refusal(request.uri().path(), &RestError::MethodNotAllowed)
         })
-        .layer(from_fn_with_state(
-            Arc::new(RequestGuard { guard, logged: Rate::new(MAX_LOGGED_REFUSALS) }),
-            check,
-        ))
+        .layer(from_fn_with_state(Arc::new(RequestGuard::new(guard, origins)), check))
 }
 
 /// Answers a request to the MCP endpoint. A header names the record of a tool call, if the console keeps one.
@@ -366,7 +406,7 @@ async fn check(
     request: Request,
     next: Next,
 ) -> Response<Body> {
-    if let Err(refusal) = guard.guard.check_request(&request) {
+    if let Err(refusal) = guard.check(&request) {
         let error = match &refusal {
             Refusal::Origin(origin) => RestError::OriginNotAllowed(origin.clone()),
             Refusal::Host(host) => RestError::HostNotAllowed(host.clone()),

@@ -25,8 +25,9 @@ impl ContextKeeper {
         first
     }
 
-    /// Replaces the context. The mode stays when the View does not support the new one.
+    /// Replaces the context. The mode stays when the View does not support the new one, and so does the call that the View shows.
     pub(super) fn replace(&mut self, mut context: HostContext, app: &AppCapabilities) {
+        context.tool_info = context.tool_info.or_else(|| self.current.tool_info.take());
         let mode = context.display_mode.unwrap_or_default();
         if mode != self.mode() && !app.allows(mode) {
             context.display_mode = self.current.display_mode;
@@ -110,6 +111,7 @@ mod tests {
         let changes = keeper.changes(&any_mode()).map(Value::Object);
         assert_eq!(changes, Some(json!({ "theme": "dark" })));
         assert_eq!(keeper.changes(&any_mode()), None);
+        assert!(keeper.first(&any_mode()).tool_info.is_some(), "a View that initializes again");
     }
 
     #[test]

@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 
 use crate::ServerTools;
 
-/// An effect as the page gets it: an object with one member that names it.
-pub(super) fn effect_for_page(effect: &Effect, server: &ServerTools) -> Option<Value> {
-    Some(match effect {
-        Effect::Send(text) => json!({ "send": message(text) }),
-        Effect::SendToSandbox(text) => json!({ "sendToSandbox": message(text) }),
+/// An effect as the page gets it: JSON text of an object with one member that names it.
+pub(super) fn effect_for_page(effect: &Effect, server: &ServerTools) -> Option<String> {
+    let shown = match effect {
+        // The bridge wrote the text as JSON.
+        Effect::Send(text) => return Some(format!(r#"{{"send":{text}}}"#)),
+        Effect::SendToSandbox(text) => return Some(format!(r#"{{"sendToSandbox":{text}}}"#)),
         Effect::Resize(size) => json!({ "resize": size }),
         Effect::ShowMode(mode) => json!({ "showMode": mode }),
         Effect::Request { token, request } => {
@@ -32,14 +33,10 @@ pub(super) fn effect_for_page(effect: &Effect, server: &ServerTools) -> Option<V
         },
         Effect::Alive(is_alive) => json!({ "alive": is_alive }),
         Effect::Remove(reason) => json!({ "remove": { "reason": reason.to_string() } }),
-        // Records are asked for; effects of later versions of the bridge are not for this page.
+        // Records are in the audit log; effects of later versions of the bridge are not for this page.
         _ => return None,
-    })
-}
-
-/// The bridge wrote the text as JSON.
-fn message(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_default()
+    };
+    Some(shown.to_string())
 }
 
 fn request_for_page(request: &HostRequest, server: &ServerTools) -> Value {

@@ -1,35 +1,45 @@
 //! Views of tools, hosted for pages of the console.
 //!
-//! A page opens a View, passes the View's messages on, and does what the host has to do. The rules are in
-//! [`marquetry_apps_ext::host::Bridge`]; the page has none. Each View is served once, as a document of another origin, under an id that only
-//! the page knows, with the policy in its header.
+//! A page opens a View and gets a ticket for its socket. Over the socket it passes the View's messages on, and does what the host has to do.
+//! The rules are in [`marquetry_apps_ext::host::Bridge`]; the page has none. Each View is served once, as a document of another origin, under
+//! an id that only the page knows, with the policy in its header. A View lives as long as its socket.
 
+mod audit;
 mod conversation;
 mod effects;
+mod happened;
 mod routes;
 mod sandbox;
 mod session;
+mod socket;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use marquetry_apps_ext::{
-    host::{BridgeOptions, Sandbox, SandboxOptions, ViewDocument, ViewDocumentError},
+    host::{BridgeOptions, Event, Lists, Sandbox, SandboxOptions, ViewDocument, ViewDocumentError},
     types::{
-        DisplayMode, HostCapabilities, HostContext, HostSampling, ListChanges, Modalities,
-        ToolInfo, ToolUi, ToolUiError,
+        HostCapabilities, HostContext, HostSampling, ListChanges, Modalities, ToolInfo, ToolUi,
+        ToolUiError,
     },
 };
 use marquetry_protocol::types::{Implementation, JsonObject, ReadResourceResult};
 use serde::Deserialize;
-use serde_json::Value;
+use tokio::sync::mpsc;
 
-use self::{conversation::Conversation, session::Session};
-pub(crate) use self::{routes::router, sandbox::sandbox_router};
-use crate::{Messages, ServerTools, ViewOptions, Viewer, random::secret_name};
+use self::{audit::AuditLog, conversation::Conversation, session::Session};
+pub(crate) use self::{routes::router, sandbox::sandbox_router, socket::socket_router};
+use crate::{
+    Backend, ChangedLists, Events, Messages, ServerTools, ViewOptions, Viewer, random::secret_name,
+};
+
+/// What a frame has around the message or the answer in it, in bytes.
+const AROUND: usize = 1 << 20;
 
 /// The open Views. Cheap to clone.
 #[derive(Clone)]
@@ -42,6 +52,11 @@ struct Inner {
     sessions: Mutex<BTreeMap<String, Arc<Session>>>,
     conversation: Conversation,
     messages: Messages,
+    audit: AuditLog,
+    /// The number of the last View.
+    last: AtomicU64,
+    /// No View is opened any more.
+    is_closed: AtomicBool,
 }
 
 /// What a page says of the View that it opens.
@@ -76,12 +91,22 @@ enum OpenError {
     Document(#[from] ViewDocumentError),
     #[error("{0} Views are open, the most that console.max_views allows; close one")]
     TooMany(usize),
+    #[error("the server is shutting down")]
+    Closed,
 }
 
 impl Views {
-    pub(crate) fn new(options: ViewOptions, messages: Messages) -> Self {
-        let (sessions, conversation) = (Mutex::default(), Conversation::default());
-        Self { inner: Arc::new(Inner { options, sessions, conversation, messages }) }
+    pub(crate) fn new(options: ViewOptions, messages: Messages, events: Arc<Events>) -> Self {
+        let inner = Inner {
+            options,
+            sessions: Mutex::default(),
+            conversation: Conversation::default(),
+            messages,
+            audit: AuditLog::new(events),
+            last: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Opens a View. `origin` is the page's, the only one that may have the View in a frame.
@@ -118,8 +143,10 @@ impl Views {
         bridge.sandbox = Some(sandbox.resource(document.html.clone()));
         let notes = document.problems.iter().map(ToString::to_string);
         let notes = notes.chain(problems.iter().map(ToString::to_string)).collect();
-        let session = Session::new(session::Opening {
+        let opening = session::Opening {
             id: secret_name(),
+            number: self.inner.last.fetch_add(1, Ordering::Relaxed) + 1,
+            ticket: secret_name(),
             tool: name,
             server,
             viewer: viewer.clone(),
@@ -128,25 +155,67 @@ impl Views {
             prefers_border: document.meta.prefers_border,
             notes,
             bridge,
-            messages: self.inner.messages.clone(),
-        });
+        };
         let mut sessions = self.sessions();
-        sweep(&mut sessions, options.idle);
+        if self.inner.is_closed.load(Ordering::Relaxed) {
+            return Err(OpenError::Closed);
+        }
         let of_viewer = sessions.values().filter(|it| it.viewer().owner == viewer.owner).count();
         let per_viewer =
             if viewer.owner.is_some() { options.max_views.div_ceil(4) } else { options.max_views };
         if sessions.len() >= options.max_views || of_viewer >= per_viewer {
             return Err(OpenError::TooMany(of_viewer));
         }
-        let session = Arc::new(session);
+        let session = Arc::new(Session::new(opening, self.clone()));
         sessions.insert(session.id().to_owned(), session.clone());
+        drop(sessions);
+        self.remove_if_unused(&session);
         Ok(session)
     }
 
-    /// The View of this id, if it is the viewer's.
-    fn get(&self, id: &str, viewer: &Viewer) -> Option<Arc<Session>> {
-        let session = self.sessions().get(id)?.clone();
-        (session.viewer().owner == viewer.owner).then_some(session)
+    /// Removes a View whose socket is not opened in time.
+    fn remove_if_unused(&self, session: &Arc<Session>) {
+        let (views, id) = (self.clone(), session.id().to_owned());
+        tokio::spawn(async move {
+            tokio::time::sleep(views.options().ticket_time).await;
+            let session = views.sessions().get(&id).cloned();
+            if session.is_some_and(|session| session.is_waiting()) {
+                tracing::debug!("a View is removed: its page did not open its socket in time");
+                views.remove(&id);
+            }
+        });
+    }
+
+    /// The View that a ticket opens, with the news for its socket. A ticket works once.
+    fn redeem(&self, ticket: &str) -> Option<(Arc<Session>, mpsc::Receiver<Event>)> {
+        let sessions = self.sessions();
+        sessions.values().find_map(|session| Some((session.clone(), session.redeem(ticket)?)))
+    }
+
+    /// Tells the open Views of changes in the lists of their servers.
+    pub(crate) fn lists_changed(&self, backend: &dyn Backend, lists: ChangedLists) {
+        let sessions: Vec<_> = self.sessions().values().cloned().collect();
+        for session in sessions {
+            match lists {
+                ChangedLists::Tools => {
+                    if let Some(server) = backend.server_of_tool(session.tool()) {
+                        session.set_tools(server);
+                    }
+                }
+                ChangedLists::Resources => session.tell(Event::ListChanged(Lists::Resources)),
+                ChangedLists::Prompts => session.tell(Event::ListChanged(Lists::Prompts)),
+            }
+        }
+    }
+
+    /// Closes all Views, and opens none from then on.
+    pub(crate) fn close(&self) {
+        let sessions = {
+            let mut sessions = self.sessions();
+            self.inner.is_closed.store(true, Ordering::Relaxed);
+            std::mem::take(&mut *sessions)
+        };
+        sessions.values().for_each(|session| session.close());
     }
 
     /// The document of a View for its frame; once for each View.
@@ -167,15 +236,22 @@ impl Views {
         &self.inner.options
     }
 
+    fn messages(&self) -> &Messages {
+        &self.inner.messages
+    }
+
+    fn audit(&self) -> &AuditLog {
+        &self.inner.audit
+    }
+
+    /// The largest frame of a socket, in bytes.
+    fn max_socket_bytes(&self) -> usize {
+        self.inner.options.limits.max_message_bytes + AROUND
+    }
+
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
         self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Removes the Views whose pages are gone.
-fn sweep(sessions: &mut BTreeMap<String, Arc<Session>>, idle: Duration) {
-    let now = Instant::now();
-    sessions.retain(|_, session| now.saturating_duration_since(session.seen_at()) < idle);
 }
 
 /// What the console does for a View.
@@ -186,7 +262,7 @@ fn capabilities(sandbox: &Sandbox) -> HostCapabilities {
     capabilities.download_file = yes();
     capabilities.logging = yes();
     capabilities.server_tools = Some(ListChanges { list_changed: true });
-    capabilities.server_resources = Some(ListChanges::default());
+    capabilities.server_resources = Some(ListChanges { list_changed: true });
     capabilities.update_model_context = Some(Modalities::all());
     capabilities.message = Some(Modalities::text());
     capabilities.sandbox = Some(sandbox.granted().clone());
@@ -195,7 +271,159 @@ fn capabilities(sandbox: &Sandbox) -> HostCapabilities {
     capabilities
 }
 
-/// Reads a display mode as the page writes it.
-fn mode(value: &Value) -> Option<DisplayMode> {
-    value.as_str().and_then(DisplayMode::from_name)
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use marquetry_protocol::types::Tool;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::Options;
+
+    fn views(change: impl FnOnce(&mut ViewOptions)) -> Views {
+        let mut options = Options::default();
+        change(&mut options.views);
+        let events = Arc::new(Events::new(&options));
+        let messages = Messages::new(&options, events.clone());
+        Views::new(options.views, messages, events)
+    }
+
+    fn server(names: &[&str]) -> ServerTools {
+        let tool = |name: &&str| {
+            let tool: Result<Tool, _> = serde_json::from_value(json!({
+                "name": name, "inputSchema": {"type": "object"},
+                "_meta": {"ui": {"resourceUri": "ui://lab/view.html"}},
+            }));
+            (tool.unwrap(), format!("lab__{name}"))
+        };
+        ServerTools::new("lab", names.iter().map(tool).collect())
+    }
+
+    fn open(views: &Views, viewer: &Viewer) -> Result<Arc<Session>, OpenError> {
+        let request = serde_json::from_value(json!({
+            "tool": "lab__show",
+            "contents": {"contents": [{
+                "uri": "ui://lab/view.html", "mimeType": "text/html;profile=mcp-app", "text": "<!doctype html><p>",
+            }]},
+            "call": "run-1",
+        }));
+        views.open(request.unwrap(), server(&["show"]), viewer, None)
+    }
+
+    fn ticket(session: &Session) -> String {
+        session.description(None)["ticket"].as_str().unwrap().to_owned()
+    }
+
+    /// Brings a View to the point where it is told of changes.
+    fn initialize(session: &Session) {
+        for message in [
+            json!({"jsonrpc": "2.0", "method": "ui/notifications/sandbox-proxy-ready", "params": {}}),
+            json!({"jsonrpc": "2.0", "id": 0, "method": "ui/initialize", "params": {
+                "appInfo": {"name": "v", "version": "1"}, "appCapabilities": {}, "protocolVersion": "2026-01-26",
+            }}),
+            json!({"jsonrpc": "2.0", "method": "ui/notifications/initialized"}),
+        ] {
+            let happened = json!({"message": message}).to_string();
+            session.take(serde_json::from_str(&happened).unwrap());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_view_whose_page_opens_no_socket_is_removed_by_time() {
+        let views = views(|options| options.ticket_time = Duration::from_secs(5));
+        let viewer = Viewer::everything();
+        let unused = ticket(&open(&views, &viewer).unwrap());
+        let used = open(&views, &viewer).unwrap();
+        let news = views.redeem(&ticket(&used)).unwrap();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert!(views.redeem(&unused).is_none());
+        assert_eq!(views.sessions().keys().collect::<Vec<_>>(), [used.id()]);
+        drop(news);
+    }
+
+    #[tokio::test]
+    async fn a_ticket_works_once_and_one_viewer_does_not_fill_all_places() {
+        let views = views(|options| options.max_views = 4);
+        let anna = Viewer::of("anna", true);
+        let ticket = ticket(&open(&views, &anna).unwrap());
+        assert!(views.redeem("guessed").is_none() && views.redeem("").is_none());
+        assert!(views.redeem(&ticket).is_some());
+        assert!(views.redeem(&ticket).is_none(), "used");
+        assert!(matches!(open(&views, &anna), Err(OpenError::TooMany(1))), "a quarter of four");
+        assert!(open(&views, &Viewer::of("bert", false)).is_ok());
+        views.close();
+        assert!(views.sessions().is_empty());
+        assert!(matches!(open(&views, &anna), Err(OpenError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn each_message_is_in_the_audit_log_for_those_who_may_see_it() {
+        let views = views(|_| {});
+        let session = open(&views, &Viewer::of("anna", false)).unwrap();
+        initialize(&session);
+        session.take(serde_json::from_str(r#"{"message":"nonsense"}"#).unwrap());
+        let anna = Viewer::of("anna", false);
+        let records = views.audit().list(&anna, Some("run-1"), 100);
+        let summary = |it: &Value| {
+            let text = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
+            let verdict = it["verdict"]["is"].as_str().unwrap();
+            [text("direction"), text("kind"), text("method"), verdict.to_owned()].join(" ")
+        };
+        let shown: Vec<_> = records.iter().map(summary).collect();
+        assert_eq!(
+            shown,
+            [
+                "from-sandbox notification ui/notifications/sandbox-proxy-ready accepted",
+                "to-sandbox notification ui/notifications/sandbox-resource-ready accepted",
+                "from-view request ui/initialize accepted",
+                "to-view result  accepted",
+                "from-view notification ui/notifications/initialized accepted",
+                "from-view unreadable  refused",
+            ]
+        );
+        let sequence: Vec<_> = records.iter().map(|it| it["sequence"].as_u64().unwrap()).collect();
+        assert_eq!(sequence, [1, 2, 3, 4, 5, 6]);
+        assert!(views.audit().list(&anna, Some("run-2"), 100).is_empty());
+        assert!(views.audit().list(&Viewer::of("bert", false), None, 100).is_empty());
+    }
+
+    struct OneServer(ServerTools);
+
+    #[async_trait::async_trait]
+    impl Backend for OneServer {
+        fn state(&self) -> Value {
+            json!({})
+        }
+
+        fn server(&self, _: &str) -> Option<Value> {
+            None
+        }
+
+        fn server_of_tool(&self, _: &str) -> Option<ServerTools> {
+            Some(self.0.clone())
+        }
+
+        async fn restart(&self, name: &str) -> Result<(), crate::RestartError> {
+            Err(crate::RestartError::Unknown(name.to_owned()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_view_is_told_when_a_list_of_its_server_changes() {
+        let views = views(|_| {});
+        let session = open(&views, &Viewer::everything()).unwrap();
+        let (_, mut news) = views.redeem(&ticket(&session)).unwrap();
+        initialize(&session);
+        views.lists_changed(&OneServer(server(&["show"])), ChangedLists::Tools);
+        assert!(news.try_recv().is_err(), "the tools of its server are the same");
+        let more = OneServer(server(&["show", "more"]));
+        views.lists_changed(&more, ChangedLists::Tools);
+        views.lists_changed(&more, ChangedLists::Resources);
+        for method in ["notifications/tools/list_changed", "notifications/resources/list_changed"] {
+            let frames = session.handle(news.try_recv().unwrap());
+            let frame: Value = serde_json::from_str(&frames[0]).unwrap();
+            assert_eq!(frame["send"]["method"], method);
+        }
+    }
 }

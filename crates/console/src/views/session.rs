@@ -1,42 +1,52 @@
 use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
 };
 
-use marquetry_apps_ext::host::{AuditRecord, Bridge, BridgeOptions, Effect, Event, Phase, Sandbox};
+use marquetry_apps_ext::host::{Bridge, BridgeOptions, Effect, Event, Phase, Sandbox};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{mpsc, watch};
 
-use super::{conversation::Conversation, effects::effect_for_page};
-use crate::{Direction, Messages, NewMessage, ServerTools, Side, Viewer};
+use super::{
+    Views,
+    audit::LoggedView,
+    effects::effect_for_page,
+    happened::{Happened, Told},
+};
+use crate::{Direction, NewMessage, ServerTools, Side, Viewer};
 
-/// Effects that wait for the page: a page that reads none for this many is gone or hopeless.
-const MAX_QUEUED: usize = 2_000;
-/// What they may take together, in bytes.
-const MAX_QUEUED_BYTES: usize = 32 << 20;
-/// The newest records of messages that are kept.
-const MAX_AUDIT: usize = 1_000;
+/// News of the host that wait for the View's socket. A View that takes none for so long misses some: each tells of a list, which the View
+/// fetches anew after the next one.
+const MAX_NEWS: usize = 64;
 
 /// One View that a page shows.
 pub(super) struct Session {
     id: String,
+    /// Names the View in logs; the id is a secret.
+    number: u64,
     tool: String,
-    server: ServerTools,
     viewer: Viewer,
     call: Option<String>,
     sandbox: Sandbox,
     prefers_border: Option<bool>,
     notes: Vec<String>,
-    messages: Messages,
     started: Instant,
+    /// Messages in the audit log.
+    messages: AtomicU64,
+    views: Views,
     state: Mutex<State>,
-    news: Notify,
+    news: mpsc::Sender<Event>,
+    closed: watch::Sender<bool>,
 }
 
 /// What a session is made of.
 pub(super) struct Opening {
     pub(super) id: String,
+    pub(super) number: u64,
+    pub(super) ticket: String,
     pub(super) tool: String,
     pub(super) server: ServerTools,
     pub(super) viewer: Viewer,
@@ -46,24 +56,25 @@ pub(super) struct Opening {
     /// What a person should know of the View's metadata.
     pub(super) notes: Vec<String>,
     pub(super) bridge: BridgeOptions,
-    pub(super) messages: Messages,
 }
 
 struct State {
     bridge: Bridge,
+    server: ServerTools,
     /// The page has not fetched the frame's document.
     has_frame: bool,
-    queue: VecDeque<(u64, Value, usize)>,
-    queued_bytes: usize,
-    last: u64,
-    audit: VecDeque<AuditRecord>,
-    seen_at: Instant,
+    /// Opens the View's socket, once.
+    ticket: Option<String>,
+    /// Taken by the socket.
+    news: Option<mpsc::Receiver<Event>>,
 }
 
 impl Session {
-    pub(super) fn new(opening: Opening) -> Self {
+    pub(super) fn new(opening: Opening, views: Views) -> Self {
         let Opening {
             id,
+            number,
+            ticket,
             tool,
             server,
             viewer,
@@ -72,31 +83,32 @@ impl Session {
             prefers_border,
             notes,
             bridge,
-            messages,
         } = opening;
+        let (news, receiver) = mpsc::channel(MAX_NEWS);
         let state = State {
             bridge: Bridge::new(bridge),
+            server,
             has_frame: true,
-            queue: VecDeque::new(),
-            queued_bytes: 0,
-            last: 0,
-            audit: VecDeque::new(),
-            seen_at: Instant::now(),
+            ticket: Some(ticket),
+            news: Some(receiver),
         };
-        let (state, news, started) = (Mutex::new(state), Notify::new(), Instant::now());
+        let (state, started) = (Mutex::new(state), Instant::now());
+        let closed = watch::Sender::new(false);
         Self {
             id,
+            number,
             tool,
-            server,
             viewer,
             call,
             sandbox,
             prefers_border,
             notes,
-            messages,
             started,
+            messages: AtomicU64::new(0),
+            views,
             state,
             news,
+            closed,
         }
     }
 
@@ -116,159 +128,128 @@ impl Session {
         &self.sandbox
     }
 
-    pub(super) fn seen_at(&self) -> Instant {
-        self.state().seen_at
-    }
-
     /// Whether the frame's document may be served; it may once.
     pub(super) fn take_frame(&self) -> bool {
         std::mem::take(&mut self.state().has_frame)
     }
 
+    /// Uses the ticket up, if this is it. The socket gets what the host has to tell the View.
+    pub(super) fn redeem(&self, ticket: &str) -> Option<mpsc::Receiver<Event>> {
+        let mut state = self.state();
+        state.ticket.take_if(|own| own == ticket)?;
+        state.news.take()
+    }
+
+    /// Whether the page has not opened the View's socket.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state().ticket.is_some()
+    }
+
     /// What the page has to know to show the View.
     pub(super) fn description(&self, sandbox_origin: Option<&str>) -> Value {
+        let state = self.state();
         json!({
             "id": self.id,
+            "number": self.number,
+            "ticket": state.ticket,
             "tool": self.tool,
-            "server": self.server.server,
+            "server": state.server.server,
             "frame": sandbox_origin.map(|origin| format!("{origin}/view/{}", self.id)),
             "allow": self.sandbox.allow_attribute(),
             "sandbox": self.sandbox.sandbox_attribute(),
             "policy": self.sandbox.policy(),
             "prefersBorder": self.prefers_border,
+            "maxMessageBytes": self.views.options().limits.max_message_bytes,
+            "maxSocketBytes": self.views.max_socket_bytes(),
             "notes": self.notes,
         })
     }
 
-    /// Takes a message of the View, as JSON text. Returns the number of the last effect.
-    pub(super) fn receive(&self, text: &str, conversation: &Conversation) -> u64 {
-        self.log(Direction::Received, text);
-        let now = self.started.elapsed();
-        self.act(|bridge| bridge.receive(now, text), conversation)
-    }
-
-    /// Takes something that happened on the page. Returns the number of the last effect.
-    pub(super) fn handle(&self, event: Event, conversation: &Conversation) -> u64 {
-        let now = self.started.elapsed();
-        self.act(|bridge| bridge.handle(now, event), conversation)
-    }
-
-    fn act(
-        &self,
-        act: impl FnOnce(&mut Bridge) -> Vec<Effect>,
-        conversation: &Conversation,
-    ) -> u64 {
-        let mut state = self.state();
-        state.seen_at = Instant::now();
-        for effect in act(&mut state.bridge) {
-            self.take(&mut state, effect, conversation);
-        }
-        let is_full = state.queue.len() > MAX_QUEUED || state.queued_bytes > MAX_QUEUED_BYTES;
-        if is_full && state.bridge.phase() != Phase::Closed {
-            state.queue.clear();
-            state.queued_bytes = 0;
-            let now = self.started.elapsed();
-            for effect in state.bridge.handle(now, Event::Gone) {
-                self.take(&mut state, effect, conversation);
+    /// Takes what the page said. Returns the frames for the page.
+    pub(super) fn take(&self, happened: Happened) -> Vec<String> {
+        let owner = self.viewer.owner.as_deref();
+        match happened.tell(self.views.conversation(), owner, &self.tool) {
+            Told::Message(message) => {
+                let text = message.get();
+                self.log(Direction::Received, text);
+                let now = self.started.elapsed();
+                self.act(|bridge| bridge.receive(now, text))
             }
+            Told::Event(event) => self.handle(event),
         }
-        let last = state.last;
-        drop(state);
-        self.news.notify_waiters();
-        last
     }
 
-    fn take(&self, state: &mut State, effect: Effect, conversation: &Conversation) {
+    /// Takes something that happened to the host. Returns the frames for the page.
+    pub(super) fn handle(&self, event: Event) -> Vec<String> {
+        let now = self.started.elapsed();
+        self.act(|bridge| bridge.handle(now, event))
+    }
+
+    fn act(&self, act: impl FnOnce(&mut Bridge) -> Vec<Effect>) -> Vec<String> {
+        let mut state = self.state();
+        let effects = act(&mut state.bridge);
+        effects.into_iter().filter_map(|effect| self.perform(&state.server, effect)).collect()
+    }
+
+    /// Does what the server has to do, and returns the frame that tells the page what it has to do.
+    fn perform(&self, server: &ServerTools, effect: Effect) -> Option<String> {
+        let owner = self.viewer.owner.as_deref();
         match &effect {
             Effect::Audit(record) => {
-                if state.audit.len() == MAX_AUDIT {
-                    state.audit.pop_front();
-                }
-                state.audit.push_back(record.clone());
-                return;
+                let call = self.call.as_deref();
+                let sequence = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
+                let (number, tool) = (self.number, &*self.tool);
+                let view = LoggedView { number, sequence, tool, owner, call };
+                self.views.audit().push(&view, record);
+                return None;
             }
             Effect::Send(text) => self.log(Direction::Sent, text),
             Effect::SetModelContext(context) => {
-                conversation.set_context(
-                    self.viewer.owner.as_deref(),
-                    &self.id,
-                    &self.tool,
-                    context.clone(),
-                );
+                let conversation = self.views.conversation();
+                conversation.set_context(owner, &self.id, &self.tool, context.clone());
             }
             _ => {}
         }
-        let Some(shown) = effect_for_page(&effect, &self.server) else { return };
-        let bytes = match &effect {
-            Effect::Send(text) | Effect::SendToSandbox(text) => text.len(),
-            _ => 256,
-        };
-        state.last += 1;
-        state.queued_bytes += bytes;
-        let number = state.last;
-        state.queue.push_back((number, shown, bytes));
+        effect_for_page(&effect, server)
     }
 
-    /// Waits for effects after this number; at most for this time. The page has seen those up to it.
-    pub(super) async fn effects(
-        &self,
-        after: u64,
-        most: Duration,
-        conversation: &Conversation,
-    ) -> Value {
-        let end = Instant::now() + most;
-        loop {
-            let news = self.news.notified();
-            tokio::pin!(news);
-            news.as_mut().enable();
-            let deadline = {
-                let mut state = self.state();
-                state.seen_at = Instant::now();
-                while state.queue.front().is_some_and(|(number, ..)| *number <= after) {
-                    if let Some((.., bytes)) = state.queue.pop_front() {
-                        state.queued_bytes -= bytes;
-                    }
-                }
-                let is_closed = state.bridge.phase() == Phase::Closed;
-                if !state.queue.is_empty() || is_closed || Instant::now() >= end {
-                    let effects: Vec<_> = state
-                        .queue
-                        .iter()
-                        .map(|(number, effect, _)| {
-                            let mut effect = effect.clone();
-                            effect["n"] = json!(number);
-                            effect
-                        })
-                        .collect();
-                    return json!({ "effects": effects, "closed": is_closed });
-                }
-                state.bridge.deadline()
-            };
-            let wake = deadline.map_or(end, |deadline| end.min(self.started + deadline));
-            if tokio::time::timeout_at(wake.into(), news).await.is_err() {
-                self.handle(Event::Tick, conversation);
-            }
+    /// Replaces the tools of the View's server, and tells the View if they are others.
+    pub(super) fn set_tools(&self, server: ServerTools) {
+        let mut state = self.state();
+        if state.server.tools != server.tools {
+            let tools = server.tools.iter().map(|(tool, _)| tool.clone()).collect();
+            state.server = server;
+            drop(state);
+            self.tell(Event::ServerTools(tools));
         }
     }
 
-    /// The newest records of the View's messages.
-    pub(super) fn audit(&self) -> Value {
-        json!({ "records": self.state().audit })
+    /// Tells the View something, if its page keeps up.
+    pub(super) fn tell(&self, event: Event) {
+        _ = self.news.try_send(event);
     }
 
-    /// What the page may ask at any time.
-    pub(super) fn status(&self) -> Value {
-        let state = self.state();
-        json!({
-            "mode": state.bridge.display_mode(),
-            "modes": state.bridge.display_modes(),
-            "app": state.bridge.app_info(),
-            "ready": state.bridge.phase() == Phase::Ready,
-        })
+    /// When [`Event::Tick`] is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.state().bridge.deadline().map(|deadline| self.started + deadline)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().bridge.phase() == Phase::Closed
+    }
+
+    /// Ends the View's socket.
+    pub(super) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Completes when the socket has to end.
+    pub(super) async fn until_closed(&self) {
+        _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     fn log(&self, direction: Direction, json: &str) {
-        self.messages.push(&NewMessage {
+        self.views.messages().push(&NewMessage {
             side: Side::View,
             direction,
             peer: &self.tool,

@@ -1,6 +1,9 @@
 //! The console in the browser.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+
+#[cfg(feature = "console")]
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +35,17 @@ pub struct ConsoleConfig {
     pub max_views: NonZeroUsize,
     /// Largest document of a View, in bytes.
     pub max_view_bytes: NonZeroUsize,
+    /// Largest message of a View, in bytes. Answers for a View may be 1 MiB larger.
+    pub max_view_message_bytes: NonZeroUsize,
+    /// Messages that a View may send in a second over a long time. It may send twice as many at once; a long one counts as one for each
+    /// 64 KiB.
+    pub max_view_messages_per_second: NonZeroU32,
+    /// Requests of a View that wait for an answer at a time.
+    pub max_view_requests: NonZeroUsize,
+    /// Largest context that a View may give the model, in bytes of JSON.
+    pub max_view_context_bytes: NonZeroUsize,
+    /// A View whose page answers nothing for this long is removed, in milliseconds. One whose page never shows it is removed after 30 s.
+    pub view_idle_ms: NonZeroU64,
 }
 
 impl Default for ConsoleConfig {
@@ -48,6 +62,11 @@ impl Default for ConsoleConfig {
             views_port: 0,
             max_views: n(32),
             max_view_bytes: n(10 << 20),
+            max_view_message_bytes: n(10 << 20),
+            max_view_messages_per_second: NonZeroU32::new(100).expect("100 is more than zero"),
+            max_view_requests: n(32),
+            max_view_context_bytes: n(256 << 10),
+            view_idle_ms: NonZeroU64::new(60_000).expect("60,000 is more than zero"),
         }
     }
 }
@@ -63,8 +82,15 @@ impl ConsoleConfig {
         options.max_messages_bytes = self.max_messages_bytes.get();
         options.max_events = self.max_events.get();
         options.max_streams = self.max_streams.get();
-        options.views.max_views = self.max_views.get();
-        options.views.max_html_bytes = self.max_view_bytes.get();
+        let views = &mut options.views;
+        views.max_views = self.max_views.get();
+        views.max_html_bytes = self.max_view_bytes.get();
+        views.idle = Duration::from_millis(self.view_idle_ms.get());
+        views.limits.max_message_bytes = self.max_view_message_bytes.get();
+        views.limits.messages_per_second = self.max_view_messages_per_second.get();
+        views.limits.message_burst = self.max_view_messages_per_second.get().saturating_mul(2);
+        views.limits.max_requests = self.max_view_requests.get();
+        views.limits.max_model_context_bytes = self.max_view_context_bytes.get();
         options
     }
 }

@@ -24,7 +24,8 @@ pub struct ServerConfig {
     /// Other names are refused, so that a web page cannot point its own name at this machine (DNS rebinding).
     #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call the server, besides pages of this machine; for example `https://app.example`.
+    /// Origins of web pages that may call the server, besides its own page; for example `https://app.example`, or `http://localhost:6274`
+    /// for a tool in the browser that runs on this machine. Programs send no origin, and are let in.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
     /// Time that calls in flight get to finish after SIGINT or SIGTERM, in milliseconds. Then they are cancelled.

@@ -37,3 +37,14 @@ impl CallRecord {
 
     pub(crate) fn end(self, _: &Result<Reply, RpcError>) {}
 }
+
+/// Tells nobody of changed lists.
+pub(crate) struct ListListener;
+
+impl ListListener {
+    pub(crate) fn tools_changed(&self) {}
+
+    pub(crate) fn prompts_changed(&self) {}
+
+    pub(crate) fn resources_changed(&self) {}
+}

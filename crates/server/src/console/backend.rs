@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use marquetry_console::{Audience, Backend, Console, RestartError, ServerTools};
+use marquetry_console::{Audience, Backend, ChangedLists, Console, RestartError, ServerTools};
 use marquetry_gateway::{Gateway, RestartRefused};
 use marquetry_protocol::types::Tool;
 use serde_json::{Value, json};
@@ -88,5 +88,28 @@ pub(crate) fn watch_upstreams(console: &Console, gateway: &Arc<Gateway>, stop: &
                 console.events().push("server.state", || Audience::Administrators, || state);
             }
         });
+    }
+}
+
+/// Tells the console of changed lists, if it is switched on.
+pub(crate) struct ListListener(pub(crate) Option<(Console, Arc<ServerBackend>)>);
+
+impl ListListener {
+    pub(crate) fn tools_changed(&self) {
+        self.changed(ChangedLists::Tools);
+    }
+
+    pub(crate) fn prompts_changed(&self) {
+        self.changed(ChangedLists::Prompts);
+    }
+
+    pub(crate) fn resources_changed(&self) {
+        self.changed(ChangedLists::Resources);
+    }
+
+    fn changed(&self, lists: ChangedLists) {
+        if let Some((console, backend)) = &self.0 {
+            console.lists_changed(&**backend, lists);
+        }
     }
 }

@@ -10,10 +10,10 @@ mod present;
 mod tap;
 
 #[cfg(not(feature = "console"))]
-pub(crate) use self::absent::{CallRecord, Recorder};
+pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
 #[cfg(feature = "console")]
 pub(crate) use self::{
-    backend::{ServerBackend, watch_upstreams},
+    backend::{ListListener, ServerBackend, watch_upstreams},
     present::{CallRecord, RecordSlot, Recorder, WithLogins},
     tap::{Copied, CopiedBody, Exchange, LoggedBody},
 };

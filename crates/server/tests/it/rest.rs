@@ -187,8 +187,8 @@ async fn a_body_that_does_not_arrive_times_out() {
 
 #[tokio::test]
 async fn only_known_hosts_and_pages_are_let_in() {
-    let toml =
-        "[server]\nallowed_hosts = ['tools.example']\nallowed_origins = ['https://app.example']";
+    let toml = "[server]\nallowed_hosts = ['tools.example']
+        allowed_origins = ['https://app.example', 'http://localhost:5173']";
     let server = Running::start(toml).await;
     let ask = async |headers: &[(&str, &str)]| server.http("GET", "/api/tools", headers, b"").await;
     for host in ["localhost", "127.0.0.1:9", "[::1]:80", "tools.example", "tools.example:8443"] {
@@ -203,7 +203,13 @@ async fn only_known_hosts_and_pages_are_let_in() {
         assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
         assert_eq!(answer.header("vary"), Some("Origin"));
     }
-    for origin in ["https://evil.example", "null"] {
+    // The server's own page, by each of its names.
+    let own = format!("http://{}", server.address);
+    assert_eq!(ask(&[("Origin", &own)]).await.status, 200);
+    let at_its_name = [("Host", "localhost:3001"), ("Origin", "http://localhost:3001")];
+    assert_eq!(ask(&at_its_name).await.status, 200);
+    // A page of another port of this machine may be anybody's: any program can serve one.
+    for origin in ["https://evil.example", "null", "http://localhost:5174", "http://127.0.0.1:1"] {
         let answer = ask(&[("Origin", origin)]).await;
         assert_eq!(answer.refusal(), (403, "ORIGIN_NOT_ALLOWED".to_owned()));
         assert_eq!(answer.header("access-control-allow-origin"), None);
@@ -228,7 +234,7 @@ async fn only_known_hosts_and_pages_are_let_in() {
 
 #[tokio::test]
 async fn preflight_requests_are_answered() {
-    let server = Running::start("").await;
+    let server = Running::start("server.allowed_origins = ['http://localhost:5173']").await;
     let headers = [
         ("Origin", "http://localhost:5173"),
         ("Access-Control-Request-Method", "POST"),
