@@ -10,8 +10,10 @@ use crate::{
     ModelSettings, TestCase, TestEvent, Timestamp, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached, usage_of},
     connect::{Called, Connections},
+    models::ask,
     redact::cut,
     result::Turn,
+    runner::OnEvent,
     time::millis,
 };
 
@@ -39,7 +41,7 @@ pub(crate) struct Agent<'a> {
     pub(crate) connections: &'a Connections,
     pub(crate) budget: &'a Budget,
     pub(crate) trial: u32,
-    pub(crate) on_event: &'a (dyn Fn(&TestEvent) + Send + Sync),
+    pub(crate) on_event: &'a OnEvent,
 }
 
 impl Agent<'_> {
@@ -60,7 +62,9 @@ impl Agent<'_> {
                 return Err(LimitReached::new("maxTurns", limits.max_turns, advice).into());
             }
             let started = Instant::now();
-            let answer = self.model.chat(&request).await.map_err(TrialError::Agent)?;
+            let is_streamed = self.settings.stream == Some(true);
+            let answer =
+                ask(&*self.model, &request, is_streamed).await.map_err(TrialError::Agent)?;
             let usage = usage_of(&request, &answer, self.settings.price.as_ref());
             worked.tokens = worked.tokens.saturating_add(usage.total());
             worked.answer.clone_from(&answer.text);

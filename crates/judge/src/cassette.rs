@@ -16,7 +16,10 @@ use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::redact::{Redactor, cut};
+use crate::{
+    models::ask,
+    redact::{Redactor, cut},
+};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -286,14 +289,10 @@ pub(crate) struct TapedModel {
 }
 
 impl TapedModel {
-    /// Records the answers of a model.
-    pub(crate) fn recorded(channel: Channel, live: Arc<dyn ChatModel>) -> Self {
-        Self { channel, name: live.name().to_owned(), live: Some(live) }
-    }
-
-    /// Replays the answers of a model of this name.
-    pub(crate) fn replayed(channel: Channel, name: &str) -> Self {
-        Self { channel, name: name.to_owned(), live: None }
+    /// Records the answers of a model, or replays them if there is none. The name is that of the case, which is the same in
+    /// both.
+    pub(crate) fn new(channel: Channel, name: &str, live: Option<Arc<dyn ChatModel>>) -> Self {
+        Self { channel, name: name.to_owned(), live }
     }
 }
 
@@ -304,6 +303,28 @@ impl ChatModel for TapedModel {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        self.taped(request, false).await
+    }
+
+    async fn stream(
+        &self,
+        request: &ChatRequest,
+        on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
+    ) -> Result<ChatAnswer, ChatError> {
+        let answer = self.taped(request, true).await?;
+        if !answer.text.is_empty() {
+            on_text(&answer.text);
+        }
+        Ok(answer)
+    }
+}
+
+impl TapedModel {
+    async fn taped(
+        &self,
+        request: &ChatRequest,
+        is_streamed: bool,
+    ) -> Result<ChatAnswer, ChatError> {
         let asked = json!({"model": self.name, "request": request});
         let Some(live) = &self.live else {
             return match self.channel.replay(asked) {
@@ -314,7 +335,7 @@ impl ChatModel for TapedModel {
             };
         };
         let place = self.channel.request(asked);
-        let outcome = live.chat(request).await;
+        let outcome = ask(&**live, request, is_streamed).await;
         self.channel.answer(
             place,
             match &outcome {

@@ -438,7 +438,7 @@ mod tests {
     proptest! {
         #[test]
         fn order_never_finds_more_pairs(expected in "[abc]{0,6}", calls in "[abc]{0,6}") {
-            let expected: Vec<_> = expected.chars().map(|name| ExpectedTool::new(name)).collect();
+            let expected: Vec<_> = expected.chars().map(ExpectedTool::new).collect();
             let calls: Vec<_> = calls.chars().map(|name| call(&name.to_string())).collect();
             let any = pairs(&expected, &calls, Matching::Superset, has_call);
             let ordered = pairs(&expected, &calls, Matching::InOrder, has_call);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use marquetry_llm::{ApiKey, ChatError, ChatModel, ModelConfig, Provider, RemoteModel};
+use marquetry_llm::{
+    ApiKey, ChatAnswer, ChatError, ChatModel, ChatRequest, ModelConfig, Provider, RemoteModel,
+};
 
 use crate::ModelSettings;
 
@@ -13,6 +15,18 @@ pub enum Role {
     Agent,
     /// It judges the work.
     Judge,
+}
+
+/// Asks a model, whole or as a stream.
+pub(crate) async fn ask(
+    model: &dyn ChatModel,
+    request: &ChatRequest,
+    is_streamed: bool,
+) -> Result<ChatAnswer, ChatError> {
+    match is_streamed {
+        true => model.stream(request, &mut |_| {}).await,
+        false => model.chat(request).await,
+    }
 }
 
 /// Makes the models of cases.

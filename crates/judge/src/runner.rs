@@ -49,11 +49,14 @@ pub struct Runner {
     most: Option<Limits>,
 }
 
+/// Receives the events of a case.
+pub(crate) type OnEvent = dyn Fn(&TestEvent) + Send + Sync;
+
 /// What a run of a case belongs to, and who watches it.
 #[derive(Clone, Default)]
 pub struct RunContext {
     run_id: Option<String>,
-    on_event: Option<Arc<dyn Fn(&TestEvent) + Send + Sync>>,
+    on_event: Option<Arc<OnEvent>>,
     cassette: Option<Cassette>,
 }
 
@@ -239,7 +242,7 @@ impl Runner {
         context: &RunContext,
         redactor: &Arc<Redactor>,
     ) -> Trial {
-        let silent: &(dyn Fn(&TestEvent) + Send + Sync) = &|_| {};
+        let silent: &OnEvent = &|_| {};
         let on_event = context.on_event.as_deref().unwrap_or(silent);
         on_event(&TestEvent::TrialStarted { trial: index, of: case.repetitions });
         let limits = self.most.map_or(case.limits, |most| case.limits.at_most(&most));
@@ -278,11 +281,11 @@ impl Runner {
             Role::Judge => "judge",
         };
         let channel = cassette.channel(format!("{}/{name}", case.name), Arc::clone(redactor));
-        if cassette.is_replay() {
-            return Ok(Arc::new(TapedModel::replayed(channel, &settings.model)));
-        }
-        let live = self.models.model(role, settings)?;
-        Ok(Arc::new(TapedModel::recorded(channel, live)))
+        let live = match cassette.is_replay() {
+            true => None,
+            false => Some(self.models.model(role, settings)?),
+        };
+        Ok(Arc::new(TapedModel::new(channel, &settings.model, live)))
     }
 }
 
@@ -294,7 +297,7 @@ struct Attempt<'a> {
     context: &'a RunContext,
     redactor: &'a Arc<Redactor>,
     budget: &'a Budget,
-    on_event: &'a (dyn Fn(&TestEvent) + Send + Sync),
+    on_event: &'a OnEvent,
 }
 
 #[derive(Default)]

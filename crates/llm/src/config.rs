@@ -57,7 +57,8 @@ pub struct ModelConfig {
     pub longest_wait: Duration,
     /// Time limit of a whole call, retries and stream included; 10 minutes by default.
     pub answer_timeout: Duration,
-    /// Longest streamed answer, reasoning included, in bytes; 4 MiB by default.
+    /// Longest answer, reasoning and tool calls included, in bytes; 4 MiB by default. The JSON around it counts, too, beyond
+    /// 64 KiB.
     pub max_answer_bytes: usize,
 }
 

@@ -84,6 +84,12 @@ enum Kind {
         headers: Vec<(String, String)>,
         body: String,
     },
+    /// A body that repeats a piece without end.
+    Endless {
+        status: u16,
+        media_type: &'static str,
+        piece: String,
+    },
     Silence,
 }
 
@@ -134,6 +140,11 @@ impl ProviderAnswer {
             text.push_str("data: [DONE]\n\n");
         }
         Self::http(200, [("content-type", "text/event-stream")], text)
+    }
+
+    /// Returns an answer whose body repeats a piece without end.
+    pub fn endless(status: u16, media_type: &'static str, piece: impl Into<String>) -> Self {
+        Kind::Endless { status, media_type, piece: piece.into() }.into()
     }
 
     /// Returns no answer and keeps the connection open.
@@ -223,6 +234,15 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
             (status, headers, body)
         }
         Kind::Http { status, headers, body } => (status, headers, body),
+        Kind::Endless { status, media_type, piece } => {
+            let pieces = futures_util::stream::repeat(piece).map(Ok::<_, io::Error>);
+            let mut response = Response::new(Body::from_stream(pieces));
+            *response.status_mut() =
+                StatusCode::from_u16(status).unwrap_or(StatusCode::IM_A_TEAPOT);
+            let media_type = HeaderValue::from_static(media_type);
+            response.headers_mut().insert("content-type", media_type);
+            return response;
+        }
         Kind::Silence => std::future::pending().await,
     };
     let body = if answer.pace.is_zero() {

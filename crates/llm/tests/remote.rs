@@ -396,3 +396,176 @@ fn a_loopback_address_is_called_without_a_proxy() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
+
+/// An answer without end ends with an error after the limit, on both wires, whatever does not end.
+#[tokio::test]
+async fn nothing_without_end_fills_the_memory() {
+    let letters = "x".repeat(8 << 10);
+    let openai = |delta: Value| format!("data: {}\n\n", json!({"choices": [{"delta": delta}]}));
+    let call = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]});
+    let anthropic = |delta: Value| {
+        format!("data: {}\n\n", json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+    };
+    const EVENTS: &str = "text/event-stream";
+    for (provider, is_streamed, media_type, piece) in [
+        (Provider::Custom, false, "application/json", letters.clone()),
+        (Provider::Anthropic, false, "application/json", letters.clone()),
+        (Provider::Custom, true, "application/json", letters.clone()),
+        // A line, an event, comments, blank lines.
+        (Provider::Custom, true, EVENTS, letters.clone()),
+        (Provider::Custom, true, EVENTS, format!("data: {letters}\n")),
+        (Provider::Custom, true, EVENTS, ": wait\n".repeat(1_000)),
+        (Provider::Custom, true, EVENTS, "\n".repeat(1_000)),
+        // Text, reasoning, tool calls, one and many, and events with nothing.
+        (Provider::Custom, true, EVENTS, openai(json!({"content": letters}))),
+        (Provider::Custom, true, EVENTS, openai(json!({"reasoning_content": letters}))),
+        (Provider::Custom, true, EVENTS, openai(call(&letters))),
+        (Provider::Custom, true, EVENTS, openai(json!({"tool_calls": [{"id": "a"}]})).repeat(100)),
+        (Provider::Custom, true, EVENTS, "data: {}\n\n".repeat(1_000)),
+        (
+            Provider::Anthropic,
+            true,
+            EVENTS,
+            anthropic(json!({"type": "text_delta", "text": letters})),
+        ),
+        (
+            Provider::Anthropic,
+            true,
+            EVENTS,
+            anthropic(json!({"type": "thinking_delta", "thinking": letters})),
+        ),
+        (
+            Provider::Anthropic,
+            true,
+            EVENTS,
+            anthropic(json!({"type": "input_json_delta", "partial_json": letters})),
+        ),
+        (Provider::Anthropic, true, EVENTS, "data: {\"type\": \"ping\"}\n\n".repeat(1_000)),
+    ] {
+        let backend = started([ProviderAnswer::endless(200, media_type, piece.clone())]).await;
+        let mut config = config_of(&backend, provider);
+        config.max_answer_bytes = 100_000;
+        config.retries = 0;
+        let model = RemoteModel::new(config).unwrap();
+        let mut heard = 0;
+        let outcome = match is_streamed {
+            true => model.stream(&question(), &mut |text| heard += text.len()).await,
+            false => model.chat(&question()).await,
+        };
+        let start = &piece[..piece.len().min(60)];
+        assert_eq!(
+            outcome,
+            Err(EndpointFailure::TooLarge(100_000).into()),
+            "{provider:?} {start:?}"
+        );
+        assert!(heard <= 100_000, "{heard}");
+    }
+    let backend = started([ProviderAnswer::endless(500, "text/plain", "on fire ")]).await;
+    let mut config = config_of(&backend, Provider::Custom);
+    config.retries = 0;
+    let error = RemoteModel::new(config).unwrap().chat(&question()).await.unwrap_err();
+    assert!(error.to_string().contains("fails (status 500): on fire"), "{error}");
+}
+
+#[tokio::test]
+async fn tool_calls_come_in_pieces_on_both_wires() {
+    let delta = |delta: Value| json!({"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    let part = |part: Value| delta(json!({"tool_calls": [part]}));
+    let openai = ProviderAnswer::events(
+        &[
+            delta(json!({"role": "assistant", "content": null})),
+            part(
+                json!({"index": 0, "id": "t1", "type": "function", "function": {"name": "add", "arguments": ""}}),
+            ),
+            part(json!({"index": 0, "function": {"arguments": "{\"a\":2,"}})),
+            part(
+                json!({"index": 1, "id": "t2", "type": "function", "function": {"name": "add", "arguments": "{\"a\""}}),
+            ),
+            part(json!({"index": 0, "function": {"arguments": "\"b\":2}"}})),
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+            json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}),
+        ],
+        true,
+    );
+    let block = |index: u64, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    let anthropic = ProviderAnswer::events(
+        &[
+            json!({"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3, "cache_read_input_tokens": 2, "output_tokens": 1}}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            block(0, json!({"type": "text_delta", "text": "Let me see."})),
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t1", "name": "add", "input": {}}}),
+            block(1, json!({"type": "input_json_delta", "partial_json": "{\"a\":2,"})),
+            block(1, json!({"type": "input_json_delta", "partial_json": "\"b\":2}"})),
+            json!({"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "id": "t2", "name": "add", "input": {}}}),
+            block(2, json!({"type": "input_json_delta", "partial_json": "{\"a\""})),
+            json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 2}}),
+            json!({"type": "message_stop"}),
+        ],
+        false,
+    );
+    for (provider, answer, text) in
+        [(Provider::Custom, openai, ""), (Provider::Anthropic, anthropic, "Let me see.")]
+    {
+        let backend = started([answer]).await;
+        let mut heard = String::new();
+        let model = model_of(&backend, provider);
+        let answer = model.stream(&question(), &mut |text| heard.push_str(text)).await.unwrap();
+        assert_eq!((&*answer.text, &*heard, &*answer.model), (text, text, "m"));
+        // Arguments that are not JSON stay a text.
+        let broken = ToolCall { arguments: json!("{\"a\""), ..add_call("t2") };
+        assert_eq!(answer.tool_calls, [add_call("t1"), broken]);
+        assert_eq!(answer.finish, Finish::ToolCalls);
+        assert_eq!(answer.usage, Usage { input_tokens: Some(5), output_tokens: Some(2) });
+    }
+}
+
+#[tokio::test]
+async fn a_failure_within_a_stream_is_that_failure() {
+    let error =
+        |kind: &str| json!({"type": "error", "error": {"type": kind, "message": "too busy"}});
+    for (provider, event, want) in [
+        (Provider::Anthropic, error("overloaded_error"), "fails (status 529): too busy"),
+        (
+            Provider::Anthropic,
+            error("rate_limit_error"),
+            "limits the rate of requests (status 429): too busy",
+        ),
+        (
+            Provider::Custom,
+            json!({"error": {"message": "too busy"}}),
+            "fails (status 500): too busy",
+        ),
+    ] {
+        let backend = started([ProviderAnswer::events(&[event], false)]).await;
+        let outcome = model_of(&backend, provider).stream(&question(), &mut |_| {}).await;
+        let failure = outcome.unwrap_err().to_string();
+        assert!(failure.contains(want), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_stream_answers_in_one_piece() {
+    let body = json!({"choices": [{"message": {"content": [{"type": "text", "text": "Four."}]}, "finish_reason": "stop"}]});
+    let backend = started([ProviderAnswer::json(&body)]).await;
+    let mut heard = String::new();
+    let model = model_of(&backend, Provider::Custom);
+    let answer = model.stream(&question(), &mut |text| heard.push_str(text)).await.unwrap();
+    assert_eq!((&*answer.text, &*heard), ("Four.", "Four."));
+}
+
+#[tokio::test]
+async fn a_schema_is_strict_only_where_it_can_be() {
+    let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
+    let open = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let backend = started([said("{}"), said("{}")]).await;
+    let model = model_of(&backend, Provider::Custom);
+    for schema in [&closed, &open] {
+        let mut request = question();
+        request.format = Format::Schema { name: "a".to_owned(), schema: schema.clone() };
+        model.chat(&request).await.unwrap();
+    }
+    let strict = |place: usize| {
+        backend.requests()[place].body["response_format"]["json_schema"]["strict"].clone()
+    };
+    assert_eq!((strict(0), strict(1)), (json!(true), json!(false)));
+}

@@ -66,7 +66,7 @@ impl ExpectedTool {
 #[serde(untagged)]
 enum NameOrCall {
     Name(String),
-    Call(Call),
+    Call(Box<Call>),
 }
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -85,7 +85,8 @@ impl From<NameOrCall> for ExpectedTool {
     fn from(given: NameOrCall) -> Self {
         match given {
             NameOrCall::Name(name) => Self::new(name),
-            NameOrCall::Call(Call { name, server, arguments, result }) => {
+            NameOrCall::Call(call) => {
+                let Call { name, server, arguments, result } = *call;
                 Self { name, server, arguments, result }
             }
         }
@@ -97,7 +98,7 @@ impl From<ExpectedTool> for NameOrCall {
         match tool {
             ExpectedTool { name, server: None, arguments: None, result: None } => Self::Name(name),
             ExpectedTool { name, server, arguments, result } => {
-                Self::Call(Call { name, server, arguments, result })
+                Self::Call(Box::new(Call { name, server, arguments, result }))
             }
         }
     }

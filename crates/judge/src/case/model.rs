@@ -35,6 +35,9 @@ pub struct ModelSettings {
     /// Seed of the order in which a judge sees items and evidence, and of the provider's sampling if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Whether the model is asked for a stream, for services that end long requests without one; false if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
     /// Price of tokens, for `limits.maxCostUsd` and for the cost in results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -67,6 +70,7 @@ impl ModelSettings {
             votes: None,
             max_votes: None,
             seed: None,
+            stream: None,
             price: None,
         }
     }

@@ -20,6 +20,7 @@ use crate::{
     ExpectedTool, ModelSettings, ToolCallRecord,
     budget::{Budget, LimitReached, usage_of},
     case::Price,
+    models::ask,
     result::{ItemVerdict, TokenUsage},
     time::millis,
 };
@@ -70,6 +71,8 @@ pub struct JudgeOptions {
     /// Longest text of one result or answer that the judge sees, in bytes; 16,384 by default. The rest is cut off, and
     /// the judge is told so.
     pub max_evidence_bytes: usize,
+    /// Whether the model is asked for a stream; false by default.
+    pub stream: bool,
     /// Price of the model.
     pub price: Option<Price>,
 }
@@ -83,6 +86,7 @@ impl Default for JudgeOptions {
             temperature: None,
             max_tokens: 2048,
             max_evidence_bytes: 16_384,
+            stream: false,
             price: None,
         }
     }
@@ -98,6 +102,7 @@ impl JudgeOptions {
             seed: settings.seed.unwrap_or(0),
             temperature: settings.temperature,
             max_tokens: settings.max_tokens.unwrap_or(2048),
+            stream: settings.stream == Some(true),
             price: settings.price,
             ..Self::default()
         }
@@ -301,7 +306,8 @@ impl Judge {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let answer = self.model.chat(&request).await.map_err(JudgeError::Model)?;
+            let answer = ask(&*self.model, &request, self.options.stream).await;
+            let answer = answer.map_err(JudgeError::Model)?;
             let spent = usage_of(&request, &answer, self.options.price.as_ref());
             usage.add(&spent);
             if let Some(budget) = budget {

@@ -1,5 +1,7 @@
 //! Where results are kept.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod history;
 #[cfg(feature = "libsql")]
 mod libsql;

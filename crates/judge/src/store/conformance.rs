@@ -1,0 +1,302 @@
+//! The tests that every store must pass.
+
+use serde_json::json;
+
+use super::{
+    Configuration, NewRun, OutcomeFilter, Override, PageRequest, ResultFilter, ResultStore,
+    RunStatus, StoreError, compare, flakiness, history, judge_agreement,
+};
+use crate::{
+    ModelSettings, ServerConfig, Status, TestCase, TestResult, Timestamp, ToolCallRecord, Trial,
+    Verdict,
+    check::CheckResult,
+    judge::{ItemAnswer, Vote},
+    result::{ItemVerdict, TokenUsage, Turn},
+    stats::Change,
+    time::new_id,
+};
+
+/// Checks a store that is empty.
+///
+/// # Panics
+///
+/// If the store breaks a rule of [`ResultStore`].
+pub async fn check_store(store: &dyn ResultStore) {
+    results_come_back_as_they_were(store).await;
+    pages_are_whole(store).await;
+    batches_are_counted(store).await;
+    overrides_are_compared_with_the_judge(store).await;
+    nothing_secret_is_kept(store).await;
+    store.check().await.expect("it can be used");
+}
+
+/// Returns a result with all that a result can have.
+pub fn sample(name: &str, passed: &[bool]) -> TestResult {
+    let verdict = |passed: bool| Verdict {
+        passed,
+        confidence: 2.0 / 3.0,
+        reasoning: "because \"it\" is — so".to_owned(),
+        tool_accuracy: 0.1 + 0.2,
+        suggestions: passed.then(|| "none".to_owned()),
+        items: vec![ItemVerdict { item: "i".to_owned(), yes: 2, no: 1, evidence: "e".to_owned() }],
+    };
+    let status = |passed: bool| if passed { Status::Passed } else { Status::Failed };
+    let usage = TokenUsage {
+        input_tokens: 1 << 40,
+        output_tokens: 7,
+        estimated: true,
+        cost_usd: Some(0.1),
+    };
+    let trials: Vec<Trial> = (0u32..)
+        .zip(passed)
+        .map(|(index, passed)| Trial {
+            index,
+            status: status(*passed),
+            error: None,
+            turns: vec![Turn { text: "t".to_owned(), calls: vec![0], usage, duration_ms: 3 }],
+            tool_calls: vec![
+                ToolCallRecord::of_text("s", "read", json!({"path": "ä\n", "n": 1.5}), "text"),
+                ToolCallRecord {
+                    success: false,
+                    error: Some("no".to_owned()),
+                    response: serde_json::Value::Null,
+                    ..ToolCallRecord::of_text("unknown", "nope", json!("text"), "")
+                },
+            ],
+            answer: "answer".to_owned(),
+            checks: vec![CheckResult {
+                name: "c".to_owned(),
+                passed: true,
+                detail: "d".to_owned(),
+                expected: json!([1]),
+                actual: serde_json::Value::Null,
+            }],
+            votes: (0..3)
+                .map(|index| Vote {
+                    index,
+                    passed: *passed,
+                    answers: vec![ItemAnswer {
+                        item: "i".to_owned(),
+                        evidence: "e".to_owned(),
+                        yes: *passed,
+                    }],
+                    reasoning: "r".to_owned(),
+                    suggestions: None,
+                    model: "judge".to_owned(),
+                    prompt_hash: "abc".to_owned(),
+                    usage,
+                    duration_ms: 5,
+                })
+                .collect(),
+            verdict: verdict(*passed),
+            usage,
+            work_ms: 10,
+            duration_ms: 20,
+        })
+        .collect();
+    let whole = passed.iter().all(|passed| *passed);
+    let mut result = TestResult {
+        id: new_id(),
+        run_id: None,
+        test_case: TestCase::new(name, "a prompt with 'quotes'"),
+        tool_calls: Vec::new(),
+        verdict: verdict(whole),
+        duration: 1234,
+        success: whole,
+        status: status(whole),
+        error: None,
+        timestamp: Timestamp::now(),
+        trials,
+    };
+    if let Some(trial) = result.deciding_trial().cloned() {
+        result.tool_calls = trial.tool_calls;
+    }
+    result
+}
+
+async fn put(store: &dyn ResultStore, result: &TestResult) {
+    store.put_result(result).await.expect("the result is new");
+}
+
+async fn results_come_back_as_they_were(store: &dyn ResultStore) {
+    let mut broken = sample("broken", &[]);
+    broken.status = Status::Error;
+    broken.success = false;
+    broken.error = Some("prompt is blank".to_owned());
+    broken.test_case.prompt = String::new();
+    for result in [sample("whole", &[true, false, true]), sample("good", &[true]), broken] {
+        put(store, &result).await;
+        let found = store.result(&result.id).await.expect("it is read");
+        assert_eq!(found.as_ref(), Some(&result));
+        let again = store.put_result(&result).await;
+        assert!(matches!(again, Err(StoreError::Exists { kind: "result", .. })), "{again:?}");
+    }
+    assert_eq!(store.result("unknown").await.expect("it is read"), None);
+}
+
+async fn pages_are_whole(store: &dyn ResultStore) {
+    let mut ids = Vec::new();
+    for number in 0..7 {
+        let mut result = sample("paged", &[number % 2 == 0]);
+        result.id = format!("{}-{number}", result.id);
+        result.timestamp = Timestamp::from_millis(1000 + number);
+        put(store, &result).await;
+        ids.insert(0, result.id);
+    }
+    ids.sort_unstable_by(|one, other| other.cmp(one));
+    let filter = |limit: u32| ResultFilter {
+        name: Some("paged".to_owned()),
+        page: PageRequest { limit: Some(limit), cursor: None },
+        ..ResultFilter::default()
+    };
+    for limit in [1, 3, 7, 200] {
+        let (mut found, mut next) = (Vec::new(), filter(limit));
+        loop {
+            let page = store.results(&next).await.expect("it is read");
+            assert!(page.items.len() <= limit as usize);
+            found.extend(page.items.into_iter().map(|result| result.id));
+            next.page.cursor = page.next_cursor;
+            if next.page.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, ids, "newest first, each once");
+    }
+    let count =
+        async |filter: ResultFilter| store.results(&filter).await.expect("it is read").items.len();
+    assert_eq!(count(ResultFilter { status: Some(Status::Passed), ..filter(50) }).await, 4);
+    assert_eq!(
+        count(ResultFilter { since: Some(Timestamp::from_millis(1005)), ..filter(50) }).await,
+        2
+    );
+    assert_eq!(
+        count(ResultFilter { until: Some(Timestamp::from_millis(1005)), ..filter(50) }).await,
+        5
+    );
+    assert_eq!(count(ResultFilter { run: Some("unknown".to_owned()), ..filter(50) }).await, 0);
+    let outcomes = store.outcomes(&OutcomeFilter::of_case("paged")).await.expect("it is read");
+    assert_eq!(
+        outcomes.iter().map(|outcome| &outcome.result_id).collect::<Vec<_>>(),
+        ids.iter().collect::<Vec<_>>()
+    );
+    let past = history(store, "paged", 50).await.expect("it is read");
+    assert_eq!((past.pass_rate.count, past.pass_rate.of), (4, 7));
+    let flaky = flakiness(store).await.expect("it is read");
+    let paged = flaky.iter().find(|case| case.test_name == "paged").expect("it has results");
+    assert_eq!((paged.flips.count, paged.flips.of), (6, 6));
+}
+
+async fn batches_are_counted(store: &dyn ResultStore) {
+    let configuration = Configuration {
+        id: "c1".to_owned(),
+        name: "both".to_owned(),
+        description: None,
+        server_configs: vec![ServerConfig::stdio("a", ["b"])],
+        judge_config: None,
+    };
+    store.put_configuration(&configuration).await.expect("it is written");
+    let renamed = Configuration { name: "renamed".to_owned(), ..configuration };
+    store.put_configuration(&renamed).await.expect("it is replaced");
+    assert_eq!(store.configuration("c1").await.expect("it is read"), Some(renamed));
+    let unknown = NewRun { configuration_id: Some("c9".to_owned()), ..NewRun::default() };
+    let refused = store.start_run(unknown).await;
+    assert!(
+        matches!(refused, Err(StoreError::NotFound { kind: "configuration", .. })),
+        "{refused:?}"
+    );
+
+    let mut runs = Vec::new();
+    for passes in [true, false] {
+        let new = NewRun {
+            name: Some("night".to_owned()),
+            configuration_id: Some("c1".to_owned()),
+            total_tests: 2,
+        };
+        let run = store.start_run(new).await.expect("it is written");
+        assert_eq!(run.status, RunStatus::Running);
+        for name in ["one", "two"] {
+            let mut result = sample(name, &[passes; 8]);
+            result.run_id = Some(run.id.clone());
+            put(store, &result).await;
+        }
+        let counted = store.run(&run.id).await.expect("it is read").expect("it is there");
+        assert_eq!(
+            (counted.passed_tests, counted.failed_tests),
+            if passes { (2, 0) } else { (0, 2) }
+        );
+        let ended = store.finish_run(&run.id, RunStatus::Completed).await.expect("it is written");
+        assert!(ended.completed_at.is_some());
+        assert_eq!(store.run(&run.id).await.expect("it is read"), Some(ended));
+        runs.push(run.id);
+    }
+    let page = store.runs(&PageRequest { limit: Some(1), cursor: None }).await.expect("it is read");
+    assert_eq!(page.items[0].id, runs[1], "newest first");
+    let next = PageRequest { limit: Some(1), cursor: page.next_cursor };
+    assert_eq!(store.runs(&next).await.expect("it is read").items[0].id, runs[0]);
+    let compared = compare(store, &runs[0], &runs[1]).await.expect("both are there");
+    assert_eq!((compared.verdict, compared.cases.len()), (Change::Regression, 2));
+    let back = compare(store, &runs[1], &runs[0]).await.expect("both are there");
+    assert_eq!(back.verdict, Change::None);
+    assert!(compare(store, &runs[0], "unknown").await.is_err());
+    assert!(store.finish_run("unknown", RunStatus::Failed).await.is_err());
+    let mut lost = sample("lost", &[true]);
+    lost.run_id = Some("unknown".to_owned());
+    let refused = store.put_result(&lost).await;
+    assert!(matches!(refused, Err(StoreError::NotFound { kind: "run", .. })), "{refused:?}");
+}
+
+async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
+    let result = sample("judged", &[true, false, true]);
+    put(store, &result).await;
+    let verdict = |trial: u32, passed: bool, author: &str, at: u64| Override {
+        result_id: result.id.clone(),
+        trial,
+        passed,
+        reason: "I looked".to_owned(),
+        author: author.to_owned(),
+        timestamp: Timestamp::from_millis(at),
+    };
+    for verdict in [
+        verdict(0, false, "ann", 1),
+        verdict(0, true, "ann", 2),
+        verdict(1, false, "ann", 3),
+        verdict(2, true, "ann", 4),
+        verdict(2, false, "bob", 5),
+    ] {
+        store.put_override(&verdict).await.expect("the trial is there");
+    }
+    let found = store.overrides(&result.id).await.expect("it is read");
+    assert_eq!(found.len(), 4, "a later one of the same author replaces it");
+    assert_eq!(found[0], verdict(0, true, "ann", 2));
+    let refused = store.put_override(&verdict(3, true, "ann", 1)).await;
+    assert!(matches!(refused, Err(StoreError::NotFound { kind: "trial", .. })), "{refused:?}");
+    let judges = judge_agreement(store).await.expect("it is read");
+    assert_eq!(judges.len(), 1);
+    let judge = &judges[0];
+    assert_eq!((&*judge.model, &*judge.prompt_hash), ("judge", "abc"));
+    assert_eq!(
+        (judge.verdicts.both_passed, judge.verdicts.both_failed, judge.verdicts.only_judge_passed),
+        (1, 1, 1)
+    );
+    assert!(judge.kappa.is_some_and(|kappa| (kappa - 0.4).abs() < 1e-9), "{judge:?}");
+}
+
+async fn nothing_secret_is_kept(store: &dyn ResultStore) {
+    let mut result = sample("secret", &[true]);
+    let mut model = ModelSettings::new("openai", "m");
+    model.api_key = Some("sk-stored-by-nobody".to_owned());
+    result.test_case.judge_config = Some(model.clone());
+    put(store, &result).await;
+    let found = store.result(&result.id).await.expect("it is read").expect("it is there");
+    assert_eq!(found.test_case.judge_config.and_then(|model| model.api_key), None);
+    let configuration = Configuration {
+        id: "c2".to_owned(),
+        name: "secret".to_owned(),
+        description: None,
+        server_configs: Vec::new(),
+        judge_config: Some(model),
+    };
+    store.put_configuration(&configuration).await.expect("it is written");
+    let found = store.configuration("c2").await.expect("it is read").expect("it is there");
+    assert_eq!(found.judge_config.and_then(|model| model.api_key), None);
+}

@@ -1,0 +1,109 @@
+//! Every store passes one suite; the one in a file also survives other writers, bad files and a killed process.
+
+use std::sync::Arc;
+
+use marquetry_database::DatabaseError;
+use marquetry_judge::{
+    LibsqlStore, MemoryStore, ResultStore, StoreError,
+    store::{
+        LibsqlOptions, OutcomeFilter,
+        conformance::{check_store, sample},
+    },
+};
+
+#[tokio::test]
+async fn every_store_passes_the_suite() {
+    check_store(&MemoryStore::new()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    check_store(&LibsqlStore::open(&path).await.unwrap()).await;
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    for file in files {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(19).any(|bytes| bytes == b"sk-stored-by-nobody"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn four_writers_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let writers = (0..4).map(|writer| {
+        let path = path.clone();
+        tokio::spawn(async move {
+            // Each has its own connection, as a process of its own would.
+            let store = LibsqlStore::open(&path).await.unwrap();
+            for number in 0..25 {
+                store.put_result(&sample(&format!("{writer}-{number}"), &[true])).await.unwrap();
+            }
+        })
+    });
+    for writer in futures_util::future::join_all(writers).await {
+        writer.unwrap();
+    }
+    let store = LibsqlStore::open(&path).await.unwrap();
+    assert_eq!(store.outcomes(&OutcomeFilter::default()).await.unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let error = |outcome: Result<LibsqlStore, StoreError>| outcome.err().unwrap().to_string();
+    std::fs::write(
+        &path,
+        "This is a text, and it is long enough to be taken for a page of a database.",
+    )
+    .unwrap();
+    assert!(error(LibsqlStore::open(&path).await).contains("is not a database"));
+    assert!(error(LibsqlStore::open(folder.path()).await).contains("is a folder"));
+    std::fs::remove_file(&path).unwrap();
+    drop(LibsqlStore::open(&path).await.unwrap());
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    connection.execute("UPDATE test_setting SET value = 99", ()).await.unwrap();
+    assert!(error(LibsqlStore::open(&path).await).contains("schema version 99"));
+}
+
+#[tokio::test]
+async fn a_full_or_read_only_database_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let mut options = LibsqlOptions::default();
+    options.max_bytes = Some(200_000);
+    let store = LibsqlStore::open_with(&path, options).await.unwrap();
+    let mut stored = 0;
+    let full = loop {
+        match store.put_result(&sample("full", &[true; 20])).await {
+            Ok(()) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 100, "the limit holds");
+    };
+    assert!(matches!(full, StoreError::Database(DatabaseError::Full)), "{full}");
+    assert_eq!(store.outcomes(&OutcomeFilter::default()).await.unwrap().len(), stored);
+    drop(store);
+    let mut options = LibsqlOptions::default();
+    options.read_only = true;
+    let store = LibsqlStore::open_with(&path, options).await.unwrap();
+    assert_eq!(store.outcomes(&OutcomeFilter::default()).await.unwrap().len(), stored);
+    let error = store.put_result(&sample("more", &[true])).await.unwrap_err();
+    assert!(error.to_string().contains("read-only"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_and_writers_share_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(LibsqlStore::open(folder.path().join("tests.db")).await.unwrap());
+    let writing = (0..16).map(|number| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let result = sample(&format!("{number}"), &[true, false]);
+            store.put_result(&result).await.unwrap();
+            assert_eq!(store.result(&result.id).await.unwrap(), Some(result));
+        })
+    });
+    for done in futures_util::future::join_all(writing).await {
+        done.unwrap();
+    }
+}

@@ -1,0 +1,278 @@
+//! Anthropic's messages.
+
+use serde_json::{Map, Value, json};
+
+use super::{EventError, OnText, Pieces, arguments, object};
+use crate::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage};
+
+/// The version of the interface.
+pub(super) const VERSION: &str = "2023-06-01";
+
+/// Longest answer of a request without `max_tokens`, which the interface requires.
+const MAX_TOKENS: u32 = 4096;
+
+/// Returns the body of a request.
+pub(super) fn body(request: &ChatRequest, model: &str, is_streamed: bool) -> Value {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(model));
+    body.insert("max_tokens".to_owned(), json!(request.max_tokens.unwrap_or(MAX_TOKENS)));
+    let mut instructions: Vec<String> = request
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::System { text } => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    if let Format::Schema { schema, .. } = &request.format {
+        // Not all models and services with this interface know structured outputs.
+        instructions.push(format!("Answer with JSON of this schema, and nothing else: {schema}"));
+    }
+    if !instructions.is_empty() {
+        body.insert("system".to_owned(), json!(instructions.join("\n\n")));
+    }
+    body.insert("messages".to_owned(), Value::Array(messages(&request.messages)));
+    if !request.tools.is_empty() {
+        body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+    }
+    if let Some(temperature) = request.temperature {
+        // The scale ends at 1.
+        body.insert("temperature".to_owned(), json!(temperature.clamp(0.0, 1.0)));
+    }
+    if !request.stop.is_empty() {
+        body.insert("stop_sequences".to_owned(), json!(request.stop));
+    }
+    if is_streamed {
+        body.insert("stream".to_owned(), Value::Bool(true));
+    }
+    Value::Object(body)
+}
+
+/// Returns the messages. The results of the calls of one answer stand together in one message of the user.
+fn messages(messages: &[Message]) -> Vec<Value> {
+    let mut all: Vec<Value> = Vec::new();
+    let mut results: Vec<Value> = Vec::new();
+    for message in messages {
+        if let Message::Tool { call_id, text, .. } = message {
+            results.push(json!({"type": "tool_result", "tool_use_id": call_id, "content": text}));
+            continue;
+        }
+        if !results.is_empty() {
+            all.push(json!({"role": "user", "content": std::mem::take(&mut results)}));
+        }
+        match message {
+            Message::System { .. } | Message::Tool { .. } => {}
+            Message::User { text } => all.push(json!({"role": "user", "content": text})),
+            Message::Assistant { text, tool_calls } => {
+                let text = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
+                let calls = tool_calls.iter().map(|call| {
+                    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": object(&call.arguments)})
+                });
+                let content: Vec<Value> = text.into_iter().chain(calls).collect();
+                // The interface refuses a message without content.
+                if !content.is_empty() {
+                    all.push(json!({"role": "assistant", "content": content}));
+                }
+            }
+        }
+    }
+    if !results.is_empty() {
+        all.push(json!({"role": "user", "content": results}));
+    }
+    all
+}
+
+fn tool(Tool { name, description, input_schema }: &Tool) -> Value {
+    let schema =
+        if input_schema.is_object() { input_schema.clone() } else { json!({"type": "object"}) };
+    json!({"name": name, "description": description, "input_schema": schema})
+}
+
+/// Reads an answer in one piece.
+pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("it reports an error: {error}"));
+    }
+    let content = body.get("content").and_then(Value::as_array).ok_or("it has no content")?;
+    let (mut text, mut tool_calls) = (String::new(), Vec::new());
+    for block in content {
+        match block.get("type").and_then(Value::as_str) {
+            Some("text") => {
+                text.push_str(block.get("text").and_then(Value::as_str).unwrap_or_default());
+            }
+            Some("tool_use") => {
+                let word = |name: &str| block.get(name).and_then(Value::as_str).map(str::to_owned);
+                tool_calls.push(ToolCall {
+                    id: word("id").unwrap_or_else(|| format!("call_{}", tool_calls.len())),
+                    name: word("name").ok_or("a tool call has no name")?,
+                    arguments: block.get("input").cloned().unwrap_or_else(|| arguments("")),
+                });
+            }
+            // Thoughts, and blocks of later versions.
+            _ => {}
+        }
+    }
+    let mut usage = Usage::default();
+    read_usage(&mut usage, body.get("usage"));
+    Ok(ChatAnswer {
+        text,
+        tool_calls,
+        finish: finish(body.get("stop_reason")),
+        usage,
+        model: body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned(),
+    })
+}
+
+fn finish(reason: Option<&Value>) -> Finish {
+    match reason.and_then(Value::as_str) {
+        Some("end_turn" | "stop_sequence") => Finish::Stop,
+        Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
+        Some("tool_use") => Finish::ToolCalls,
+        Some("refusal") => Finish::Filtered,
+        other => Finish::Other(other.unwrap_or_default().to_owned()),
+    }
+}
+
+/// Reads the tokens that an object reports; those of the cache are tokens of the request, too.
+fn read_usage(usage: &mut Usage, reported: Option<&Value>) {
+    let count = |name: &str| reported.and_then(|reported| reported.get(name)?.as_u64());
+    if let Some(input) = count("input_tokens") {
+        let cached = count("cache_creation_input_tokens").unwrap_or(0);
+        let read = count("cache_read_input_tokens").unwrap_or(0);
+        usage.input_tokens = Some(input.saturating_add(cached).saturating_add(read));
+    }
+    usage.output_tokens = count("output_tokens").or(usage.output_tokens);
+}
+
+/// The content blocks of a stream.
+#[derive(Default)]
+pub(super) struct Blocks {
+    text: String,
+    calls: Vec<PartialCall>,
+    finish: Option<Finish>,
+    usage: Usage,
+    model: String,
+    is_done: bool,
+}
+
+struct PartialCall {
+    index: u64,
+    id: String,
+    name: String,
+    /// Arguments of the beginning of the block; the pieces replace them.
+    input: Value,
+    json: String,
+}
+
+impl Pieces for Blocks {
+    fn take(&mut self, data: &str, on_text: &mut OnText<'_>) -> Result<Option<usize>, EventError> {
+        let event: Value = serde_json::from_str(data)
+            .map_err(|error| EventError::Malformed(format!("an event is not JSON: {error}")))?;
+        let word =
+            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let index = event.get("index").and_then(Value::as_u64).unwrap_or(0);
+        let mut held = 0;
+        match event.get("type").and_then(Value::as_str) {
+            Some("message_start") => {
+                let message = event.get("message");
+                self.model = word(message.and_then(|message| message.get("model")));
+                read_usage(&mut self.usage, message.and_then(|message| message.get("usage")));
+            }
+            Some("content_block_start") => {
+                let block = event.get("content_block");
+                let member = |name: &str| block.and_then(|block| block.get(name));
+                match member("type").and_then(Value::as_str) {
+                    Some("tool_use") => {
+                        let (id, name) = (word(member("id")), word(member("name")));
+                        let input = member("input").cloned().unwrap_or(Value::Null);
+                        held = id.len() + name.len() + data.len();
+                        self.calls.push(PartialCall {
+                            index,
+                            id,
+                            name,
+                            input,
+                            json: String::new(),
+                        });
+                    }
+                    Some("text") => held = self.add(&word(member("text")), on_text),
+                    _ => {}
+                }
+            }
+            Some("content_block_delta") => {
+                let delta = event.get("delta");
+                let member = |name: &str| delta.and_then(|delta| delta.get(name));
+                match member("type").and_then(Value::as_str) {
+                    Some("text_delta") => held = self.add(&word(member("text")), on_text),
+                    Some("input_json_delta") => {
+                        let piece = word(member("partial_json"));
+                        held = piece.len();
+                        if let Some(call) = self.calls.iter_mut().rfind(|call| call.index == index)
+                        {
+                            call.json.push_str(&piece);
+                        }
+                    }
+                    // Reasoning is left out of the answer, but is limited with it.
+                    _ => held = word(member("thinking")).len(),
+                }
+            }
+            Some("message_delta") => {
+                let reason = event.get("delta").and_then(|delta| delta.get("stop_reason"));
+                if reason.is_some_and(Value::is_string) {
+                    self.finish = Some(finish(reason));
+                }
+                read_usage(&mut self.usage, event.get("usage"));
+            }
+            Some("message_stop") => {
+                self.is_done = true;
+                return Ok(None);
+            }
+            Some("error") => {
+                let error = event.get("error");
+                let kind = word(error.and_then(|error| error.get("type")));
+                let status = match kind.as_str() {
+                    "rate_limit_error" => 429,
+                    "overloaded_error" => 529,
+                    "invalid_request_error" => 400,
+                    "authentication_error" => 401,
+                    _ => 500,
+                };
+                return Err(EventError::Failed(status, event.to_string()));
+            }
+            _ => {}
+        }
+        Ok(Some(held))
+    }
+
+    fn finish(self: Box<Self>) -> Option<ChatAnswer> {
+        if !self.is_done && self.finish.is_none() {
+            return None;
+        }
+        let calls = self.calls.into_iter().enumerate();
+        Some(ChatAnswer {
+            text: self.text,
+            tool_calls: calls
+                .map(|(place, call)| ToolCall {
+                    id: if call.id.is_empty() { format!("call_{place}") } else { call.id },
+                    name: call.name,
+                    arguments: match call.json.is_empty() && call.input.is_object() {
+                        true => call.input,
+                        false => arguments(&call.json),
+                    },
+                })
+                .collect(),
+            finish: self.finish.unwrap_or(Finish::Other(String::new())),
+            usage: self.usage,
+            model: self.model,
+        })
+    }
+}
+
+impl Blocks {
+    fn add(&mut self, piece: &str, on_text: &mut OnText<'_>) -> usize {
+        if !piece.is_empty() {
+            on_text(piece);
+            self.text.push_str(piece);
+        }
+        piece.len()
+    }
+}

@@ -1,0 +1,387 @@
+//! Models of providers, over HTTP.
+
+mod anthropic;
+mod events;
+mod openai;
+
+use std::{error::Error as _, future::Future, time::Duration};
+
+use async_trait::async_trait;
+use marquetry_endpoint::{
+    ApiKey, EndpointFailure, PlainHttp, RetryPolicy, base_url, displayable, http_client,
+};
+use reqwest::{
+    Client, Response, Url,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use serde_json::Value;
+
+use self::events::{Events, MIN_EVENT_BYTES};
+use crate::{ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ModelConfig, Provider};
+
+/// How many bytes of an error's body are read.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// A model of a provider, over HTTP.
+///
+/// ```no_run
+/// use marquetry_llm::{ChatModel, ChatRequest, Message, ModelConfig, Provider, RemoteModel};
+///
+/// # async fn run() -> Result<(), marquetry_llm::ChatError> {
+/// let model = RemoteModel::new(ModelConfig::new(Provider::Ollama, "qwen3:4b"))?;
+/// let answer = model.chat(&ChatRequest::new([Message::user("Good morning!")])).await?;
+/// println!("{}", answer.text);
+/// # Ok(())
+/// # }
+/// ```
+pub struct RemoteModel {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    wire: Wire,
+    config: ModelConfig,
+}
+
+/// How requests and answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wire {
+    /// OpenAI's chat completions.
+    OpenAi {
+        /// The name of the member for the longest answer.
+        max_tokens: &'static str,
+    },
+    /// Anthropic's messages.
+    Anthropic,
+}
+
+/// What the events of a stream add up to.
+trait Pieces: Send {
+    /// Takes one event, passes its text on, and returns the bytes that it holds for the answer; None if it is the last.
+    ///
+    /// # Errors
+    ///
+    /// The failure that the event reports, or what is wrong with it.
+    fn take(&mut self, data: &str, on_text: &mut OnText<'_>) -> Result<Option<usize>, EventError>;
+
+    /// Returns the answer, or None if the stream broke off.
+    fn finish(self: Box<Self>) -> Option<ChatAnswer>;
+}
+
+type OnText<'a> = dyn for<'t> FnMut(&'t str) + Send + 'a;
+
+/// Why an event cannot be taken.
+enum EventError {
+    /// It is not what the interface defines.
+    Malformed(String),
+    /// The provider reports a failure with this status.
+    Failed(u16, String),
+}
+
+impl RemoteModel {
+    /// Prepares a model. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`ChatError::Config`] if the key, the base URL or the model's name is missing or invalid.
+    pub fn new(config: ModelConfig) -> Result<Self, ChatError> {
+        let refused = |why: String| Err(ChatError::Config(why));
+        if config.model.trim().is_empty() {
+            return refused("the model has no name".to_owned());
+        }
+        if config.provider.needs_key() && config.api_key.is_none() {
+            return refused(format!("{:?} requires a key", config.provider));
+        }
+        let Some(base) = config.base_url.as_deref().or(config.provider.default_base_url()) else {
+            return refused("a custom provider needs a base URL".to_owned());
+        };
+        if config.api_key.as_ref().is_some_and(|key| !key.is_sendable()) {
+            return refused(
+                "the key is empty, or holds white space or characters outside of ASCII".to_owned(),
+            );
+        }
+        let base = base_url(base, PlainHttp::Anywhere)
+            .map_err(|error| ChatError::Config(error.to_string()))?;
+        let wire = match config.provider {
+            Provider::Anthropic => Wire::Anthropic,
+            // OpenAI has replaced `max_tokens`, which its newer models refuse; most other services know only that.
+            Provider::OpenAi if base.host_str() == Some("api.openai.com") => {
+                Wire::OpenAi { max_tokens: "max_completion_tokens" }
+            }
+            Provider::OpenAi | Provider::Ollama | Provider::Custom => {
+                Wire::OpenAi { max_tokens: "max_tokens" }
+            }
+        };
+        let path = match wire {
+            Wire::OpenAi { .. } => "chat/completions",
+            Wire::Anthropic => "messages",
+        };
+        let invalid = |error: &dyn std::fmt::Display| ChatError::Config(error.to_string());
+        let url = base.join(path).map_err(|error| invalid(&error))?;
+        let client = http_client(&url).map_err(|error| invalid(&error))?;
+        let headers = headers(wire, config.api_key.as_ref()).map_err(|error| invalid(&error))?;
+        Ok(Self { client, url, headers, wire, config })
+    }
+
+    /// Runs a whole call within [`ModelConfig::answer_timeout`].
+    async fn in_all<T>(
+        &self,
+        work: impl Future<Output = Result<T, EndpointFailure>> + Send,
+    ) -> Result<T, ChatError> {
+        Ok(within(self.config.answer_timeout, work).await?)
+    }
+
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy::new(self.config.retries, self.config.longest_wait)
+    }
+
+    fn body(&self, request: &ChatRequest, is_streamed: bool) -> Result<Vec<u8>, EndpointFailure> {
+        let body = match self.wire {
+            Wire::OpenAi { max_tokens } => {
+                openai::body(request, &self.config.model, max_tokens, is_streamed)
+            }
+            Wire::Anthropic => anthropic::body(request, &self.config.model, is_streamed),
+        };
+        serde_json::to_vec(&body)
+            .map_err(|error| EndpointFailure::Malformed(format!("the request: {error}")))
+    }
+
+    /// Sends a request, and returns an answer with a status of success.
+    async fn send(&self, body: Vec<u8>) -> Result<Response, EndpointFailure> {
+        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
+        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        // The status counts, also where its explanation is too long or breaks off.
+        let body = self.beginning(response, MAX_ERROR_BYTES).await;
+        let key = self.config.api_key.as_ref();
+        Err(EndpointFailure::from_status(status, Some(&headers), &body, key))
+    }
+
+    /// Reads a body of at most so many bytes.
+    async fn whole(&self, mut response: Response) -> Result<Vec<u8>, EndpointFailure> {
+        let limit = self.max_message_bytes();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(error))? {
+            if body.len() + chunk.len() > limit {
+                return Err(EndpointFailure::TooLarge(self.config.max_answer_bytes));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// Reads the beginning of a body, as far as it comes.
+    async fn beginning(&self, mut response: Response, limit: usize) -> Vec<u8> {
+        let mut body = Vec::new();
+        while body.len() < limit
+            && let Ok(Some(chunk)) = response.chunk().await
+        {
+            body.extend_from_slice(&chunk[..chunk.len().min(limit - body.len())]);
+        }
+        body
+    }
+
+    /// The longest body or event. JSON around a short answer must fit, too.
+    fn max_message_bytes(&self) -> usize {
+        self.config.max_answer_bytes.max(MIN_EVENT_BYTES)
+    }
+
+    fn read(&self, media_type: &str, body: &[u8]) -> Result<ChatAnswer, EndpointFailure> {
+        let parsed = serde_json::from_slice::<Value>(body).map_err(|error| error.to_string());
+        let answer = parsed.and_then(|body| match self.wire {
+            Wire::OpenAi { .. } => openai::answer(&body),
+            Wire::Anthropic => anthropic::answer(&body),
+        });
+        let answer = answer.and_then(|answer| match answer {
+            // Nothing but an empty object of the right form.
+            ChatAnswer { text, tool_calls, finish: Finish::Other(reason), .. }
+                if text.is_empty() && tool_calls.is_empty() && reason.is_empty() =>
+            {
+                Err("it holds neither text nor tool calls".to_owned())
+            }
+            answer => Ok(answer),
+        });
+        answer.map_err(|problem| {
+            let hint = match media_type.contains("json") {
+                true => String::new(),
+                false => format!("; it is {media_type:?}: is the base URL right?"),
+            };
+            self.malformed(&format!("{problem}{hint}"))
+        })
+    }
+
+    async fn streamed(
+        &self,
+        request: &ChatRequest,
+        on_text: &mut OnText<'_>,
+    ) -> Result<ChatAnswer, EndpointFailure> {
+        let body = self.body(request, true)?;
+        let limit = self.config.timeout;
+        // Only the beginning is retried: text that was handed over cannot be taken back.
+        let begin = || async {
+            let response = self.send(body.clone()).await?;
+            let media_type = media_type(&response);
+            if media_type.contains("json") {
+                // The service does not stream.
+                let answer = self.read(&media_type, &self.whole(response).await?)?;
+                return Ok(Begun::Whole(answer));
+            }
+            let mut events = Events::new(response, self.max_message_bytes());
+            let first = events.next().await.map_err(|error| self.event_failure(error))?;
+            Ok(Begun::Events(first, events))
+        };
+        let (mut next, mut events) =
+            match self.retry_policy().run(|| within(limit, begin())).await? {
+                Begun::Whole(answer) => {
+                    if !answer.text.is_empty() {
+                        on_text(&answer.text);
+                    }
+                    return Ok(answer);
+                }
+                Begun::Events(first, events) => (first, events),
+            };
+        let mut pieces: Box<dyn Pieces> = match self.wire {
+            Wire::OpenAi { .. } => Box::new(openai::Chunks::default()),
+            Wire::Anthropic => Box::new(anthropic::Blocks::default()),
+        };
+        let mut bytes = 0;
+        while let Some(data) = next.take() {
+            let counted = &mut |text: &str| {
+                // The bytes are known only after the event was taken; a piece over the limit is not passed on.
+                if bytes + text.len() < self.config.max_answer_bytes {
+                    on_text(text);
+                }
+            };
+            let taken = pieces.take(&data, counted).map_err(|error| match error {
+                EventError::Malformed(problem) => self.malformed(&problem),
+                EventError::Failed(status, message) => {
+                    let key = self.config.api_key.as_ref();
+                    EndpointFailure::from_status(status, None, message.as_bytes(), key)
+                }
+            })?;
+            let Some(held) = taken else { break };
+            // Events without text count, too: a stream of them may never end.
+            bytes += held + 1;
+            if bytes > self.config.max_answer_bytes {
+                return Err(EndpointFailure::TooLarge(self.config.max_answer_bytes));
+            }
+            // The limit holds between two events; a long answer may take longer.
+            let event = async { events.next().await.map_err(|error| self.event_failure(error)) };
+            next = within(limit, event).await?;
+        }
+        pieces.finish().ok_or_else(|| {
+            EndpointFailure::Unreachable("the answer broke off before its end".to_owned())
+        })
+    }
+
+    fn event_failure(&self, error: events::Error) -> EndpointFailure {
+        match error {
+            events::Error::Connection(error) => self.unreachable(error),
+            events::Error::TooLong => EndpointFailure::TooLarge(self.config.max_answer_bytes),
+        }
+    }
+
+    fn malformed(&self, problem: &str) -> EndpointFailure {
+        EndpointFailure::Malformed(ApiKey::redact(self.config.api_key.as_ref(), problem))
+    }
+
+    /// Returns the failure of a connection with its causes; the outermost error alone is "error sending request".
+    fn unreachable(&self, error: reqwest::Error) -> EndpointFailure {
+        let error = error.without_url();
+        let mut reasons = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(error) = source {
+            reasons.push(error.to_string());
+            source = error.source();
+        }
+        reasons.dedup();
+        let secret = self.config.api_key.as_ref().map_or("", |key| key.expose());
+        EndpointFailure::Unreachable(displayable(&reasons.join(": "), secret))
+    }
+}
+
+/// The beginning of a streamed answer.
+enum Begun {
+    Whole(ChatAnswer),
+    Events(Option<String>, Events),
+}
+
+#[async_trait]
+impl ChatModel for RemoteModel {
+    fn name(&self) -> &str {
+        &self.config.model
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        let work = async {
+            let body = self.body(request, false)?;
+            let attempt = || async {
+                let response = self.send(body.clone()).await?;
+                let media_type = media_type(&response);
+                self.read(&media_type, &self.whole(response).await?)
+            };
+            self.retry_policy().run(|| within(self.config.timeout, attempt())).await
+        };
+        self.in_all(work).await
+    }
+
+    async fn stream(
+        &self,
+        request: &ChatRequest,
+        on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
+    ) -> Result<ChatAnswer, ChatError> {
+        self.in_all(self.streamed(request, on_text)).await
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, EndpointFailure>>,
+) -> Result<T, EndpointFailure> {
+    tokio::time::timeout(limit, work).await.unwrap_or(Err(EndpointFailure::Timeout(limit)))
+}
+
+fn headers(
+    wire: Wire,
+    key: Option<&ApiKey>,
+) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
+    const JSON: HeaderValue = HeaderValue::from_static("application/json");
+    let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // Some servers that need no key insist on a header that is not empty.
+    let key = key.map_or("none", |key| key.expose());
+    let (name, value) = match wire {
+        Wire::OpenAi { .. } => ("authorization", format!("Bearer {key}")),
+        Wire::Anthropic => {
+            let version = HeaderName::from_static("anthropic-version");
+            headers.insert(version, HeaderValue::from_static(anthropic::VERSION));
+            ("x-api-key", key.to_owned())
+        }
+    };
+    let mut value = HeaderValue::try_from(value)?;
+    value.set_sensitive(true);
+    headers.insert(HeaderName::from_static(name), value);
+    Ok(headers)
+}
+
+fn media_type(response: &Response) -> String {
+    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Returns the arguments of a tool call in the text that a model wrote: no text is no arguments, and a text that is not
+/// JSON stays a text.
+fn arguments(text: &str) -> Value {
+    match text.trim() {
+        "" => Value::Object(serde_json::Map::new()),
+        text => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+    }
+}
+
+/// Returns arguments as both interfaces demand them, as an object: those that are none go back to the model in the result
+/// of the call.
+fn object(arguments: &Value) -> Value {
+    if arguments.is_object() { arguments.clone() } else { Value::Object(serde_json::Map::new()) }
+}

@@ -1,0 +1,281 @@
+//! OpenAI's chat completions, which many services offer.
+
+use serde_json::{Map, Value, json};
+
+use super::{EventError, OnText, Pieces, arguments, object};
+use crate::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage};
+
+/// Returns the body of a request. `max_tokens` is the name of the member for the longest answer.
+pub(super) fn body(
+    request: &ChatRequest,
+    model: &str,
+    max_tokens: &str,
+    is_streamed: bool,
+) -> Value {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(model));
+    body.insert("messages".to_owned(), request.messages.iter().map(message).collect());
+    if !request.tools.is_empty() {
+        body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+    }
+    if let Format::Schema { name, schema } = &request.format {
+        let format = json!({"name": name, "schema": schema, "strict": is_strict(schema)});
+        let format = json!({"type": "json_schema", "json_schema": format});
+        body.insert("response_format".to_owned(), format);
+    }
+    let mut optional = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value);
+        }
+    };
+    optional("temperature", request.temperature.map(Value::from));
+    optional(max_tokens, request.max_tokens.map(Value::from));
+    optional("seed", request.seed.map(Value::from));
+    optional("stop", (!request.stop.is_empty()).then(|| json!(request.stop)));
+    if is_streamed {
+        optional("stream", Some(Value::Bool(true)));
+        optional("stream_options", Some(json!({"include_usage": true})));
+    }
+    Value::Object(body)
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::System { text } => json!({"role": "system", "content": text}),
+        Message::User { text } => json!({"role": "user", "content": text}),
+        Message::Assistant { text, tool_calls } if tool_calls.is_empty() => {
+            json!({"role": "assistant", "content": text})
+        }
+        Message::Assistant { text, tool_calls } => {
+            let content = if text.is_empty() { Value::Null } else { json!(text) };
+            let calls: Vec<Value> = tool_calls
+                .iter()
+                .map(|call| {
+                    let arguments = object(&call.arguments).to_string();
+                    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+                })
+                .collect();
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+        Message::Tool { call_id, text, .. } => {
+            json!({"role": "tool", "tool_call_id": call_id, "content": text})
+        }
+    }
+}
+
+fn tool(Tool { name, description, input_schema }: &Tool) -> Value {
+    let parameters =
+        if input_schema.is_object() { input_schema.clone() } else { json!({"type": "object"}) };
+    let function = json!({"name": name, "description": description, "parameters": parameters});
+    json!({"type": "function", "function": function})
+}
+
+/// Whether a schema follows the rules of strict mode, without which OpenAI refuses it there: every object requires all of
+/// its members, and allows no others.
+fn is_strict(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            let is_closed = match members.get("properties").and_then(Value::as_object) {
+                Some(properties) => {
+                    let required = members.get("required").and_then(Value::as_array);
+                    members.get("additionalProperties") == Some(&Value::Bool(false))
+                        && required.is_some_and(|required| {
+                            properties.keys().all(|name| required.iter().any(|one| one == name))
+                        })
+                }
+                None => true,
+            };
+            is_closed && members.values().all(is_strict)
+        }
+        Value::Array(items) => items.iter().all(is_strict),
+        _ => true,
+    }
+}
+
+/// Reads an answer in one piece.
+pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
+    if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
+        return Err(format!("it reports an error: {error}"));
+    }
+    let choice = body.get("choices").and_then(|choices| choices.get(0));
+    let choice = choice.ok_or("it has no choices")?;
+    let message = choice.get("message").ok_or("its choice has no message")?;
+    let calls = message.get("tool_calls").and_then(Value::as_array);
+    let calls = calls.into_iter().flatten().enumerate().map(|(place, call)| {
+        let function = call.get("function").ok_or("a tool call has no function")?;
+        let name = function.get("name").and_then(Value::as_str).ok_or("a tool call has no name")?;
+        Ok::<_, String>(ToolCall {
+            id: id(call.get("id"), place),
+            name: name.to_owned(),
+            arguments: match function.get("arguments") {
+                Some(Value::String(text)) => arguments(text),
+                Some(Value::Null) | None => arguments(""),
+                Some(value) => value.clone(),
+            },
+        })
+    });
+    Ok(ChatAnswer {
+        text: text(message.get("content")),
+        tool_calls: calls.collect::<Result<_, _>>()?,
+        finish: finish(choice.get("finish_reason")),
+        usage: usage(body.get("usage")),
+        model: body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned(),
+    })
+}
+
+/// Some services leave out the ids of calls.
+fn id(id: Option<&Value>, place: usize) -> String {
+    let id = id.and_then(Value::as_str).filter(|id| !id.is_empty());
+    id.map_or_else(|| format!("call_{place}"), str::to_owned)
+}
+
+/// Returns a content: a text, or a list of parts with texts.
+fn text(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.get("text")?.as_str()).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+fn finish(reason: Option<&Value>) -> Finish {
+    match reason.and_then(Value::as_str) {
+        Some("stop") => Finish::Stop,
+        Some("length") => Finish::Length,
+        Some("tool_calls" | "function_call") => Finish::ToolCalls,
+        Some("content_filter") => Finish::Filtered,
+        other => Finish::Other(other.unwrap_or_default().to_owned()),
+    }
+}
+
+fn usage(usage: Option<&Value>) -> Usage {
+    let count = |name: &str| usage.and_then(|usage| usage.get(name)?.as_u64());
+    Usage { input_tokens: count("prompt_tokens"), output_tokens: count("completion_tokens") }
+}
+
+/// The chunks of a stream.
+#[derive(Default)]
+pub(super) struct Chunks {
+    text: String,
+    calls: Vec<PartialCall>,
+    finish: Option<Finish>,
+    usage: Usage,
+    model: String,
+    is_done: bool,
+}
+
+#[derive(Default)]
+struct PartialCall {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Pieces for Chunks {
+    fn take(&mut self, data: &str, on_text: &mut OnText<'_>) -> Result<Option<usize>, EventError> {
+        if data.trim() == "[DONE]" {
+            self.is_done = true;
+            return Ok(None);
+        }
+        let chunk: Value = serde_json::from_str(data)
+            .map_err(|error| EventError::Malformed(format!("an event is not JSON: {error}")))?;
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            return Err(failure(error, &chunk));
+        }
+        if let Some(model) = chunk.get("model").and_then(Value::as_str)
+            && self.model.is_empty()
+        {
+            model.clone_into(&mut self.model);
+        }
+        if chunk.get("usage").is_some_and(Value::is_object) {
+            self.usage = usage(chunk.get("usage"));
+        }
+        let Some(choice) = chunk.get("choices").and_then(|choices| choices.get(0)) else {
+            return Ok(Some(0));
+        };
+        let mut held = 0;
+        if let Some(delta) = choice.get("delta") {
+            let piece = text(delta.get("content"));
+            if !piece.is_empty() {
+                on_text(&piece);
+                self.text.push_str(&piece);
+            }
+            // Reasoning is left out of the answer, but is limited with it.
+            let reasoning = delta.get("reasoning_content").or_else(|| delta.get("reasoning"));
+            held = piece.len() + reasoning.and_then(Value::as_str).map_or(0, str::len);
+            for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+                held += self.take_call(call);
+            }
+        }
+        if choice.get("finish_reason").is_some_and(Value::is_string) {
+            self.finish = Some(finish(choice.get("finish_reason")));
+        }
+        Ok(Some(held))
+    }
+
+    fn finish(self: Box<Self>) -> Option<ChatAnswer> {
+        if !self.is_done && self.finish.is_none() {
+            return None;
+        }
+        let calls = self.calls.into_iter().enumerate();
+        Some(ChatAnswer {
+            text: self.text,
+            tool_calls: calls
+                .map(|(place, call)| ToolCall {
+                    id: id(Some(&Value::from(call.id)), place),
+                    name: call.name,
+                    arguments: arguments(&call.arguments),
+                })
+                .collect(),
+            finish: self.finish.unwrap_or(Finish::Other(String::new())),
+            usage: self.usage,
+            model: self.model,
+        })
+    }
+}
+
+impl Chunks {
+    /// Adds a part of a call, and returns its bytes.
+    fn take_call(&mut self, part: &Value) -> usize {
+        let index = part.get("index").and_then(Value::as_u64);
+        let known = match index {
+            Some(_) => self.calls.iter().rposition(|call| call.index == index),
+            // Services without an index send each call whole, with its id.
+            None if part.get("id").is_some() => None,
+            None => self.calls.len().checked_sub(1),
+        };
+        let place = known.unwrap_or_else(|| {
+            self.calls.push(PartialCall { index, ..PartialCall::default() });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[place];
+        let text =
+            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (id, function) = (text(part.get("id")), part.get("function"));
+        let name = text(function.and_then(|function| function.get("name")));
+        let arguments = match function.and_then(|function| function.get("arguments")) {
+            Some(value @ Value::Object(_)) => value.to_string(),
+            value => text(value),
+        };
+        if call.id.is_empty() {
+            call.id.clone_from(&id);
+        }
+        if call.name.is_empty() {
+            call.name.clone_from(&name);
+        }
+        call.arguments.push_str(&arguments);
+        // The call itself takes memory, also if all of its texts are empty.
+        id.len() + name.len() + arguments.len() + 64
+    }
+}
+
+/// Returns the failure that an event reports.
+fn failure(error: &Value, chunk: &Value) -> EventError {
+    let status = error.get("code").or_else(|| error.get("status")).and_then(Value::as_u64);
+    let status = status.and_then(|status| u16::try_from(status).ok());
+    let status = status.filter(|status| (400..600).contains(status)).unwrap_or(500);
+    EventError::Failed(status, chunk.to_string())
+}
