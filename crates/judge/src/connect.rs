@@ -116,6 +116,18 @@ impl LastLines {
         lines.push_back(cut(line.trim(), 300));
     }
 
+    /// Returns the lines. They may arrive a little later than the end of the program's output.
+    async fn last_words(&self) -> String {
+        for _ in 0..20 {
+            let text = self.text();
+            if !text.is_empty() {
+                return text;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        String::new()
+    }
+
     fn text(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>().join(" | ")
@@ -266,13 +278,11 @@ impl Connections {
                 Err(error) => Called::Refused(format!("the server's result is invalid: {error}")),
             },
             Err(error @ (ClientError::Closed(_) | ClientError::Io { .. })) => {
-                // The program's last lines arrive a little later than the end of its output.
-                tokio::time::sleep(Duration::from_millis(20)).await;
                 return Err(TrialError::ServerEnded {
                     server: server.id.clone(),
                     tool: tool.name.clone(),
                     error: Box::new(error),
-                    stderr: server.stderr.text(),
+                    stderr: server.stderr.last_words().await,
                 });
             }
             Err(ClientError::Timeout(limit)) => {
@@ -376,6 +386,8 @@ async fn open(
                 start.env = environment.variables.clone();
                 start.env.extend(env.clone());
                 start.cwd = cwd.as_ref().map(Into::into);
+                // A server of one trial has nothing to keep.
+                start.stop_grace = Duration::from_millis(500);
                 start.children = Some(environment.children.clone());
                 let lines = stderr.clone();
                 start.stderr = Stderr::Lines(Arc::new(move |line| lines.push(line)));
@@ -412,12 +424,12 @@ async fn open(
             .into());
         }
         Err(error) => {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            return Err(TrialError::Connect {
-                server: id.to_owned(),
-                error: Box::new(error),
-                stderr: stderr.text(),
-            });
+            let stderr = match config {
+                ServerConfig::Stdio { .. } => stderr.last_words().await,
+                ServerConfig::Sse { .. } | ServerConfig::Http { .. } => String::new(),
+            };
+            let (server, error) = (id.to_owned(), Box::new(error));
+            return Err(TrialError::Connect { server, error, stderr });
         }
     };
     let tools: Vec<Tool> = tools
