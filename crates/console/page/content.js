@@ -73,7 +73,7 @@ export async function artifacts(context) {
   const draw = async (words) => {
     const found = (await own('list_artifacts', { limit: 200, details: true, ...(words ? { filter: words } : {}) })).structuredContent ?? {};
     const all = found.artifacts ?? [];
-    fill(place, all.length ? table('Artifacts', ['Name', 'Type', 'Size', 'Version', 'Origin'], all.map((it) => [link(to('artifacts', it.name), it.name), it.mime_type ?? it.mimeType ?? '', bytes(it.size_bytes ?? it.size), it.version ?? '', it.origin?.tool ?? it.tool ?? ''])) : empty('No answer was saved as an artifact yet.', 'Answers that are too large or not text become artifacts.'),
+    fill(place, all.length ? table('Artifacts', ['Name', 'Type', 'Size', 'Version', 'Origin'], all.map((it) => [link(to('artifacts', it.name), it.name), it.mime_type ?? '', bytes(it.size_bytes), it.version ?? '', it.details?.source_tool_name ?? ''])) : empty('No answer was saved as an artifact yet.', 'Answers that are too large or not text become artifacts.'),
       found.next_cursor ? h('p.muted', 'the first 200; filter to see others') : null);
   };
   let asked;

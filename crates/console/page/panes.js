@@ -44,6 +44,8 @@ export function panes(name, kind, first, second) {
       const step = { ArrowLeft: -2, ArrowRight: 2, Home: -99, End: 99 }[event.key];
       if (step) { event.preventDefault(); set(now + step); }
     },
+    // Without this the browser drags text.
+    onmousedown: (event) => event.preventDefault(),
     onpointerdown: (event) => handle.setPointerCapture(event.pointerId),
     onpointermove: (event) => {
       if (!handle.hasPointerCapture(event.pointerId)) return;

@@ -1,0 +1,63 @@
+// Panes of the console: the handle between them, and lists beside them.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { callTool, findings, openPage, startBrowser, startServer } from './support.mjs';
+
+let server;
+let browser;
+before(async () => {
+  server = await startServer();
+  browser = await startBrowser();
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test('the handle between panes is moved by keys and by the pointer, and stays where it was put', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/tools/lab__form');
+  const handle = page.locator('.split > .handle');
+  const at = async () => Number(await handle.getAttribute('aria-valuenow'));
+  const width = () => page.locator('.split > .side').evaluate((it) => it.getBoundingClientRect().width);
+  assert.equal(await at(), 20);
+  const before = await width();
+  await handle.focus();
+  for (let times = 0; times < 5; times += 1) await page.keyboard.press('ArrowRight');
+  assert.equal(await at(), 30);
+  assert.ok(await width() > before + 50, `${before} ${await width()}`);
+  await page.keyboard.press('End');
+  assert.equal(await at(), 80);
+  await page.keyboard.press('Home');
+  assert.equal(await at(), 10);
+  const { x, y, width: wide, height } = await handle.boundingBox();
+  await page.mouse.move(x + wide / 2, y + height / 2);
+  await page.mouse.down();
+  await page.mouse.move(640, y + height / 2, { steps: 4 });
+  await page.mouse.up();
+  const put = await at();
+  assert.ok(put > 40 && put < 60, String(put));
+  await page.mouse.move(100, 100);
+  assert.equal(await at(), put, 'it does not follow a pointer that is up');
+  await page.reload();
+  await page.waitForSelector('.split > .handle');
+  assert.equal(await at(), put);
+  assert.deepEqual(await findings(page), []);
+  await page.context().close();
+});
+
+test('a phone shows one pane and no handle', async () => {
+  const page = await openPage(browser, server, '#/tools/lab__form', { width: 320 });
+  assert.equal(await page.locator('.handle:visible').count(), 0);
+  assert.equal(await page.locator('.side:visible').count(), 0);
+  await page.context().close();
+});
+
+test('the list of artifacts names the tool that made each', async () => {
+  await callTool(server, 'lab__large');
+  const page = await openPage(browser, server, '#/artifacts');
+  assert.match(await page.locator('main table').innerText(), /lab__large|large/);
+  const origin = await page.locator('main tbody tr').first().locator('td').last().innerText();
+  assert.match(origin, /large/);
+  await page.context().close();
+});
