@@ -9,12 +9,12 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AppTool {
-    /// The tool as the View describes it.
+    /// The tool's metadata, as the View describes it.
     pub tool: Tool,
 }
 
 impl AppTool {
-    /// Whether a person has to agree to a call: the tool does not say that it only reads.
+    /// Returns whether the user must agree before the tool is called: true unless the tool is marked as read-only.
     #[must_use]
     pub fn needs_consent(&self) -> bool {
         let hints = self.tool.annotations.as_ref();
@@ -32,28 +32,28 @@ pub enum AppCallError {
     /// The View has no such tool.
     #[error("the View has no tool '{name}'")]
     UnknownTool {
-        /// The name.
+        /// The name of the requested tool.
         name: String,
     },
     /// More calls wait than allowed.
     #[error("{calls} calls of the View's tools wait, the most that max_app_calls allows")]
     TooMany {
-        /// How many wait.
+        /// The number of waiting calls.
         calls: usize,
     },
     /// The View did not answer in time.
     #[error("the View did not answer within {timeout:?} (app_call_timeout)")]
     Timeout {
-        /// How long the host waited.
+        /// The time limit, [`Limits::app_call_timeout`](super::Limits::app_call_timeout).
         timeout: Duration,
     },
     /// The View answered with an error.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The View's answer is not the result of a tool.
+    /// The View's answer is not a tool result.
     #[error("the View's answer is not the result of a tool: {why}")]
     NoResult {
-        /// What is wrong with it.
+        /// The reason why the answer is not valid.
         why: String,
     },
 }
@@ -67,7 +67,7 @@ pub(super) struct AppToolList {
     fetched_at: Option<Duration>,
 }
 
-/// What to do after a page.
+/// The next step after a page was received.
 #[derive(Debug, PartialEq)]
 pub(super) enum Page {
     /// Ask for the next page.
@@ -81,7 +81,7 @@ impl AppToolList {
         &self.tools
     }
 
-    /// Whether the list was never asked for.
+    /// Returns whether the list was never requested.
     pub(super) fn is_new(&self) -> bool {
         self.fetched_at.is_none() && self.fetch_at.is_none()
     }
@@ -90,13 +90,13 @@ impl AppToolList {
         self.tools.iter().any(|it| it.tool.name == name)
     }
 
-    /// The list has changed: fetch it, but not sooner than `interval` after the last time.
+    /// Schedules a new fetch after a change of the list, at least `interval` after the last fetch.
     pub(super) fn changed(&mut self, now: Duration, interval: Duration) {
         let at = self.fetched_at.map_or(now, |fetched_at| fetched_at + interval).max(now);
         self.fetch_at.get_or_insert(at);
     }
 
-    /// Whether to ask for the first page now.
+    /// Starts a fetch if one is due, and returns whether it did.
     pub(super) fn start(&mut self, now: Duration) -> bool {
         let is_due = self.fetching.is_none() && self.fetch_at.is_some_and(|at| at <= now);
         if is_due {
@@ -111,7 +111,7 @@ impl AppToolList {
         if self.fetching.is_some() { None } else { self.fetch_at }
     }
 
-    /// Takes a page. Tools that cannot be read, that repeat a name, and those above `max` are left out.
+    /// Adds the tools of a page. Leaves out tools that cannot be read, that repeat a name, or that exceed `max`.
     pub(super) fn page(&mut self, page: &Value, max: usize) -> Page {
         let Some(tools) = &mut self.fetching else { return Page::Complete };
         let listed = page.get("tools").and_then(Value::as_array);
@@ -123,7 +123,7 @@ impl AppToolList {
             }
         }
         let cursor = page.get("nextCursor").and_then(Value::as_str);
-        // A page without tools must not be followed for ever.
+        // A page without tools ends the list; otherwise a View could send empty pages without end.
         let may_follow = tools.len() < max && listed.is_some_and(|it| !it.is_empty());
         match cursor {
             Some(cursor) if may_follow => Page::Next(cursor.to_owned()),
@@ -134,12 +134,12 @@ impl AppToolList {
         }
     }
 
-    /// The View gave no list.
+    /// Ends the fetch after the View failed to send a list.
     pub(super) fn failed(&mut self) {
         self.fetching = None;
     }
 
-    /// Forgets the tools; whether there were any.
+    /// Removes all tools, and returns whether there were any.
     pub(super) fn clear(&mut self) -> bool {
         let had_some = !self.tools.is_empty();
         *self = Self::default();

@@ -3,26 +3,26 @@ use std::time::Duration;
 use marquetry_protocol::{RequestId, shortened};
 use serde::Serialize;
 
-/// One message between View and host, for the log. Its text is not kept, so that a record has a bounded size.
+/// A record of one message between View and host, for a log. It does not hold the text, so its size is bounded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AuditRecord {
-    /// When, counted from the start of the bridge.
+    /// Time of the message, counted from the start of the bridge.
     pub at: Duration,
-    /// From whom to whom.
+    /// Sender and receiver.
     pub direction: Direction,
-    /// What kind of message.
+    /// Kind of the message.
     pub kind: MessageKind,
-    /// Its method, at most 200 bytes of it; none of a response.
+    /// Method, cut to 200 bytes; `None` for a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Its id, as JSON, at most 200 bytes of it.
+    /// Id as JSON, cut to 200 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Its length in bytes of JSON.
+    /// Length of the message in bytes of JSON.
     pub bytes: usize,
-    /// What the bridge did with it.
+    /// The bridge's decision on the message.
     pub verdict: Verdict,
 }
 
@@ -49,7 +49,7 @@ impl AuditRecord {
     }
 }
 
-/// From whom to whom a message went.
+/// Sender and receiver of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -67,27 +67,27 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageKind {
-    /// It wants an answer.
+    /// A message that expects an answer.
     Request,
-    /// It wants none.
+    /// A message that expects no answer.
     Notification,
-    /// It is the result of a request.
+    /// The result of a request.
     Result,
-    /// It is the error of a request.
+    /// The error of a request.
     Error,
-    /// It is no message of JSON-RPC.
+    /// Text that is not a JSON-RPC message.
     Unreadable,
 }
 
-/// What the bridge did with a message.
+/// The bridge's decision on a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "why")]
 pub enum Verdict {
-    /// It was acted on.
+    /// The bridge acted on the message.
     Accepted,
-    /// It was answered with an error, or not acted on.
+    /// The bridge answered with an error, or ignored the message; the text is the reason.
     Refused(String),
-    /// It breaks a rule that only an attacker or a bug breaks; the View is removed.
+    /// The message breaks a rule that a correct View never breaks. The View is removed.
     Violation(String),
 }
 

@@ -3,14 +3,14 @@ use serde_json::Value;
 
 use crate::types::{AppCapabilities, ContainerDimensions, DisplayMode, HostContext};
 
-/// What the View knows of its surroundings, and what it has yet to be told.
+/// The host context of a View, and the part of it that was already sent.
 #[derive(Debug)]
 pub(super) struct ContextKeeper {
     current: HostContext,
     sent: JsonObject,
 }
 
-/// Sent in the answer to `ui/initialize` alone.
+/// A member that is sent only in the answer to `ui/initialize`.
 const ONLY_AT_FIRST: &str = "toolInfo";
 
 impl ContextKeeper {
@@ -18,14 +18,15 @@ impl ContextKeeper {
         Self { current: context, sent: JsonObject::new() }
     }
 
-    /// The context for the answer to `ui/initialize`. It offers only modes that the View supports.
+    /// Returns the context for the answer to `ui/initialize`. It offers only modes that the View supports.
     pub(super) fn first(&mut self, app: &AppCapabilities) -> HostContext {
         let first = self.offered(app);
         self.sent = members(&first);
         first
     }
 
-    /// Replaces the context. The mode stays when the View does not support the new one, and so does the call that the View shows.
+    /// Replaces the context. Keeps the present mode if the View does not support the new one, and the present call if the
+    /// new context has none.
     pub(super) fn replace(&mut self, mut context: HostContext, app: &AppCapabilities) {
         context.tool_info = context.tool_info.or_else(|| self.current.tool_info.take());
         let mode = context.display_mode.unwrap_or_default();
@@ -36,7 +37,7 @@ impl ContextKeeper {
         self.current = context;
     }
 
-    /// The members that changed since the View was last told, for `ui/notifications/host-context-changed`.
+    /// Returns the members that changed since the last message, for `ui/notifications/host-context-changed`.
     pub(super) fn changes(&mut self, app: &AppCapabilities) -> Option<JsonObject> {
         let mut now = members(&self.offered(app));
         now.shift_remove(ONLY_AT_FIRST);
@@ -47,18 +48,18 @@ impl ContextKeeper {
         (!now.is_empty()).then_some(now)
     }
 
-    /// How the View is shown.
+    /// Returns the mode in which the View is shown.
     pub(super) fn mode(&self) -> DisplayMode {
         self.current.display_mode.unwrap_or_default()
     }
 
-    /// The modes in which the View can be shown: the host has them and the View supports them.
+    /// Returns the modes that both the host and the View support.
     pub(super) fn modes(&self, app: &AppCapabilities) -> Vec<DisplayMode> {
         let modes = self.current.available_display_modes.clone().unwrap_or_default();
         modes.into_iter().filter(|it| app.allows(*it)).collect()
     }
 
-    /// Shows the View in another mode, if the host has it and the View supports it.
+    /// Changes the mode if both the host and the View support it, and returns whether the mode changed.
     pub(super) fn set_mode(&mut self, mode: DisplayMode, app: &AppCapabilities) -> bool {
         let is_new = mode != self.mode() && self.modes(app).contains(&mode);
         if is_new {

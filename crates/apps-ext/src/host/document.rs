@@ -3,74 +3,74 @@ use marquetry_protocol::types::{JsonObject, ReadResourceResult};
 
 use crate::types::{MetaProblem, UiResourceMeta, VIEW_MIME_TYPE};
 
-/// A View as a server gave it.
+/// A View that was read from a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ViewDocument {
-    /// The document.
+    /// The HTML document.
     pub html: String,
-    /// Its metadata, of the content item or of the listing.
+    /// The metadata, from the content item or from the entry in the list.
     pub meta: UiResourceMeta,
-    /// What of the metadata could not be read.
+    /// The members of the metadata that could not be read.
     pub problems: Vec<MetaProblem>,
 }
 
-/// Why the answer to `resources/read` is no View.
+/// The reason why an answer to `resources/read` is not a View.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewDocumentError {
-    /// There is not exactly one content item.
+    /// The answer does not have exactly one content item.
     #[error("the server gave {count} content items for the View {uri}; a View is one")]
     Count {
-        /// The URI.
+        /// URI of the View.
         uri: String,
-        /// How many.
+        /// Number of content items.
         count: usize,
     },
-    /// The MIME type is another one.
+    /// The content item has another MIME type.
     #[error("the View {uri} has the MIME type {mime_type:?}, not {VIEW_MIME_TYPE:?}")]
     MimeType {
-        /// The URI.
+        /// URI of the View.
         uri: String,
-        /// What the server said.
+        /// MIME type that the server sent.
         mime_type: String,
     },
-    /// There is neither text nor a blob, or both.
+    /// The content item has neither text nor a blob, or has both.
     #[error("the View {uri} has to have either text or blob")]
     Content {
-        /// The URI.
+        /// URI of the View.
         uri: String,
     },
     /// The blob is not base64 of UTF-8.
     #[error("the blob of the View {uri} is not base64 of UTF-8")]
     Encoding {
-        /// The URI.
+        /// URI of the View.
         uri: String,
     },
     /// The document is empty.
     #[error("the View {uri} is empty")]
     Empty {
-        /// The URI.
+        /// URI of the View.
         uri: String,
     },
     /// The document is too large.
     #[error("the View {uri} is {bytes} bytes, more than {most}")]
     TooLarge {
-        /// The URI.
+        /// URI of the View.
         uri: String,
-        /// Its size.
+        /// Size of the document, in bytes.
         bytes: usize,
-        /// The most.
+        /// Largest allowed size, in bytes.
         most: usize,
     },
 }
 
 impl ViewDocument {
-    /// Reads the answer to `resources/read` of `uri`. `listing` is the `_meta` of the resource's entry in a list, if there is one; it
-    /// counts when the content item has no metadata of its own.
+    /// Reads a View from the answer to `resources/read` of `uri`. `listing` is the `_meta` of the resource's entry in
+    /// a list, if there is one; it is used if the content item has no metadata.
     ///
     /// # Errors
-    /// The answer is no View, or is larger than `most` bytes.
+    /// The answer is not a View, or its document is larger than `most` bytes.
     pub fn read(
         uri: &str,
         read: &ReadResourceResult,

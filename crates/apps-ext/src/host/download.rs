@@ -2,29 +2,29 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_protocol::{RpcError, types::JsonObject};
 use serde_json::Value;
 
-/// A file that a View asks to save.
+/// A file that a View asks the host to save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DownloadFile {
-    /// A name without folders, made of the last segment of the URI.
+    /// File name without folders, from the last segment of the URI.
     pub name: String,
-    /// The MIME type, if the View names one of a usual form.
+    /// MIME type, if the View sends a well-formed one.
     pub mime_type: Option<String>,
-    /// What to save.
+    /// The contents, or a link to them.
     pub content: DownloadContent,
 }
 
-/// The contents of a file to save.
+/// The contents of a [`DownloadFile`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DownloadContent {
-    /// The bytes.
+    /// The bytes of the file.
     Bytes(Vec<u8>),
-    /// A resource of the View's server or a URL. The host decides whether to fetch it.
+    /// A URL, or the URI of a resource of the View's server. The host decides whether to fetch it.
     Link(String),
 }
 
 impl DownloadFile {
-    /// Reads the parameters of `ui/download-file`: embedded resources and links.
+    /// Parses the parameters of `ui/download-file`: embedded resources and links.
     pub(super) fn parse(params: &JsonObject, max_files: usize) -> Result<Vec<Self>, RpcError> {
         let Some(items) = params.get("contents").and_then(Value::as_array) else {
             return Err(RpcError::invalid_params("contents is not an array"));
@@ -65,10 +65,10 @@ impl DownloadFile {
     }
 }
 
-/// The longest file name, in bytes.
+/// Longest file name, in bytes.
 const MAX_NAME: usize = 120;
 
-/// The last segment of a URI as a file name that is plain on every system.
+/// Returns the last segment of a URI as a file name that is valid on every system.
 fn file_name(uri: &str) -> String {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     let segment = path.rsplit(['/', '\\', ':']).find(|it| !it.is_empty()).unwrap_or_default();

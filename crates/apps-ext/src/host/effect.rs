@@ -15,84 +15,84 @@ use super::{
 };
 use crate::types::{DisplayMode, HostContext};
 
-/// What happened on the host's side. Messages of the View come through `Bridge::receive`.
+/// An event on the host's side. Messages of the View go to `Bridge::receive` instead.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The model has written so much of the arguments of the call that the View shows, as JSON text.
+    /// The model has written this part of the call's arguments so far, as JSON text.
     PartialInput(String),
-    /// The arguments are complete.
+    /// The call's arguments are complete.
     Input(JsonObject),
-    /// The call has a result, a `CallToolResult` as JSON.
+    /// The call ended with this result, a `CallToolResult` as JSON.
     Result(Value),
-    /// The call ended without a result, for any reason.
+    /// The call ended without a result; the text is the reason, if it is known.
     Cancelled(Option<String>),
-    /// The host's context is another one.
+    /// The host context changed.
     Context(Box<HostContext>),
-    /// The user shows the View in another mode. Modes that the View does not support are ignored.
+    /// The user chose another display mode. A mode that the View does not support is ignored.
     DisplayMode(DisplayMode),
-    /// The answer to a [`HostRequest`].
+    /// The host answers a [`HostRequest`].
     Answer {
-        /// The request.
+        /// Token of the request.
         token: RequestToken,
-        /// The result, or the error for the View.
+        /// The result, or the error that is sent to the View.
         answer: Result<Value, RpcError>,
     },
-    /// A [`HostRequest::CallTool`] or [`HostRequest::Forward`] makes progress.
+    /// A [`HostRequest::CallTool`] or [`HostRequest::Forward`] made progress.
     Progress {
-        /// The request.
+        /// Token of the request.
         token: RequestToken,
         /// The members of `notifications/progress` without the token.
         params: JsonObject,
     },
-    /// The tools of the View's server are others.
+    /// The tools of the View's server changed; this is the complete list.
     ServerTools(Vec<Tool>),
     /// Another list of the View's server changed.
     ListChanged(Lists),
-    /// Call a tool of the View.
+    /// The host calls a tool of the View.
     CallAppTool {
-        /// The number that [`Effect::AppAnswer`] repeats.
+        /// A number that [`Effect::AppAnswer`] repeats.
         call: u64,
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// Its arguments.
+        /// Arguments of the call.
         arguments: JsonObject,
     },
-    /// The answer of a [`Event::CallAppTool`] is no longer wanted.
+    /// The host no longer wants the answer to an [`Event::CallAppTool`].
     CancelAppCall {
-        /// The number of the call.
+        /// The number of the [`Event::CallAppTool`].
         call: u64,
     },
-    /// Ask the View whether it is alive; [`Effect::Alive`] follows.
+    /// The host asks whether the View is alive; [`Effect::Alive`] follows.
     Ping,
-    /// A message of the View was too long to be passed on. Its request, if it was one, is refused.
+    /// A message of the View was too long to be passed to the bridge. If it was a request, it is refused.
     TooLong {
-        /// The id, if it is a request.
+        /// Id of the request; `None` for other messages.
         id: Option<marquetry_protocol::RequestId>,
-        /// Its length in bytes.
+        /// Length of the message, in bytes.
         bytes: usize,
     },
-    /// Remove the View, after it had time to save its state.
+    /// The host wants to remove the View, after it had time to save its state.
     Teardown {
-        /// Why, for the View.
+        /// The reason, which is sent to the View.
         reason: String,
     },
-    /// The View's frame is gone.
+    /// The View's frame is gone without [`Event::Teardown`].
     Gone,
     /// A deadline has passed; see `Bridge::deadline`.
     Tick,
 }
 
-/// A list of a server that can change.
+/// A list of the View's server other than its tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
-    /// The resources.
+    /// The list of resources.
     Resources,
-    /// The prompts.
+    /// The list of prompts.
     Prompts,
 }
 
-/// A request of a View while the host works on it.
+/// The identity of a View's request while the host works on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestToken(u64);
 
@@ -101,113 +101,114 @@ impl RequestToken {
         Self(number)
     }
 
-    /// The token as a number, for messages to another program.
+    /// Returns the token as a number, to send it to another program.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The token of this number.
+    /// Returns the token with this number.
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// What the host has to do now.
+/// An action that the host must take.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Pass this JSON text to the View.
+    /// Send this JSON text to the View.
     Send(String),
-    /// Pass this JSON text to the sandbox proxy.
+    /// Send this JSON text to the sandbox proxy.
     SendToSandbox(String),
-    /// Write this to the log.
+    /// Write this record to the audit log.
     Audit(AuditRecord),
     /// Give the View's frame this size.
     Resize(Size),
-    /// The View is shown in this mode from now on.
+    /// Show the View in this mode.
     ShowMode(DisplayMode),
-    /// Do this, and answer with [`Event::Answer`].
+    /// Do what the View requests, then answer with [`Event::Answer`].
     Request {
-        /// The request.
+        /// Token for the answer.
         token: RequestToken,
-        /// What to do.
+        /// The View's request.
         request: HostRequest,
     },
-    /// The answer of this request is no longer wanted.
+    /// Stop working on a request: the View no longer wants the answer.
     Cancel {
-        /// The request.
+        /// Token of the request.
         token: RequestToken,
     },
-    /// Tell the model this with the next message of the user, instead of what this View said before; nothing clears it.
+    /// Send this to the model with the user's next message. It replaces the View's earlier context; `None` removes
+    /// that.
     SetModelContext(Option<ModelContext>),
-    /// A log message of the View.
+    /// Write this log message of the View.
     Log(LogEntry),
-    /// The View's tools are these now.
+    /// Replace the list of the View's own tools by this one.
     AppTools(Vec<AppTool>),
-    /// The answer of a [`Event::CallAppTool`].
+    /// Use the answer to an [`Event::CallAppTool`].
     AppAnswer {
-        /// The number of the call.
+        /// The number of the [`Event::CallAppTool`].
         call: u64,
-        /// The result, a `CallToolResult`; only its `content` is for a model.
+        /// The result, a `CallToolResult`. Show the model only its `content`.
         outcome: Result<Value, AppCallError>,
     },
-    /// Whether the View answered a ping in time.
+    /// Note the answer to [`Event::Ping`]: true if the View answered in time.
     Alive(bool),
-    /// Remove the View's frame. Nothing follows.
+    /// Remove the View's frame. No effect follows.
     Remove(RemoveReason),
 }
 
-/// What a View asks its host for.
+/// A request of a View that the host has to fulfil.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HostRequest {
-    /// Open this checked URL outside of the View, with the user's consent.
+    /// Open this URL outside of the View, if the user agrees. The URL was checked.
     OpenLink {
-        /// The URL.
+        /// The URL to open.
         url: String,
     },
-    /// Add this message to the conversation, with the user's consent.
+    /// Add this message to the conversation, if the user agrees.
     AddMessage(UserMessage),
-    /// Show the View in this mode; the answer is `{"mode": …}` with the mode that it is shown in.
+    /// Show the View in this mode. Answer `{"mode": …}` with the mode in which the View is shown then.
     SetDisplayMode(DisplayMode),
-    /// Save these files, with the user's consent.
+    /// Save these files, if the user agrees.
     Download(Vec<DownloadFile>),
-    /// Call this tool of the View's own server, and of no other.
+    /// Call this tool of the View's own server; never one of another server.
     CallTool {
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// Its arguments.
+        /// Arguments of the call.
         arguments: JsonObject,
-        /// The View wants to know of progress.
+        /// Whether the View wants progress notifications.
         wants_progress: bool,
     },
-    /// Send this request to the View's own server, and to no other.
+    /// Send this request to the View's own server; never to another server.
     Forward {
-        /// The method.
+        /// Method of the request.
         method: &'static str,
-        /// Its parameters, without `_meta`.
+        /// Parameters of the request, without `_meta`.
         params: JsonObject,
     },
-    /// Ask the host's model, after a person has seen the request.
+    /// Ask the host's model, after the user has seen the request.
     Sample {
-        /// The parameters of `sampling/createMessage`.
+        /// Parameters of `sampling/createMessage`.
         params: JsonObject,
     },
 }
 
-/// Why a View is removed.
+/// The reason why a View is removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveReason {
-    /// The View answered `ui/resource-teardown`, or was not ready for it.
+    /// The View answered `ui/resource-teardown`, or was not ready for that request.
     #[error("the View was closed")]
     Closed,
     /// The View answered `ui/resource-teardown` with an error.
     #[error("the View was closed, and failed to prepare for it: {message}")]
     TeardownFailed {
-        /// The View's message.
+        /// The error message of the View.
         message: String,
     },
     /// The View did not answer `ui/resource-teardown` in time.
@@ -216,16 +217,16 @@ pub enum RemoveReason {
     /// The frame is gone.
     #[error("the View's frame is gone")]
     Gone,
-    /// The View broke a rule that only an attacker or a bug breaks.
+    /// The View broke a rule that a correct View never breaks.
     #[error("the View broke a rule: {rule}")]
     Violation {
-        /// The rule.
+        /// The broken rule.
         rule: String,
     },
-    /// Too many messages were refused.
+    /// The View sent too many messages that were refused.
     #[error("{refused} messages of the View were refused, more than max_refused")]
     TooManyRefused {
-        /// How many.
+        /// Number of refused messages.
         refused: u32,
     },
 }

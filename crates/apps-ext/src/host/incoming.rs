@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::effect::RequestToken;
 
-/// The requests of a View that wait for the host's answer.
+/// The View's requests that wait for an answer of the host.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     waiting: BTreeMap<RequestToken, Waiting>,
     next: u64,
 }
 
-/// One request of a View.
+/// A request of the View that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) id: RequestId,
@@ -20,14 +20,14 @@ pub(super) struct Waiting {
     pub(super) progress_token: Option<Value>,
 }
 
-/// What a request is answered with.
+/// The form of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// `{}`, or an error.
+    /// `{}` or an error.
     Done,
     /// The display mode.
     Mode,
-    /// What the server answered.
+    /// The answer of the server, unchanged.
     Passed,
 }
 
@@ -63,7 +63,7 @@ impl Incoming {
         self.waiting.remove(&token)
     }
 
-    /// The View no longer wants the answer.
+    /// Removes a request that the View has cancelled, and returns its token.
     pub(super) fn cancel(&mut self, id: &RequestId) -> Option<RequestToken> {
         let token = self.waiting.iter().find(|(_, it)| it.id == *id).map(|(token, _)| *token)?;
         self.waiting.remove(&token);

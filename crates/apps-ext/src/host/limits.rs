@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What one View may use of its host.
+/// Limits on what one View may use of its host.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -31,13 +31,13 @@ pub struct Limits {
     pub max_app_tools: usize,
     /// The most calls of a View's tools that wait for an answer; 16 by default.
     pub max_app_calls: usize,
-    /// The time for a call of a View's tool; 30 s by default.
+    /// The time limit of a call of a View's tool; 30 s by default.
     pub app_call_timeout: Duration,
     /// The shortest time between two `tools/list` that a View's `list_changed` causes; 1 s by default.
     pub app_list_interval: Duration,
-    /// The time for the answer to `ui/resource-teardown`; 2 s by default.
+    /// The time limit of the answer to `ui/resource-teardown`; 2 s by default.
     pub teardown_timeout: Duration,
-    /// The time for the answer to `ping`; 5 s by default.
+    /// The time limit of the answer to `ping`; 5 s by default.
     pub ping_timeout: Duration,
     /// The largest width or height of a View, in CSS pixels; 10,000 by default.
     pub max_extent: f64,

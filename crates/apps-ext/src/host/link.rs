@@ -1,17 +1,17 @@
-/// Why a View may not open a URL.
+/// The reason why a View may not open a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The text is not a URL with a scheme and something after it, or is too long.
+    /// The text is too long, or is not a URL with a scheme and something after it.
     #[error("Invalid URL")]
     Invalid,
     /// The scheme is not `http`, `https` or `mailto`.
     #[error("Policy violation: a View may open http:, https: and mailto: URLs, not {scheme}:")]
     Scheme {
-        /// The scheme.
+        /// The scheme of the URL.
         scheme: String,
     },
-    /// The URL has a user name, which makes it look like the URL of another host.
+    /// The URL has a user name, which can make it look like the URL of another host.
     #[error("Policy violation: a View may not open a URL with a user name")]
     UserName,
 }
@@ -19,8 +19,8 @@ pub enum LinkError {
 /// The longest URL, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 
-/// Checks the URL of `ui/open-link`: `http`, `https` and `mailto` are allowed, with nothing in them that a browser reads
-/// in another way than a person does.
+/// Checks the URL of `ui/open-link`. Allows `http`, `https` and `mailto`, without characters that a browser reads in
+/// another way than a person does.
 ///
 /// ```
 /// use marquetry_apps_ext::host::check_link;
@@ -31,9 +31,9 @@ const MAX_BYTES: usize = 8 << 10;
 /// ```
 ///
 /// # Errors
-/// The URL is not allowed.
+/// The View may not open the URL.
 pub fn check_link(url: &str) -> Result<(), LinkError> {
-    // A browser drops tabs and line ends from a URL, and reads a backslash as a slash.
+    // A browser removes tabs and line ends from a URL, and reads a backslash as a slash.
     let is_odd = |it: char| it.is_whitespace() || it.is_control() || it == '\\';
     if url.len() > MAX_BYTES || url.contains(is_odd) {
         return Err(LinkError::Invalid);

@@ -9,12 +9,12 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LogEntry {
-    /// How much it matters.
+    /// Severity of the message.
     pub level: LogLevel,
-    /// The part of the View that wrote it, at most 200 bytes.
+    /// Part of the View that wrote the message, cut to 200 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logger: Option<String>,
-    /// What happened, as JSON; cut at `max_log_bytes`.
+    /// The message as JSON, cut to `max_log_bytes`.
     pub data: String,
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::user_message::read_content;
 use crate::types::{DENIED, Modalities};
 
-/// What the model is told of a View with the next message of the user. A newer one of the same View replaces it.
+/// Context of a View that the model gets with the user's next message. A newer one of the same View replaces it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub struct ModelContext {
 }
 
 impl ModelContext {
-    /// Reads the parameters of `ui/update-model-context`; nothing when they clear the context.
+    /// Parses the parameters of `ui/update-model-context`. Returns `None` if they clear the context.
     pub(super) fn parse(
         params: &JsonObject,
         allowed: &Modalities,

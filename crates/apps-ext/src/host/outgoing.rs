@@ -2,21 +2,21 @@ use std::{collections::BTreeMap, time::Duration};
 
 use marquetry_protocol::RequestId;
 
-/// The host's requests that wait for the View's answer.
+/// The host's requests that wait for an answer of the View.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     waiting: BTreeMap<u64, Asked>,
     next: u64,
 }
 
-/// One request of the host.
+/// A request of the host that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) what: Question,
     pub(super) deadline: Duration,
 }
 
-/// What the host asked for.
+/// The kind of a request of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Question {
     Teardown,
@@ -26,7 +26,7 @@ pub(super) enum Question {
 }
 
 impl Outgoing {
-    /// Returns the id of the new request.
+    /// Adds a request, and returns its id.
     pub(super) fn add(&mut self, what: Question, deadline: Duration) -> u64 {
         self.next += 1;
         self.waiting.insert(self.next, Asked { what, deadline });
@@ -40,7 +40,7 @@ impl Outgoing {
         }
     }
 
-    /// The requests whose time is over.
+    /// Removes and returns the requests whose deadline has passed.
     pub(super) fn take_overdue(&mut self, now: Duration) -> Vec<(u64, Asked)> {
         self.waiting.extract_if(.., |_, asked| asked.deadline <= now).collect()
     }

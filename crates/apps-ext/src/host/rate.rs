@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// A token bucket: how many messages a View may send.
+/// A token bucket that limits the messages of a View.
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
     per_second: f64,
@@ -23,7 +23,8 @@ impl Rate {
         }
     }
 
-    /// Whether a message of so many bytes may pass now. A message that costs more than the whole bucket needs a full one.
+    /// Takes the tokens of a message, and returns whether it may pass now. A message that costs more than the whole
+    /// bucket needs a full one.
     pub(super) fn take(&mut self, now: Duration, bytes: usize) -> bool {
         let passed = now.saturating_sub(self.filled_at);
         self.filled_at = self.filled_at.max(now);
@@ -48,7 +49,7 @@ mod tests {
         let at = |millis| Duration::from_millis(millis);
         assert_eq!((0..8).filter(|_| rate.take(at(0), 10)).count(), 5);
         assert_eq!((0..8).filter(|_| rate.take(at(300), 10)).count(), 3);
-        // A clock that steps back gives nothing.
+        // A clock that steps back adds no tokens.
         assert!(!rate.take(at(100), 10));
         assert!(rate.take(at(60_000), 100 << 20) && !rate.take(at(60_000), 1));
     }

@@ -1,10 +1,10 @@
 use marquetry_protocol::types::JsonObject;
 
-/// Completes the beginning of a JSON object: open strings, arrays and objects are closed, and a member whose key or value
-/// has only begun is left out unless the value is a text or a number. Returns nothing when the text is not the beginning of
+/// Completes the beginning of a JSON object: closes open strings, arrays and objects. A member whose key or value is
+/// incomplete is left out, unless the value is a text or a number. Returns `None` if the text is not the beginning of
 /// an object.
 ///
-/// Every result for a longer beginning has the members of the shorter ones, except that texts and numbers grow.
+/// If the text grows, the result keeps all members; only texts and numbers in it grow.
 ///
 /// ```
 /// use marquetry_apps_ext::host::repair;
@@ -40,7 +40,7 @@ enum Open {
     Object,
 }
 
-/// What may come next.
+/// The tokens that may come next.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
     Value,
@@ -56,13 +56,14 @@ struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// The text up to here, with what is open closed, is JSON.
+    /// The length of the text that is valid JSON once the open arrays and objects are closed.
     safe: usize,
     open: Vec<Open>,
 }
 
 impl Scanner<'_> {
-    /// Reads to the end. Returns what has to follow the safe part before the open parts are closed.
+    /// Reads to the end. Returns the text to insert after the safe part, before the open arrays and objects are
+    /// closed.
     fn scan(&mut self) -> Option<String> {
         let mut next = Next::Value;
         loop {
@@ -151,7 +152,7 @@ impl Scanner<'_> {
         if self.open.is_empty() { Next::End } else { Next::Separator }
     }
 
-    /// Passes over a string; nothing when it does not end.
+    /// Skips a string; returns `None` if it does not end.
     fn string(&mut self) -> Option<()> {
         self.start_string();
         while let Some(byte) = self.peek() {
@@ -171,8 +172,8 @@ impl Scanner<'_> {
         self.at += 1;
     }
 
-    /// The unfinished string at the end, with what came before it since the safe part, cut before an unfinished escape and
-    /// closed.
+    /// Returns the text after the safe part with its unfinished string closed. An unfinished escape at the end is
+    /// removed.
     fn cut_string(&self) -> String {
         let since = &self.text[self.safe..];
         let start = self.value_start(since);
@@ -193,7 +194,7 @@ impl Scanner<'_> {
         format!("{}\"", &since[..end])
     }
 
-    /// Where the string of the value starts: after the key and the colon, if there are any.
+    /// Returns where the string of the value starts: after the key and the colon, if there are any.
     fn value_start(&self, since: &str) -> usize {
         let mut scanner =
             Scanner { text: since, bytes: since.as_bytes(), at: 0, safe: 0, open: Vec::new() };
@@ -217,8 +218,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
 }
 
-/// The length of the escape that the bytes begin with, both halves of a surrogate pair; nothing when it is unfinished, or is no
-/// escape.
+/// Returns the length of the escape at the start of the bytes; a surrogate pair counts as one escape. Returns `None`
+/// if the escape is unfinished or not valid.
 fn escape_length(bytes: &[u8]) -> Option<usize> {
     match *bytes.get(1)? {
         b'u' => {}

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::types::{DENIED, Visibility};
 
-/// The tools of a server that its model may see and call. A host must not show the others to the model.
+/// Returns the tools of a server that its model may see and call. A host must not show the other tools to the model.
 pub fn model_tools(tools: &[Tool]) -> impl Iterator<Item = &Tool> {
     tools.iter().filter(|tool| Visibility::of(tool).model)
 }
 
-/// The part of a tool's result that the model may see: `content` and `isError`. `structuredContent` is for the View, and
-/// `_meta` is for programs.
+/// Returns the part of a tool's result that the model may see: `content` and `isError`. `structuredContent` is for
+/// the View, and `_meta` is for programs.
 #[must_use]
 pub fn model_content(result: &Value) -> Value {
     let mut shown = json!({ "content": result.get("content").cloned().unwrap_or(json!([])) });
@@ -22,14 +22,14 @@ pub fn model_content(result: &Value) -> Value {
     shown
 }
 
-/// A call that a View asks for.
+/// A tool call that a View requests.
 #[derive(Debug)]
 pub(super) struct ViewCall {
     pub(super) name: String,
     pub(super) arguments: JsonObject,
 }
 
-/// Checks `tools/call` of a View against the list of its own server. No other server is ever asked.
+/// Checks a View's `tools/call` against the tools of its own server. Other servers are never called.
 pub(super) fn check_call(params: &JsonObject, tools: &[Tool]) -> Result<ViewCall, RpcError> {
     let Some(name) = params.get("name").and_then(Value::as_str) else {
         return Err(RpcError::invalid_params("name is not a text"));
@@ -49,7 +49,7 @@ pub(super) fn check_call(params: &JsonObject, tools: &[Tool]) -> Result<ViewCall
     }
 }
 
-/// The answer to `tools/list` of a View: the tools that it may call, on one page.
+/// Returns the answer to a View's `tools/list`: the tools that it may call, on one page.
 pub(super) fn list(tools: &[Tool]) -> Value {
     let visible: Vec<_> = tools.iter().filter(|tool| Visibility::of(tool).app).collect();
     json!({ "tools": visible })

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::repair::repair;
 use crate::types::method;
 
-/// The call that a View shows: its arguments and how it ended, each told to the View once and in this order.
+/// The call that a View shows. The View is sent its arguments and its end, each once and in this order.
 #[derive(Debug, Default)]
 pub(super) struct ShownCall {
     input: Stage<JsonObject>,
@@ -28,7 +28,7 @@ enum End {
 }
 
 impl ShownCall {
-    /// The model has written so much of the arguments.
+    /// Stores the part of the arguments that the model has written so far.
     pub(super) fn partial(&mut self, text: &str, max_bytes: usize) {
         if matches!((&self.input, &self.end), (Stage::Open, Stage::Open)) && text.len() <= max_bytes
         {
@@ -36,7 +36,7 @@ impl ShownCall {
         }
     }
 
-    /// The arguments are complete. A second time counts for nothing.
+    /// Stores the complete arguments. Later ones are ignored.
     pub(super) fn input(&mut self, arguments: JsonObject) {
         let is_cancelled = match &self.end {
             Stage::Open | Stage::Known(End::Result(_)) => false,
@@ -48,14 +48,14 @@ impl ShownCall {
         }
     }
 
-    /// The call has a result. Only the first end counts.
+    /// Stores the result. Later ends are ignored.
     pub(super) fn result(&mut self, result: Value) {
         if matches!(self.end, Stage::Open) {
             self.end = Stage::Known(End::Result(result));
         }
     }
 
-    /// The call ended without a result. Only the first end counts.
+    /// Ends the call without a result. Later ends are ignored.
     pub(super) fn cancelled(&mut self, reason: Option<String>) {
         if matches!(self.end, Stage::Open) {
             self.partial = None;
@@ -63,7 +63,7 @@ impl ShownCall {
         }
     }
 
-    /// The notifications that the View has to get now, if it is ready.
+    /// Removes and returns the notifications that the View must be sent now, if it is ready.
     pub(super) fn notifications(&mut self) -> Vec<(&'static str, Value)> {
         let mut messages = Vec::new();
         if let Some(partial) = self.partial.take() {
@@ -75,7 +75,7 @@ impl ShownCall {
             self.input = Stage::Sent;
         }
         match std::mem::take(&mut self.end) {
-            // A result comes after the arguments, so it waits for them.
+            // The result must follow the arguments, so it waits for them.
             Stage::Known(End::Result(result)) if matches!(self.input, Stage::Open) => {
                 self.end = Stage::Known(End::Result(result));
             }
@@ -84,7 +84,7 @@ impl ShownCall {
                 self.end = Stage::Sent;
             }
             Stage::Known(End::Cancelled(reason)) => {
-                // The published schema has the reason as optional, the text as required.
+                // The published schema makes the reason optional, but the text of the specification requires it.
                 let params = json!({ "reason": reason.unwrap_or_else(|| "cancelled".to_owned()) });
                 messages.push((method::TOOL_CANCELLED, params));
                 self.end = Stage::Sent;

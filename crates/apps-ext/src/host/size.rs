@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::types::{ContainerDimensions, Extent};
 
-/// The size that a host gives to a View, in CSS pixels. An axis that is absent stays as it is.
+/// The size that a host gives to a View, in CSS pixels. If an axis is `None`, its size stays unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Size {
     /// The width.
@@ -24,11 +24,13 @@ pub(super) struct SizeFollower {
     height: Axis,
 }
 
-/// A View whose content fills its frame reports a pixel less each time, because of borders: such echoes are ignored.
+/// Largest difference that counts as an echo. A View whose content fills its frame reports a pixel less each time,
+/// because of borders.
 const ECHO: f64 = 4.0;
-/// A View whose content is always a little larger than its frame grows in small steps without end.
+/// Largest growth that counts as small. A View whose content is always a little larger than its frame would grow in
+/// small steps without end.
 const SMALL_GROWTH: f64 = 16.0;
-/// After so many small steps in a row the View grows no further until it rests.
+/// Number of small growths in a row after which the View grows no further until its size is stable.
 const MAX_SMALL_GROWTHS: u32 = 50;
 const REST: Duration = Duration::from_secs(1);
 
@@ -40,7 +42,7 @@ struct Axis {
 }
 
 impl SizeFollower {
-    /// Reads `ui/notifications/size-changed`.
+    /// Parses the parameters of `ui/notifications/size-changed`.
     ///
     /// # Errors
     /// Neither axis is a number, or one is negative.
@@ -56,7 +58,7 @@ impl SizeFollower {
         if size == Size::default() { Err("there is neither width nor height") } else { Ok(size) }
     }
 
-    /// The size to give to the frame, if it is another one.
+    /// Returns the new size of the frame, if it changes.
     pub(super) fn follow(
         &mut self,
         now: Duration,
@@ -71,7 +73,7 @@ impl SizeFollower {
         (size != Size::default()).then_some(size)
     }
 
-    /// The frame has another room, so every size counts as new.
+    /// Forgets the reported sizes after the room for the frame changed.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }

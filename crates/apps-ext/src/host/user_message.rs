@@ -7,16 +7,17 @@ use serde_json::Value;
 
 use crate::types::{DENIED, Modalities};
 
-/// A message of the user that a View writes into the conversation.
+/// A message that a View adds to the conversation in the user's name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct UserMessage {
-    /// What it says; at least one item.
+    /// The items of the message; at least one.
     pub content: Vec<Content>,
 }
 
 impl UserMessage {
-    /// Reads the parameters of `ui/message`. The content is an array, or one block as the text of the specification has it.
+    /// Parses the parameters of `ui/message`. The content is an array, or a single block, which the text of the
+    /// specification also allows.
     pub(super) fn parse(
         params: &JsonObject,
         allowed: &Modalities,
@@ -35,7 +36,7 @@ impl UserMessage {
         Ok(Self { content })
     }
 
-    /// The text items, a line each.
+    /// Returns the texts of the message, one on each line.
     #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<_> = self.content.iter().filter_map(Content::as_text).collect();
@@ -43,7 +44,7 @@ impl UserMessage {
     }
 }
 
-/// Reads one block or an array of blocks, of kinds that the host takes.
+/// Parses one block or an array of blocks; refuses kinds that the host does not accept.
 pub(super) fn read_content(
     value: &Value,
     allowed: &Modalities,

@@ -14,40 +14,40 @@ pub struct Apps {
     app_only_tools: AppOnlyTools,
 }
 
-/// Which clients get Views.
+/// The clients that get Views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Gating {
     /// Clients that declare the extension with the MIME type of Views.
     #[default]
     Negotiated,
-    /// All clients, also those that declare nothing.
+    /// All clients, including those that declare nothing.
     Always,
 }
 
-/// Whether hosts are told of tools that only Views may call.
+/// How to list tools that only Views may call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AppOnlyTools {
-    /// `tools/list` has them for clients with Views, as the specification wants it: hosts hide them from the model, and
-    /// need them to check the calls of Views.
+    /// `tools/list` contains them for clients with Views, as the specification requires: hosts hide them from the
+    /// model, and need them to check the calls of Views.
     #[default]
     Listed,
-    /// `tools/list` never has them. They can still be called. Hosts that check the calls of Views against the list refuse
-    /// them then.
+    /// `tools/list` never contains them. They can still be called, but hosts that check the calls of Views against
+    /// the list refuse such calls.
     Hidden,
 }
 
 impl Apps {
-    /// No Views and no tools yet.
+    /// Creates an empty set of Views.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a View; one that has the URI already is replaced.
+    /// Adds a View. Replaces an earlier View with the same URI.
     ///
     /// # Panics
-    /// When `uri` is not a [`UiUri`]: a fault of the program, found as soon as it starts. [`Apps::with_view`] takes a URI
-    /// that was checked before.
+    /// If `uri` is not a [`UiUri`], which is a mistake in the program. Use [`Apps::with_view`] for a URI that is not
+    /// a constant.
     #[must_use]
     pub fn view(self, uri: &str, view: View) -> Self {
         match UiUri::new(uri) {
@@ -56,7 +56,7 @@ impl Apps {
         }
     }
 
-    /// Adds a View; one that has the URI already is replaced.
+    /// Adds a View. Replaces an earlier View with the same URI.
     #[must_use]
     pub fn with_view(mut self, uri: UiUri, view: View) -> Self {
         self.views.insert(uri, view);
@@ -66,7 +66,8 @@ impl Apps {
     /// Shows the results of `tool` in a View that was added before. Models and Views may call the tool.
     ///
     /// # Panics
-    /// When no View has the URI. [`Apps::tool`] links a tool to a View that the wrapped handler serves itself.
+    /// If no View with this URI was added. To link a tool to a View that the wrapped handler serves itself, use
+    /// [`Apps::tool`].
     #[must_use]
     pub fn show(self, tool: &str, uri: &str) -> Self {
         let known = self.views.keys().find(|known| known.as_str() == uri).cloned();
@@ -76,7 +77,8 @@ impl Apps {
         }
     }
 
-    /// Says who may call `tool`, and in which View its results are shown, if any. It replaces what the tool says of itself.
+    /// Sets who may call `tool`, and in which View its results are shown. Replaces the metadata that the tool itself
+    /// has.
     ///
     /// ```
     /// use marquetry_apps_ext::{server::Apps, types::{ToolUi, Visibility}};
@@ -90,34 +92,34 @@ impl Apps {
         self
     }
 
-    /// The same with this gating.
+    /// Sets which clients get Views.
     #[must_use]
     pub fn gating(mut self, gating: Gating) -> Self {
         self.gating = gating;
         self
     }
 
-    /// The same, which lists or hides tools that only Views may call.
+    /// Sets how tools are listed that only Views may call.
     #[must_use]
     pub fn app_only_tools(mut self, app_only_tools: AppOnlyTools) -> Self {
         self.app_only_tools = app_only_tools;
         self
     }
 
-    /// Whether a client with these capabilities gets Views.
+    /// Returns whether a client with these capabilities gets Views.
     #[must_use]
     pub fn is_enabled_for(&self, client: &ClientCapabilities) -> bool {
         self.gating == Gating::Always || is_ui_enabled(client)
     }
 
-    /// Whether answers depend on what the client declares.
+    /// Returns whether answers depend on the client's capabilities.
     pub(super) fn is_gated(&self) -> bool {
         self.gating == Gating::Negotiated
     }
 
-    /// The tool as a client sees it; none when the client does not see it.
+    /// Returns the tool as a client sees it, or `None` if the client must not see it.
     ///
-    /// A link that is not the URI of a View is taken out, and the tool stays: its text is of use without a View.
+    /// A link that is not the URI of a View is removed. The tool stays, because it is useful without a View, too.
     pub(super) fn listed(&self, mut tool: Tool, is_enabled: bool) -> Option<Tool> {
         let own = self.tools.get(&tool.name).cloned();
         let ui = own.or_else(|| {

@@ -1,18 +1,18 @@
 //! Puts the scripts and style sheets of a document into it.
 
-/// Why a file could not be put into a document.
+/// The reason why a file could not be put into a document.
 pub(super) enum ComposeError<E> {
-    /// There is no such file.
+    /// The file does not exist.
     Missing(String),
-    /// The file has a text that would end it inside of a document.
+    /// The file contains a text that would end its element in a document.
     Unsafe(String, &'static str),
     Read(E),
 }
 
-/// Returns the document with each script and style sheet that it names by a relative path. Other addresses stay as they
-/// are, as does what stands in comments, scripts and styles.
+/// Puts scripts and style sheets with a relative path into the document, and returns it. Other addresses stay
+/// unchanged, as do comments and the contents of scripts and styles.
 ///
-/// `find` returns the text of a file, which may be missing. Its path has no `..` and does not start with `/`.
+/// `find` returns the text of a file, or an error if there is none. Its path has no `..` and does not start with `/`.
 pub(super) fn compose<E>(
     html: &str,
     mut find: impl FnMut(&str) -> Result<Option<String>, E>,
@@ -25,7 +25,7 @@ pub(super) fn compose<E>(
         let length = if rest.starts_with("<!--") {
             rest.find("-->").map_or(rest.len(), |end| end + 3)
         } else if let Some(tag) = Tag::at(rest) {
-            // What stands in these elements is no markup.
+            // The contents of these elements are not markup.
             let raw = ["script", "style", "textarea", "title"].into_iter().find(|it| tag.is(it));
             let end = match raw {
                 None => tag.length,
@@ -58,7 +58,7 @@ pub(super) fn compose<E>(
     Ok(composed)
 }
 
-/// The text of a script or a style sheet as it may stand in a document.
+/// Returns the text of a script or style sheet, if a document can contain it.
 fn checked<E>(file: &str, text: String, element: &str) -> Result<String, ComposeError<E>> {
     let dangers: &[(&'static str, bool)] = match element {
         // After `<!--` a parser counts script tags (HTML, "script data double escaped state").
@@ -72,7 +72,7 @@ fn checked<E>(file: &str, text: String, element: &str) -> Result<String, Compose
     }
 }
 
-/// The place of the end tag of an element without markup in it.
+/// Returns the place of the end tag of an element whose content is not markup.
 fn end_of(rest: &str, name: &str) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -90,12 +90,12 @@ struct Tag<'a> {
     name: &'a str,
     /// Names and values, without quotes.
     attributes: Vec<(&'a str, Option<&'a str>)>,
-    /// Up to its `>`, in bytes.
+    /// Length of the tag up to its `>`, in bytes.
     length: usize,
 }
 
 impl<'a> Tag<'a> {
-    /// The start tag that `html` begins with; none when it begins with something else.
+    /// Parses the start tag at the beginning of `html`; returns `None` if there is none.
     fn at(html: &'a str) -> Option<Self> {
         let inner = html.strip_prefix('<')?;
         if !inner.starts_with(|it: char| it.is_ascii_alphabetic()) {
@@ -138,7 +138,7 @@ impl<'a> Tag<'a> {
         found.and_then(|(_, value)| *value)
     }
 
-    /// The file that a script or a style sheet is in; none when it is elsewhere.
+    /// Returns the relative path of a script or style sheet; `None` for other elements and addresses.
     fn file(&self) -> Option<&'a str> {
         let is_sheet = self.is("link")
             && self.attribute("rel").is_some_and(|it| it.eq_ignore_ascii_case("stylesheet"));
@@ -154,7 +154,7 @@ impl<'a> Tag<'a> {
         is_relative.then_some(path)
     }
 
-    /// The attributes that the element keeps, with a blank before each.
+    /// Returns the attributes that the element keeps, with a space before each.
     fn kept_attributes(&self) -> String {
         let dropped = ["src", "href", "rel", "integrity", "crossorigin", "async", "defer"];
         let is_kept = |name: &str| !dropped.iter().any(|it| it.eq_ignore_ascii_case(name));

@@ -14,23 +14,23 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::apps::Apps;
 use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
 
-/// The most pages of which nothing is left that one request skips. Some clients take a page without entries for the end
-/// of the list.
+/// Most pages without visible entries that one request skips. Some clients take an empty page for the end of the
+/// list.
 const MAX_EMPTY_PAGES: usize = 100;
 
-/// A handler that speaks the extension for another one; [`Apps::on`] makes it.
+/// A handler that adds the extension to another handler. [`Apps::on`] creates it.
 pub struct AppsHandler<H> {
     inner: H,
     apps: Apps,
-    /// The Views as `resources/list` has them.
+    /// The Views, as entries of `resources/list`.
     listed: Vec<Resource>,
     /// The answers to `resources/read`, by URI.
     contents: BTreeMap<String, Box<RawValue>>,
 }
 
 impl Apps {
-    /// Wraps a handler, which then speaks the extension. What the handler itself says of Views is gated as well: the
-    /// metadata of its tools and its resources `ui://…`.
+    /// Wraps a handler and adds the extension to it. The handler's own metadata of Views is gated as well: that of
+    /// its tools, and its resources `ui://…`.
     #[must_use]
     pub fn on<H: Handler>(self, handler: H) -> AppsHandler<H> {
         AppsHandler::new(self, handler)
@@ -64,7 +64,8 @@ impl<H: Handler> AppsHandler<H> {
         self.apps.is_enabled_for(cx.capabilities())
     }
 
-    /// The description with what Views need in any case: hosts that declare nothing read them, too.
+    /// Adds the capability for resources, which Views need for every client: hosts that declare nothing read Views,
+    /// too.
     fn with_resources(&self, mut description: ServerDescription) -> ServerDescription {
         if !self.listed.is_empty() {
             description.capabilities.resources.get_or_insert_default();
@@ -94,7 +95,7 @@ impl<H: Handler> Handler for AppsHandler<H> {
         description
     }
 
-    /// What depends on the client's capabilities must not come out of a shared cache (2026-07-28, "Caching").
+    /// A shared cache must not store answers that depend on the client's capabilities (2026-07-28, "Caching").
     fn cache_hint(&self, method: &str) -> CacheHint {
         let hint = self.inner.cache_hint(method);
         let is_gated = matches!(
@@ -138,7 +139,7 @@ impl<H: Handler> Handler for AppsHandler<H> {
         })
     }
 
-    /// Views come before the first page of the handler's own resources.
+    /// The Views come before the first page of the handler's own resources.
     async fn list_resources(
         &self,
         cursor: Option<&str>,
@@ -185,7 +186,7 @@ impl<H: Handler> Handler for AppsHandler<H> {
         Ok(ListResourceTemplatesResult { resource_templates: Vec::new(), next_cursor: cursor })
     }
 
-    /// Views are read by every client, also by one that did not declare the extension.
+    /// Every client can read Views, even without declaring the extension.
     async fn read_resource(
         &self,
         params: ReadResourceParams,
@@ -206,7 +207,8 @@ impl<H: Handler> Handler for AppsHandler<H> {
 }
 
 impl<H: Handler> AppsHandler<H> {
-    /// An empty list where the handler inside has none, and Views make this a server of resources.
+    /// Returns an empty list if the wrapped handler has no resources, because Views make this a server with
+    /// resources.
     fn or_empty<T: Default>(&self, list: Result<T, RpcError>) -> Result<T, RpcError> {
         match list {
             Err(error) if error.code == error_code::METHOD_NOT_FOUND && !self.listed.is_empty() => {
@@ -217,7 +219,7 @@ impl<H: Handler> AppsHandler<H> {
     }
 }
 
-/// Whether a URI, or a template of URIs, is of Views. Schemes are the same in capital letters (RFC 3986, 3.1).
+/// Returns whether a URI or a template of URIs names a View. Schemes are not case-sensitive (RFC 3986, 3.1).
 fn is_view(uri: &str) -> bool {
     uri.get(..UI_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(UI_SCHEME))
 }

@@ -1,5 +1,5 @@
-//! The server half: Views, the tools that are shown in them, and a [`Handler`](marquetry_protocol::server::Handler) around
-//! any other one that speaks the extension.
+//! The server half: Views, the tools that are shown in them, and a [`Handler`](marquetry_protocol::server::Handler)
+//! that adds the extension to any other handler.
 //!
 //! ```
 //! use marquetry_apps_ext::server::{Apps, View};
@@ -21,8 +21,8 @@
 //! them in the present form (`_meta.ui`) and in the older one (`_meta["ui/resourceUri"]`).
 //!
 //! A client without Views gets a server of texts: no extension, no View in lists, no metadata of Views in tools and
-//! results, and no tool that only Views call. Two things are the same for both: a View can be read by its URI, since some
-//! hosts read Views without declaring anything, and every tool can be called.
+//! results, and no tool that only Views call. Two things are the same for both kinds of clients: they can read a View
+//! by its URI, because some hosts read Views without declaring anything, and they can call every tool.
 //!
 //! [`Gating::Always`] treats every client as one with Views, for hosts that declare nothing.
 

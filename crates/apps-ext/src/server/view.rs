@@ -11,10 +11,10 @@ use marquetry_protocol::types::{Resource, ResourceContents};
 use super::compose::{ComposeError, compose};
 use crate::types::{Csp, Permissions, UiResourceMeta, UiUri, VIEW_MIME_TYPE};
 
-/// A View: one HTML document, what it may reach, and how it wants to be shown.
+/// A View: one HTML document, the origins that it may reach, and its display preferences.
 ///
-/// A host runs the document in a sandbox, where nothing of its folder can be loaded: scripts and styles stand in the
-/// document itself. [`View::file`] and [`View::embedded`] put them there.
+/// A host runs the document in a sandbox that cannot load files of its folder. Therefore scripts and styles must be
+/// in the document itself; [`View::file`] and [`View::embedded`] put them there.
 ///
 /// ```
 /// use marquetry_apps_ext::{server::View, types::{Csp, Permission, Permissions}};
@@ -41,38 +41,38 @@ pub struct View {
     form: Form,
 }
 
-/// How `resources/read` has the document.
+/// The form of the document in `resources/read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
     Blob,
 }
 
-/// Why a document cannot be a View.
+/// The reason why a document cannot be a View.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
     /// A file cannot be read as UTF-8 text.
     #[error("View {path:?} cannot be read: {error}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the file system.
         #[source]
         error: io::Error,
     },
-    /// A document names a file that there is not.
+    /// A document names a file that does not exist.
     #[error("{document:?} names {file:?}, which is not among the files of the View")]
     Missing {
-        /// The document, or the View that has no such document.
+        /// The document; if the document itself is missing, the View.
         document: String,
-        /// The file.
+        /// Path of the missing file.
         file: String,
     },
-    /// A script or a style sheet has a text that would end it inside of a document.
+    /// A script or a style sheet contains a text that would end its element in a document.
     #[error("{file:?} cannot stand in a document: it contains {text:?}")]
     Unsafe {
-        /// The file.
+        /// Path of the file.
         file: String,
         /// The text.
         text: &'static str,
@@ -82,7 +82,7 @@ pub enum ViewError {
 const DOCTYPE: &str = "<!doctype html>";
 
 impl View {
-    /// A View of this HTML document. A document without a doctype gets one: a View must be HTML5.
+    /// Creates a View from an HTML document. A document without a doctype gets one: a View must be HTML5.
     #[must_use]
     pub fn html<'a>(html: impl Into<Cow<'a, str>>) -> Self {
         let html = html.into();
@@ -100,11 +100,11 @@ impl View {
         }
     }
 
-    /// Reads a View from a file. Scripts and style sheets that the document names with a relative path are read from the
-    /// folder of the document, and put into it.
+    /// Reads a View from a file. Scripts and style sheets with a relative path are read from the folder of the
+    /// document, and put into it.
     ///
     /// # Errors
-    /// A file cannot be read, is not UTF-8, or cannot stand in a document.
+    /// A file cannot be read, is not UTF-8, or contains a text that would end its element.
     pub fn file(path: impl AsRef<Path>) -> Result<Self, ViewError> {
         let path = path.as_ref();
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -116,11 +116,12 @@ impl View {
         Ok(Self::html(html))
     }
 
-    /// Makes a View of files that are compiled into the program, each by its path. `page` is the document; scripts and
-    /// style sheets that it names with a relative path are put into it.
+    /// Creates a View from files that are compiled into the program, by their paths. `page` is the path of the
+    /// document; scripts and style sheets with a relative path are put into it.
     ///
     /// # Errors
-    /// The document or a file that it names is not among `files`, or a file cannot stand in a document.
+    /// The document or a file that it names is not among `files`, or a file contains a text that would end its
+    /// element.
     pub fn embedded<'a>(
         page: &str,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -140,56 +141,56 @@ impl View {
         Ok(Self::html(html))
     }
 
-    /// The same with a name for programs. Without one, the last part of the URI is the name.
+    /// Sets the name for programs. Without it, the last part of the URI is the name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same with a name for people.
+    /// Sets the name for people.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// The same with a sentence on what it shows.
+    /// Sets a sentence on what the View shows.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// The same, which may reach these origins. Without them a View reaches nothing.
+    /// Sets the origins that the View may reach. Without them it reaches no other host.
     #[must_use]
     pub fn csp(mut self, csp: Csp) -> Self {
         self.meta.csp = Some(csp);
         self
     }
 
-    /// The same, which asks for these permissions.
+    /// Sets the permissions that the View asks for.
     #[must_use]
     pub fn permissions(mut self, permissions: Permissions) -> Self {
         self.meta.permissions = Some(permissions);
         self
     }
 
-    /// The same with an origin of its own. Each host defines the format, and says so in its documents.
+    /// Asks for a separate origin. Each host defines the format of `domain` in its documentation.
     #[must_use]
     pub fn domain(mut self, domain: impl Into<String>) -> Self {
         self.meta.domain = Some(domain.into());
         self
     }
 
-    /// The same with a wish for a border and a background, or for none.
+    /// Sets whether the View wants a border and a background.
     #[must_use]
     pub fn prefers_border(mut self, prefers_border: bool) -> Self {
         self.meta.prefers_border = Some(prefers_border);
         self
     }
 
-    /// The same, which `resources/read` sends in base64 instead of as text.
+    /// Makes `resources/read` return the document in base64 instead of as text.
     #[must_use]
     pub fn as_blob(mut self) -> Self {
         self.form = Form::Blob;
@@ -208,7 +209,7 @@ impl View {
         &self.meta
     }
 
-    /// The View as `resources/list` has it.
+    /// Returns the View as an entry of `resources/list`.
     pub(super) fn resource(&self, uri: &UiUri) -> Resource {
         let last = uri.as_str().rsplit('/').find(|part| !part.is_empty());
         let name = self.name.clone().unwrap_or_else(|| last.unwrap_or_default().to_owned());
@@ -225,7 +226,7 @@ impl View {
         }
     }
 
-    /// The View as `resources/read` has it.
+    /// Returns the View as the content of `resources/read`.
     pub(super) fn contents(&self, uri: &UiUri) -> ResourceContents {
         let (text, blob) = match self.form {
             Form::Text => (Some(self.html.to_string()), None),
@@ -251,7 +252,7 @@ impl ViewError {
     }
 }
 
-/// Whether a document begins with a doctype, after white space, a byte order mark and comments.
+/// Returns whether a document begins with a doctype, after white space, a byte order mark and comments.
 fn has_doctype(html: &str) -> bool {
     let mut rest = html.trim_start_matches('\u{feff}').trim_ascii_start();
     while let Some(comment) = rest.strip_prefix("<!--") {

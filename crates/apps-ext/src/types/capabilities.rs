@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Csp, DisplayMode, EXTENSION, Permissions, VIEW_MIME_TYPE};
 
-/// Whether a client shows Views: its entry of the extension is an object whose `mimeTypes` is an array with
-/// [`VIEW_MIME_TYPE`]. Anything else means that it does not, and is no error.
+/// Returns whether a client shows Views: its entry for the extension is an object whose array `mimeTypes` contains
+/// [`VIEW_MIME_TYPE`]. Any other value means that it does not, and is not an error.
 ///
 /// ```
 /// use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
@@ -26,18 +26,18 @@ pub fn is_ui_enabled(client: &ClientCapabilities) -> bool {
     types.is_some_and(|types| types.iter().any(|it| it.as_str() == Some(VIEW_MIME_TYPE)))
 }
 
-/// The settings of the extension that a host declares, and that a server answers with.
+/// Returns the settings of the extension: a host declares them, and a server answers with them.
 #[must_use]
 pub fn client_settings() -> Value {
     json!({ "mimeTypes": [VIEW_MIME_TYPE] })
 }
 
-/// Declares that a client shows Views. Other extensions stay.
+/// Declares that a client shows Views. Keeps its other extensions.
 pub fn declare_client(client: &mut ClientCapabilities) {
     client.extensions.insert(EXTENSION.to_owned(), client_settings());
 }
 
-/// What a View says that it can do, in `ui/initialize`. Members of a wrong type count as absent.
+/// The capabilities of a View, from `ui/initialize`. Members of a wrong type count as absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -48,13 +48,13 @@ pub struct AppCapabilities {
     /// The View offers tools to the host (draft).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<AppTools>,
-    /// The display modes that the View supports. Absent means that the View did not say.
+    /// The display modes that the View supports; `None` if the View does not declare any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_display_modes: Option<Vec<DisplayMode>>,
 }
 
 impl AppCapabilities {
-    /// Reads `appCapabilities`.
+    /// Parses `appCapabilities`.
     #[must_use]
     pub fn parse(members: &JsonObject) -> Self {
         let tools = members.get("tools").and_then(Value::as_object);
@@ -78,7 +78,7 @@ impl AppCapabilities {
         }
     }
 
-    /// Whether the host may show the View in this mode: the View named it, or named none at all.
+    /// Returns whether the host may show the View in this mode: the View declares this mode, or declares none.
     #[must_use]
     pub fn allows(&self, mode: DisplayMode) -> bool {
         self.available_display_modes.as_ref().is_none_or(|modes| modes.contains(&mode))
@@ -89,11 +89,11 @@ impl AppCapabilities {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppTools {
-    /// A notification follows a change of the list.
+    /// Whether the View announces changes of the list.
     pub list_changed: bool,
 }
 
-/// What a host says that it does for a View, in the answer to `ui/initialize`.
+/// The capabilities of a host for a View, in the answer to `ui/initialize`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -116,7 +116,7 @@ pub struct HostCapabilities {
     /// `notifications/message`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<JsonObject>,
-    /// What the host granted of the View's metadata.
+    /// The parts of the View's metadata that the host granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxCapability>,
     /// `ui/update-model-context` (draft)
@@ -134,22 +134,22 @@ pub struct HostCapabilities {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListChanges {
-    /// A notification follows a change of the list.
+    /// Whether the host announces changes of the list.
     pub list_changed: bool,
 }
 
-/// What a host granted of a View's metadata.
+/// The parts of a View's metadata that a host granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SandboxCapability {
-    /// The permissions.
+    /// The granted permissions.
     pub permissions: Permissions,
-    /// The origins; absent when the View named none.
+    /// The granted origins; `None` if the View asked for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csp: Option<Csp>,
 }
 
-/// The kinds of content that a host takes (draft).
+/// The kinds of content that a host accepts (draft).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Modalities {
@@ -168,13 +168,13 @@ pub struct Modalities {
     /// Links to resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_link: Option<JsonObject>,
-    /// Data.
+    /// Structured data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<JsonObject>,
 }
 
 impl Modalities {
-    /// Every kind of content.
+    /// Returns the set of all kinds of content.
     #[must_use]
     pub fn all() -> Self {
         let yes = || Some(JsonObject::new());
@@ -188,18 +188,18 @@ impl Modalities {
         }
     }
 
-    /// Text alone.
+    /// Returns the set with only text.
     #[must_use]
     pub fn text() -> Self {
         Self { text: Some(JsonObject::new()), ..Self::default() }
     }
 }
 
-/// A host's model for its Views (draft).
+/// The capability of a host to ask its model for Views (draft).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSampling {
-    /// The View may send tools along.
+    /// Whether a View may send tools with a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<JsonObject>,
 }

@@ -4,27 +4,27 @@ use marquetry_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a View knows of its surroundings. Every member is optional, and a View keeps those that it does not know.
+/// The host context of a View: its surroundings. Every member is optional, and unknown members are kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HostContext {
-    /// The call that made the View; sent in the answer to `ui/initialize` alone.
+    /// The call whose result the View shows. It is sent only in the answer to `ui/initialize`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_info: Option<ToolInfo>,
-    /// Light or dark.
+    /// Colour scheme of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<Theme>,
     /// CSS variables and fonts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub styles: Option<Styles>,
-    /// How the View is shown now.
+    /// The mode in which the View is shown now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_mode: Option<DisplayMode>,
-    /// How the host can show it.
+    /// The modes in which the host can show the View.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_display_modes: Option<Vec<DisplayMode>>,
-    /// The room that it has.
+    /// The room for the View.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_dimensions: Option<ContainerDimensions>,
     /// The user's language (BCP 47).
@@ -33,13 +33,13 @@ pub struct HostContext {
     /// The user's time zone (IANA).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// The host application.
+    /// Name of the host application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
     /// The kind of device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// How the user points at things.
+    /// Input devices of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_capabilities: Option<DeviceCapabilities>,
     /// The margins that a notch or a bar covers, in CSS pixels.
@@ -50,26 +50,26 @@ pub struct HostContext {
     pub extra: JsonObject,
 }
 
-/// The call that made a View.
+/// The call whose result a View shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolInfo {
-    /// The id of the `tools/call`.
+    /// Id of the `tools/call`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<RequestId>,
-    /// The tool.
+    /// The called tool.
     pub tool: Tool,
 }
 
 impl ToolInfo {
-    /// A call of this tool.
+    /// Creates the description of a call of `tool`.
     #[must_use]
     pub fn new(id: Option<RequestId>, tool: Tool) -> Self {
         Self { id, tool }
     }
 }
 
-/// Light or dark.
+/// A colour scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Theme {
@@ -98,7 +98,7 @@ pub struct CssParts {
     pub fonts: Option<String>,
 }
 
-/// How a View is shown.
+/// A mode in which a View is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DisplayMode {
@@ -107,15 +107,15 @@ pub enum DisplayMode {
     Inline,
     /// On the whole window.
     Fullscreen,
-    /// In a small window above the rest ("picture in picture").
+    /// In a small window above the conversation ("picture in picture").
     Pip,
 }
 
 impl DisplayMode {
-    /// All of them.
+    /// All display modes.
     pub const ALL: &[Self] = &[Self::Inline, Self::Fullscreen, Self::Pip];
 
-    /// The name on the wire.
+    /// Returns the name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -125,30 +125,30 @@ impl DisplayMode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode with this name in JSON.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.as_str() == name)
     }
 }
 
-/// The room of a View. The axes are independent of each other.
+/// The room for a View. The axes are independent of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ContainerDimensions {
-    /// Its width.
+    /// Room for the width.
     pub width: Extent,
-    /// Its height.
+    /// Room for the height.
     pub height: Extent,
 }
 
 /// The room on one axis, in CSS pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Extent {
-    /// The host chose it; the View fills it.
+    /// The host sets the size, and the View fills it.
     Fixed(f64),
-    /// The View chooses it, up to this.
+    /// The View chooses the size, up to this one.
     AtMost(f64),
-    /// The View chooses it.
+    /// The View chooses the size.
     #[default]
     Unbounded,
 }
@@ -202,7 +202,7 @@ impl<'de> Deserialize<'de> for ContainerDimensions {
     }
 }
 
-/// The kind of device.
+/// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -215,13 +215,13 @@ pub enum Platform {
     Mobile,
 }
 
-/// How the user points at things.
+/// The input devices of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceCapabilities {
-    /// By touch.
+    /// Whether there is a touch screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touch: Option<bool>,
-    /// By a pointer that can rest above a thing.
+    /// Whether there is a pointer that can rest on an element, such as a mouse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hover: Option<bool>,
 }
@@ -229,13 +229,13 @@ pub struct DeviceCapabilities {
 /// The margins that a notch or a bar covers, in CSS pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SafeAreaInsets {
-    /// Above.
+    /// Margin at the top.
     pub top: f64,
-    /// To the right.
+    /// Margin on the right.
     pub right: f64,
-    /// Below.
+    /// Margin at the bottom.
     pub bottom: f64,
-    /// To the left.
+    /// Margin on the left.
     pub left: f64,
 }
 

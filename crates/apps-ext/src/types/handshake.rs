@@ -8,22 +8,22 @@ use super::{AppCapabilities, HostCapabilities, HostContext};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InitializeParams {
-    /// The View.
+    /// Name and version of the View.
     pub app_info: Implementation,
-    /// What it can do, as it wrote it; [`InitializeParams::capabilities`] reads it.
+    /// The View's capabilities as it wrote them; [`InitializeParams::capabilities`] parses them.
     pub app_capabilities: JsonObject,
-    /// The revision of the extension that it speaks.
+    /// The revision of the extension that the View speaks.
     pub protocol_version: String,
 }
 
 impl InitializeParams {
-    /// A View that speaks our revision.
+    /// Creates the parameters of a View that speaks our revision.
     #[must_use]
     pub fn new(app_info: Implementation, app_capabilities: JsonObject) -> Self {
         Self { app_info, app_capabilities, protocol_version: super::UI_PROTOCOL_VERSION.to_owned() }
     }
 
-    /// What the View can do.
+    /// Returns the View's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> AppCapabilities {
         AppCapabilities::parse(&self.app_capabilities)
@@ -37,18 +37,18 @@ impl InitializeParams {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InitializeResult {
-    /// The revision that both will speak.
+    /// The revision that both sides will speak.
     pub protocol_version: String,
-    /// The host.
+    /// Name and version of the host.
     pub host_info: Implementation,
-    /// What it does for the View.
+    /// The capabilities of the host for the View.
     pub host_capabilities: HostCapabilities,
-    /// The View's surroundings.
+    /// The host context.
     pub host_context: HostContext,
 }
 
 impl InitializeResult {
-    /// An answer in our revision.
+    /// Creates an answer in our revision.
     #[must_use]
     pub fn new(
         host_info: Implementation,

@@ -10,7 +10,7 @@ pub const OPEN_LINK: &str = "ui/open-link";
 pub const MESSAGE: &str = "ui/message";
 /// View to host, a request: show the View in another display mode.
 pub const REQUEST_DISPLAY_MODE: &str = "ui/request-display-mode";
-/// View to host, a request: replace what the model is told of the View with the next message of the user.
+/// View to host, a request: replace the View's context, which the model gets with the user's next message.
 pub const UPDATE_MODEL_CONTEXT: &str = "ui/update-model-context";
 /// View to host, a request: save files (draft).
 pub const DOWNLOAD_FILE: &str = "ui/download-file";

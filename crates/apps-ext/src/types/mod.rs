@@ -31,17 +31,17 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
 /// The only revision of the protocol between View and host; it is independent of the revision of MCP.
 pub const UI_PROTOCOL_VERSION: &str = "2026-01-26";
 
-/// The MIME type of a View. It is compared as a whole: no space, no `charset`.
+/// The MIME type of a View. It must match exactly: no space, no `charset`.
 pub const VIEW_MIME_TYPE: &str = "text/html;profile=mcp-app";
 
-/// The scheme that the URI of a View starts with.
+/// The scheme of the URIs of Views.
 pub const UI_SCHEME: &str = "ui://";
 
-/// The key of `_meta`, of tools and of resources, that has the extension's metadata.
+/// The key of a tool's and a resource's `_meta` with the metadata of the extension.
 pub const UI_META_KEY: &str = "ui";
 
-/// The older key of a tool's `_meta` with the URI of its View. Hosts of 2025 read no other.
+/// The older key of a tool's `_meta` with the URI of its View. Hosts of 2025 read only this one.
 pub const FLAT_RESOURCE_KEY: &str = "ui/resourceUri";
 
-/// The code of a request that the host denied or could not do (specification, "Error codes").
+/// The error code of a request that the host refused or could not fulfil (specification, "Error codes").
 pub const DENIED: i32 = -32000;

@@ -6,27 +6,28 @@ use serde_json::Value;
 
 use super::UI_META_KEY;
 
-/// The metadata of a View, `_meta.ui` of a resource: what it may reach, what it asks for, how it wants to be shown.
+/// The metadata of a View, `_meta.ui` of its resource: origins, permissions, and display preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UiResourceMeta {
-    /// The origins that the View may reach. Without it the restrictive default applies.
+    /// The origins that the View may reach. Without them, the restrictive default applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csp: Option<Csp>,
-    /// What the View asks the browser for; the host grants all, some or none.
+    /// The permissions that the View asks for. The host grants all, some or none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
-    /// An origin of its own for the View. Each host defines the format.
+    /// The separate origin that the View asks for. Each host defines the format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// Whether the View wants a border and a background; without it the host decides.
+    /// Whether the View wants a border and a background; without this, the host decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefers_border: Option<bool>,
 }
 
 impl UiResourceMeta {
-    /// Reads `_meta.ui` and reports each member of a wrong type, which counts as absent. Unknown members are ignored.
+    /// Parses `_meta.ui`, and reports each member of a wrong type, which counts as absent. Unknown members are
+    /// ignored.
     #[must_use]
     pub fn parse(ui: &Value) -> (Self, Vec<MetaProblem>) {
         let mut reader = Reader { problems: Vec::new() };
@@ -34,9 +35,10 @@ impl UiResourceMeta {
         (meta, reader.problems)
     }
 
-    /// The metadata that counts when a listing and a content item both have some: the content item's, as a whole.
+    /// Returns the metadata to use if both a listing and a content item may have some: the content item's, as a
+    /// whole.
     ///
-    /// The arguments are the `_meta` of each.
+    /// The arguments are the `_meta` of the listing and of the content item.
     #[must_use]
     pub fn choose<'a>(
         listing: Option<&'a JsonObject>,
@@ -48,7 +50,7 @@ impl UiResourceMeta {
         ui(content).or_else(|| ui(listing))
     }
 
-    /// The metadata as `_meta`, without members when nothing is set.
+    /// Returns the metadata as `_meta`; empty if no member is set.
     #[must_use]
     pub fn to_meta(&self) -> JsonObject {
         let mut meta = JsonObject::new();
@@ -58,28 +60,28 @@ impl UiResourceMeta {
         meta
     }
 
-    /// The same with these origins.
+    /// Sets the origins that the View may reach.
     #[must_use]
     pub fn with_csp(mut self, csp: Csp) -> Self {
         self.csp = Some(csp);
         self
     }
 
-    /// The same with a request for these permissions.
+    /// Sets the permissions that the View asks for.
     #[must_use]
     pub fn with_permissions(mut self, permissions: Permissions) -> Self {
         self.permissions = Some(permissions);
         self
     }
 
-    /// The same with an origin of its own.
+    /// Asks for a separate origin.
     #[must_use]
     pub fn with_domain(mut self, domain: impl Into<String>) -> Self {
         self.domain = Some(domain.into());
         self
     }
 
-    /// The same with a wish for a border, or for none.
+    /// Sets whether the View wants a border.
     #[must_use]
     pub fn with_prefers_border(mut self, prefers_border: bool) -> Self {
         self.prefers_border = Some(prefers_border);
@@ -87,7 +89,7 @@ impl UiResourceMeta {
     }
 }
 
-/// As [`UiResourceMeta::parse`], without the problems.
+/// Parses as [`UiResourceMeta::parse`] does, and drops the problems.
 impl<'de> Deserialize<'de> for UiResourceMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::parse(&Value::deserialize(deserializer)?).0)
@@ -121,7 +123,7 @@ impl<'de> Deserialize<'de> for Csp {
     }
 }
 
-/// Something that a View may ask the browser for.
+/// A permission that a View may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Permission {
@@ -129,18 +131,18 @@ pub enum Permission {
     Camera,
     /// The microphone.
     Microphone,
-    /// The place of the device.
+    /// The location of the device.
     Geolocation,
     /// Writing to the clipboard.
     ClipboardWrite,
 }
 
 impl Permission {
-    /// All of them.
+    /// All permissions.
     pub const ALL: &[Self] =
         &[Self::Camera, Self::Microphone, Self::Geolocation, Self::ClipboardWrite];
 
-    /// The member of `permissions`.
+    /// Returns the name of the member of `permissions`.
     #[must_use]
     pub fn member(self) -> &'static str {
         match self {
@@ -151,7 +153,7 @@ impl Permission {
         }
     }
 
-    /// The feature's name in a browser's permissions policy.
+    /// Returns the name of the feature in a browser's permissions policy.
     #[must_use]
     pub fn feature(self) -> &'static str {
         match self {
@@ -161,39 +163,39 @@ impl Permission {
     }
 }
 
-/// A set of permissions. On the wire each is a member with an empty object, and an absent one is not in the set.
+/// A set of permissions. In JSON, each permission is a member with an empty object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Permissions(u8);
 
 impl Permissions {
-    /// No permission.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// Whether the permission is in the set.
+    /// Returns whether the permission is in the set.
     #[must_use]
     pub fn has(self, permission: Permission) -> bool {
         self.0 & (1 << permission as u8) != 0
     }
 
-    /// The set with this permission.
+    /// Returns the set with this permission added.
     #[must_use]
     pub fn with(self, permission: Permission) -> Self {
         Self(self.0 | (1 << permission as u8))
     }
 
-    /// The permissions that are in both sets.
+    /// Returns the permissions that are in both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::NONE
     }
 
-    /// The permissions of the set.
+    /// Iterates over the permissions in the set.
     pub fn iter(self) -> impl Iterator<Item = Permission> {
         Permission::ALL.iter().copied().filter(move |it| self.has(*it))
     }
@@ -227,9 +229,9 @@ impl<'de> Deserialize<'de> for Permissions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetaProblem {
-    /// The member, for example `csp.connectDomains[1]`.
+    /// Path of the member, for example `csp.connectDomains[1]`.
     pub member: String,
-    /// What it should have been.
+    /// The expected type.
     pub expected: &'static str,
 }
 
@@ -239,7 +241,7 @@ impl fmt::Display for MetaProblem {
     }
 }
 
-/// The most problems that are reported of one View: a server can make an array of any length.
+/// Most problems that are reported for one View, because a server can send an array of any length.
 const MAX_PROBLEMS: usize = 20;
 
 struct Reader {

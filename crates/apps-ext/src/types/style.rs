@@ -1,6 +1,6 @@
 /// The names of the standard CSS variables in `styles.variables` of the host context (specification, "Theming").
 ///
-/// A host gives a value to all colours or to none.
+/// A host sets either all colours or none of them.
 pub const STYLE_VARIABLES: &[&str] = &[
     "--color-background-primary",
     "--color-background-secondary",

@@ -3,32 +3,33 @@ use serde_json::{Value, json};
 
 use super::{FLAT_RESOURCE_KEY, UI_META_KEY, UiUri, UiUriError};
 
-/// What a tool's `_meta` says of its View: the link, and who may see and call the tool.
+/// The metadata of a tool in `_meta`: the link to its View, and who may see and call the tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolUi {
-    /// The View that shows the tool's results. A tool without one may still have a visibility: it helps other Views.
+    /// The View that shows the tool's results. A tool without a View may still have a visibility, for example if
+    /// other Views call it.
     pub resource: Option<UiUri>,
     /// Who may see and call the tool.
     pub visibility: Visibility,
 }
 
 impl ToolUi {
-    /// A tool whose results are shown in this View; models and apps may call it.
+    /// Creates the metadata of a tool whose results are shown in this View; models and Views may call the tool.
     #[must_use]
     pub fn shown_in(view: UiUri) -> Self {
         Self { resource: Some(view), ..Self::default() }
     }
 
-    /// The same with another visibility.
+    /// Sets the visibility.
     #[must_use]
     pub fn with_visibility(mut self, visibility: Visibility) -> Self {
         self.visibility = visibility;
         self
     }
 
-    /// Reads a tool's metadata: `_meta.ui` first, then the older `_meta["ui/resourceUri"]`. A tool that has neither has
-    /// none; models and apps may call it.
+    /// Reads a tool's metadata: first `_meta.ui`, then the older `_meta["ui/resourceUri"]`. Returns `None` if the
+    /// tool has neither; models and Views may call such a tool.
     ///
     /// # Errors
     /// The link is not a text, or not the URI of a View. The visibility can still be read with [`Visibility::of`].
@@ -36,7 +37,7 @@ impl ToolUi {
         Self::read_meta(tool.meta.as_ref())
     }
 
-    /// As [`ToolUi::read`], of a tool's `_meta` alone.
+    /// Reads the metadata from a tool's `_meta`, as [`ToolUi::read`] does.
     ///
     /// # Errors
     /// As [`ToolUi::read`].
@@ -57,8 +58,8 @@ impl ToolUi {
         Ok(Some(Self { resource, visibility: Visibility::of_meta(Some(meta)) }))
     }
 
-    /// Writes the metadata into a tool, in the present form and, for hosts of 2025, in the older one. Other members of
-    /// `_meta` and of `_meta.ui` stay.
+    /// Writes the metadata into a tool, in the present form and, for hosts of 2025, in the older one. Other members
+    /// of `_meta` and `_meta.ui` stay.
     pub fn write(&self, tool: &mut Tool) {
         let meta = tool.meta.get_or_insert_default();
         let ui = meta.entry(UI_META_KEY).or_insert_with(|| json!({}));
@@ -81,8 +82,8 @@ impl ToolUi {
         };
     }
 
-    /// Takes the metadata out of a tool, in both forms, for a client without Views. A `_meta` that is empty then is taken
-    /// out as well.
+    /// Removes the metadata in both forms from a tool, for a client without Views. Also removes a `_meta` that is
+    /// then empty.
     pub fn remove(tool: &mut Tool) {
         let Some(meta) = &mut tool.meta else { return };
         meta.shift_remove(UI_META_KEY);
@@ -93,7 +94,7 @@ impl ToolUi {
     }
 }
 
-/// Why the link of a tool to its View cannot be read.
+/// The reason why the link of a tool to its View cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolUiError {
@@ -118,9 +119,9 @@ pub enum ToolUiError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Visibility {
-    /// The model sees and calls the tool.
+    /// Whether the model may see and call the tool.
     pub model: bool,
-    /// Views of the same server call the tool.
+    /// Whether Views of the same server may call the tool.
     pub app: bool,
 }
 
@@ -134,20 +135,20 @@ impl Visibility {
     /// Neither models nor Views may call the tool.
     pub const NEITHER: Self = Self { model: false, app: false };
 
-    /// The visibility of a tool, also of one whose link to a View cannot be read.
+    /// Returns the visibility of a tool, even if its link to a View cannot be read.
     #[must_use]
     pub fn of(tool: &Tool) -> Self {
         Self::of_meta(tool.meta.as_ref())
     }
 
-    /// As [`Visibility::of`], of a tool's `_meta` alone.
+    /// Returns the visibility from a tool's `_meta`, as [`Visibility::of`] does.
     #[must_use]
     pub fn of_meta(meta: Option<&JsonObject>) -> Self {
         let ui = meta.and_then(|meta| meta.get(UI_META_KEY));
         Self::from_json(ui.and_then(|ui| ui.get("visibility")))
     }
 
-    /// Reads `_meta.ui.visibility`. Absent or null means both. Of an array only `model` and `app` count, and any other
+    /// Parses `_meta.ui.visibility`. Absent or null allows both. In an array only `model` and `app` count; any other
     /// value denies both.
     #[must_use]
     pub fn from_json(value: Option<&Value>) -> Self {
@@ -161,7 +162,7 @@ impl Visibility {
         }
     }
 
-    /// The value of `_meta.ui.visibility`.
+    /// Returns the value for `_meta.ui.visibility`.
     #[must_use]
     pub fn to_json(self) -> Value {
         let names = [("model", self.model), ("app", self.app)];

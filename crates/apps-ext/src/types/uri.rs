@@ -42,14 +42,14 @@ impl UiUri {
         }
     }
 
-    /// The URI as text.
+    /// Returns the URI as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a text is not the URI of a View.
+/// The reason why a text is not the URI of a View.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UiUriError {
@@ -71,7 +71,7 @@ pub enum UiUriError {
     /// The text is too long.
     #[error("the URI of a View is {bytes} bytes, more than {}", UiUri::MAX_BYTES)]
     TooLong {
-        /// Its length in bytes.
+        /// Length of the text, in bytes.
         bytes: usize,
     },
 }

@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Bridge {
-    /// Gives the View time to save its state. A View that is not ready is removed at once, since it may not be sent anything.
+    /// Asks the View to save its state, and removes it after that. A View that is not ready may not be sent any
+    /// message, so it is removed at once.
     pub(super) fn tear_down(&mut self, reason: &str) {
         match self.phase {
             Phase::Ready => {
@@ -32,7 +33,7 @@ impl Bridge {
         }
     }
 
-    /// The View is gone: nothing is sent to it any more, and its tools vanish.
+    /// Removes the View: nothing is sent to it any more, and its tools are removed.
     pub(super) fn remove(&mut self, reason: RemoveReason) {
         if self.phase == Phase::Closed {
             return;

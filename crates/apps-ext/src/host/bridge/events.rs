@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Bridge {
-    /// Takes something that happened on the host's side.
+    /// Handles an event of the host, and returns the effects.
     pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Effect> {
         self.set_now(now);
         if self.phase == Phase::Closed {
@@ -110,7 +110,7 @@ impl Bridge {
         let answer = match (waiting.kind, answer) {
             (Kind::Passed, answer) => answer,
             (Kind::Done, answer) => answer.map(|_| json!({})),
-            // A host that cannot or may not change the mode says which mode it is, and that is no error.
+            // If the host cannot or may not change the mode, the answer names the present mode. That is not an error.
             (Kind::Mode, answer) => {
                 let mode = answer.ok();
                 let mode = mode.as_ref().and_then(|it| it.get("mode")).and_then(Value::as_str);
@@ -158,14 +158,14 @@ impl Bridge {
         self.ask(Question::CallTool { call }, method::TOOLS_CALL, params);
     }
 
-    /// The View answered a request of ours.
+    /// Handles the View's answer to a request of the host.
     pub(super) fn answered(&mut self, question: Question, outcome: Result<Value, RpcError>) {
         match question {
             Question::Teardown => self.remove(match outcome {
                 Ok(_) => RemoveReason::Closed,
                 Err(error) => RemoveReason::TeardownFailed { message: error.message },
             }),
-            // Also an error shows that the View is alive.
+            // An error also shows that the View is alive.
             Question::Ping => self.effects.push(Effect::Alive(true)),
             Question::ListTools => match outcome {
                 Ok(page) => match self.app_tools.page(&page, self.limits.max_app_tools) {
@@ -218,7 +218,7 @@ impl Bridge {
         self.effects.push(Effect::AppAnswer { call, outcome });
     }
 
-    /// The error for requests that a closing View still had.
+    /// Returns the error for requests that are unanswered when a View closes.
     pub(super) fn closing_error() -> RpcError {
         RpcError::new(DENIED, "the View is being closed")
     }

@@ -57,36 +57,36 @@ pub struct Bridge {
     effects: Vec<Effect>,
 }
 
-/// A View as it introduced itself.
+/// A View, as it described itself in `ui/initialize`.
 #[derive(Clone, Debug)]
 struct App {
     info: Implementation,
     capabilities: AppCapabilities,
 }
 
-/// What a bridge is made of.
+/// Options of a [`Bridge`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BridgeOptions {
-    /// The host.
+    /// Name and version of the host.
     pub host_info: Implementation,
-    /// What the host does for the View. A request that needs an absent capability is refused.
+    /// The capabilities that the host offers to the View. A request that needs an absent capability is refused.
     pub capabilities: HostCapabilities,
-    /// The View's surroundings.
+    /// The initial host context.
     pub context: HostContext,
     /// All tools of the View's server, under their names on that server.
     pub server_tools: Vec<Tool>,
-    /// The View for a sandbox proxy; absent when the host gives the View its HTML in another way.
+    /// The document for a sandbox proxy; `None` if the host loads the View's HTML in another way.
     pub sandbox: Option<SandboxResource>,
-    /// What the View may use.
+    /// Limits on what the View may use.
     pub limits: Limits,
 }
 
-/// How far the life of a View is.
+/// A stage in the life of a View.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Phase {
-    /// The sandbox proxy is not ready yet.
+    /// The sandbox proxy is not ready.
     Created,
     /// The View has its HTML and has not sent `ui/initialize`.
     Loading,
@@ -101,7 +101,7 @@ pub enum Phase {
 }
 
 impl Bridge {
-    /// A bridge to a View that is about to be loaded.
+    /// Creates a bridge to a View that is about to be loaded.
     #[must_use]
     pub fn new(options: BridgeOptions) -> Self {
         let BridgeOptions { host_info, capabilities, context, server_tools, sandbox, limits } =
@@ -128,31 +128,31 @@ impl Bridge {
         }
     }
 
-    /// How far the life of the View is.
+    /// Returns the present stage of the View's life.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The View as it introduced itself in `ui/initialize`.
+    /// Returns the name and version that the View sent in `ui/initialize`.
     #[must_use]
     pub fn app_info(&self) -> Option<&Implementation> {
         self.app.as_ref().map(|app| &app.info)
     }
 
-    /// How the View is shown.
+    /// Returns the mode in which the View is shown.
     #[must_use]
     pub fn display_mode(&self) -> DisplayMode {
         self.context.mode()
     }
 
-    /// The modes that the user may choose: the host has them and the View supports them.
+    /// Returns the modes that the user may choose: those that both the host and the View support.
     #[must_use]
     pub fn display_modes(&self) -> Vec<DisplayMode> {
         self.context.modes(&self.app_capabilities())
     }
 
-    /// When [`Event::Tick`](super::Event::Tick) is due next.
+    /// Returns the time at which [`Event::Tick`](super::Event::Tick) is due, if any.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let list = if self.phase == Phase::Ready { self.app_tools.deadline() } else { None };
@@ -163,7 +163,7 @@ impl Bridge {
         self.app.as_ref().map(|app| app.capabilities.clone()).unwrap_or_default()
     }
 
-    /// Time does not go backwards.
+    /// Sets the time. An earlier time than the last one is ignored.
     fn set_now(&mut self, now: Duration) {
         self.now = self.now.max(now);
     }

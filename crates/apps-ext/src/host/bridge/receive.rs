@@ -16,11 +16,11 @@ use crate::{
     types::method,
 };
 
-/// Why a notification was not acted on.
+/// The outcome of a notification; the error is the reason why it was ignored.
 type Ignored = Result<(), String>;
 
 impl Bridge {
-    /// Takes a message of the View, or of its sandbox proxy, as JSON text.
+    /// Handles a message of the View or of its sandbox proxy as JSON text, and returns the effects.
     pub fn receive(&mut self, now: Duration, text: &str) -> Vec<Effect> {
         self.set_now(now);
         if self.phase != Phase::Closed {
@@ -80,13 +80,13 @@ impl Bridge {
             Message::Notification(note) => {
                 self.refuse(MessageKind::Notification, Some(&note.method), None, bytes, why);
             }
-            // An answer was asked for, and can come once only.
+            // The request of this answer is pending, and is removed with its first answer.
             Message::Response(response) => self.response(response.clone(), bytes),
         }
     }
 
-    /// The proxy is ready: it gets the View once. A second time means that the View made the proxy load again, perhaps with
-    /// a looser policy.
+    /// Sends the View's document to the sandbox proxy, once. If the proxy is ready a second time, the View has made
+    /// it load again, perhaps with a looser policy.
     fn sandbox_message(&mut self, name: &str, bytes: usize) {
         if name != method::SANDBOX_PROXY_READY {
             return self.sandbox_violation(name, bytes, "a View sends no sandbox-* message");
@@ -161,13 +161,13 @@ impl Bridge {
                 self.app_tools.changed(self.now, self.limits.app_list_interval);
                 Ok(())
             }
-            // The host sends no progress token, and waits for a fixed time.
+            // The host sends no progress tokens, and its time limits are fixed.
             method::PROGRESS => Ok(()),
             _ => Err("no such notification".to_owned()),
         }
     }
 
-    /// What a notification causes comes after its own record.
+    /// Acts on a notification after its audit record was written, so that the record comes before the effects.
     fn after_notification(&mut self, name: &str) {
         match name {
             method::INITIALIZED if self.phase == Phase::Ready => {
@@ -208,7 +208,8 @@ impl Bridge {
         self.answered(asked.what, outcome);
     }
 
-    /// Whether the View may send anything but `ui/initialize`, `ui/notifications/initialized` and `ping`.
+    /// Checks that the View is ready; until then it may only send `ui/initialize`, `ui/notifications/initialized` and
+    /// `ping`.
     pub(super) fn check_ready(&self) -> Result<(), String> {
         match self.phase {
             Phase::Ready => Ok(()),
@@ -221,7 +222,7 @@ impl Bridge {
         format!("{bytes} bytes are more than max_message_bytes ({})", self.limits.max_message_bytes)
     }
 
-    /// Records a message that was not acted on, and removes a View of which too many were.
+    /// Records a refused message, and removes the View after too many of them.
     pub(super) fn refuse(
         &mut self,
         kind: MessageKind,

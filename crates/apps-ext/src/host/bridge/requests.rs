@@ -16,11 +16,11 @@ use crate::{
     types::{DENIED, DisplayMode, InitializeParams, InitializeResult, method},
 };
 
-/// What a request leads to.
+/// The next step for a request.
 enum Next {
-    /// The answer is known.
+    /// The answer is known now.
     Answer(Value),
-    /// The host answers later.
+    /// The host has to answer.
     Ask(Kind, HostRequest),
 }
 
@@ -131,8 +131,9 @@ impl Bridge {
         }
     }
 
-    /// A second `ui/initialize` is answered as the first one, and replaces what the View said of itself: frameworks mount a
-    /// component twice. It does not start the View's life again, so the View gets no second `tool-input`.
+    /// Answers `ui/initialize`. A second one gets the same answer, and replaces the View's description of itself,
+    /// because frameworks may mount a component twice. It does not restart the View's life, so the View gets no
+    /// second `tool-input`.
     fn initialize(&mut self, params: &JsonObject) -> Result<Next, RpcError> {
         let params: InitializeParams = serde_json::from_value(Value::Object(params.clone()))
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;

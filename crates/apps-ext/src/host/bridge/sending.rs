@@ -20,7 +20,7 @@ impl Bridge {
         self.effects.push(Effect::Send(text));
     }
 
-    /// Sends a request, and waits for its answer for a while.
+    /// Sends a request with a time limit for the answer, and returns its id.
     pub(super) fn ask(&mut self, question: Question, method: &str, params: JsonObject) -> u64 {
         debug_assert!(self.phase == Phase::Ready || self.phase == Phase::TearingDown);
         let time = match question {
@@ -51,7 +51,7 @@ impl Bridge {
         self.effects.push(Effect::Send(text));
     }
 
-    /// Tells the View what it has yet to be told, in order: context, arguments, result.
+    /// Sends the changes that the View has not been sent yet, in order: context, arguments, result.
     pub(super) fn tell_news(&mut self) {
         if self.phase != Phase::Ready {
             return;
@@ -67,7 +67,7 @@ impl Bridge {
         }
     }
 
-    /// Gives the sandbox proxy the View.
+    /// Sends the View's document to the sandbox proxy.
     pub(super) fn send_to_sandbox(&mut self, params: Value) {
         let method = method::SANDBOX_RESOURCE_READY;
         let text = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();

@@ -10,15 +10,16 @@ use self::{
 };
 use crate::types::{Csp, Permissions, SandboxCapability, UiResourceMeta};
 
-/// The `sandbox` attribute of the frame that has the View, when it has no origin of its own: scripts run, and the browser
-/// gives the document an opaque origin, so that it cannot reach the proxy around it, storage or other Views. Forms send
-/// `submit` events; the policy still keeps them from being sent.
+/// The `sandbox` attribute of a View's frame if the View has no separate origin. Scripts run, and the browser gives
+/// the document an opaque origin, so that it cannot reach the proxy around it, storage or other Views. Forms fire
+/// `submit` events, but the policy forbids sending them.
 ///
-/// The reference design adds `allow-same-origin`. It was measured that such a View can script the proxy, forge its messages and
-/// load itself again under a looser policy.
+/// The reference design adds `allow-same-origin`. Measurements showed that such a View can script the proxy, forge
+/// its messages, and load itself again under a looser policy.
 pub const DEFAULT_SANDBOX_ATTRIBUTE: &str = "allow-scripts allow-forms";
 
-/// What a browser enforces for a View: a policy for a header and the attributes of its frame, made of its metadata.
+/// The rules that a browser enforces for a View, derived from its metadata: a policy header, and the attributes of
+/// its frame.
 ///
 /// ```
 /// use marquetry_apps_ext::{host::{Sandbox, SandboxOptions}, types::UiResourceMeta};
@@ -36,89 +37,90 @@ pub struct Sandbox {
     granted: SandboxCapability,
 }
 
-/// What a host allows Views in general.
+/// A host's rules for all Views.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SandboxOptions {
-    /// The permissions that Views may have.
+    /// The permissions that the host grants to Views that ask for them.
     pub permissions: Permissions,
-    /// The origins of the pages that may have the sandbox proxy in a frame, for example `http://127.0.0.1:8080`. Without any,
-    /// no page may.
+    /// The origins of the pages that may embed the sandbox proxy in a frame, for example `http://127.0.0.1:8080`. If
+    /// empty, no page may embed it.
     pub frame_ancestors: Vec<String>,
-    /// The only origins that Views may name; absent means any.
+    /// The only origins that Views may name; `None` allows all.
     pub allowed_origins: Option<Vec<String>>,
-    /// The proxy's origin belongs to this View alone, so that the View may have it.
+    /// Whether the proxy's origin belongs to this View alone, so that the View may use the same origin.
     pub has_own_origin: bool,
 }
 
-/// Something of a View's metadata that was not used, or that a person should know.
+/// A part of a View's metadata that was not used, or that a person should see.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxProblem {
-    /// An origin was left out.
+    /// An origin is not valid or not allowed.
     #[error("{member} of the View has {origin:?}, which is left out: {error}")]
     Origin {
         /// The member of `csp`.
         member: &'static str,
-        /// The start of what the server wrote.
+        /// The start of the origin, as the server wrote it.
         origin: String,
-        /// Why.
+        /// The reason.
         error: OriginError,
     },
-    /// A list was cut.
+    /// A list has too many origins.
     #[error("{member} of the View has {count} origins; those after the first {most} are left out")]
     TooMany {
         /// The member of `csp`.
         member: &'static str,
-        /// How many there are.
+        /// Number of origins in the list.
         count: usize,
-        /// The most.
+        /// Largest allowed number.
         most: usize,
     },
-    /// The View may reach another host.
+    /// The View may connect to another host.
     #[error("the View may reach {origin} ({member})")]
     External {
         /// The member of `csp`.
         member: &'static str,
-        /// The origin.
+        /// The origin of that host.
         origin: String,
     },
-    /// A permission was not granted.
+    /// The host does not grant a permission.
     #[error("the View asks for {permission}, which the host does not grant")]
     Permission {
-        /// The permission.
+        /// Name of the permission.
         permission: &'static str,
     },
 }
 
 impl SandboxProblem {
-    /// Whether this only tells a person what the View may do.
+    /// Returns whether this is only information on what the View may do, and not a fault of the metadata.
     #[must_use]
     pub fn is_notice(&self) -> bool {
         matches!(self, Self::External { .. })
     }
 }
 
-/// A View as a sandbox proxy gets it, the parameters of `ui/notifications/sandbox-resource-ready`.
+/// A View for a sandbox proxy: the parameters of `ui/notifications/sandbox-resource-ready`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SandboxResource {
-    /// The document.
+    /// The HTML document.
     pub html: String,
-    /// The `sandbox` attribute of the frame.
+    /// The `sandbox` attribute of the View's frame.
     pub sandbox: String,
-    /// The origins that the View may reach. The proxy's own header enforces them.
+    /// The origins that the View may reach. The header of the proxy enforces them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csp: Option<Csp>,
-    /// The permissions that the View has.
+    /// The permissions that the View gets.
     pub permissions: Permissions,
 }
 
-/// The most origins of one list: a header has to stay short.
+/// Most origins of one list, so that the header stays short.
 const MAX_ORIGINS: usize = 50;
 
 impl Sandbox {
-    /// Makes a sandbox of a View's metadata. Each origin that is not used is reported, and each foreign one is named.
+    /// Creates the sandbox for a View's metadata. The problems name each origin that is not used, and each foreign
+    /// one.
     #[must_use]
     pub fn new(meta: &UiResourceMeta, options: &SandboxOptions) -> (Self, Vec<SandboxProblem>) {
         let mut problems = Vec::new();
@@ -160,33 +162,34 @@ impl Sandbox {
         (sandbox, problems)
     }
 
-    /// The value of the header `Content-Security-Policy` of the sandbox proxy. The View's document inherits it. A `<meta>`
-    /// within the View would not do: such a View can navigate itself, and take data along.
+    /// Returns the value of the header `Content-Security-Policy` of the sandbox proxy. The View's document inherits
+    /// it. A `<meta>` element within the View is not sufficient, because the View could navigate to a page without
+    /// it.
     #[must_use]
     pub fn policy(&self) -> &str {
         &self.policy
     }
 
-    /// The `allow` attribute, needed on the frame of the proxy and on the frame of the View.
+    /// Returns the `allow` attribute. Set it on the frame of the proxy and on the frame of the View.
     #[must_use]
     pub fn allow_attribute(&self) -> String {
         let features: Vec<_> = self.granted.permissions.iter().map(|it| it.feature()).collect();
         features.join("; ")
     }
 
-    /// The `sandbox` attribute of the View's frame.
+    /// Returns the `sandbox` attribute of the View's frame.
     #[must_use]
     pub fn sandbox_attribute(&self) -> &'static str {
         self.attribute
     }
 
-    /// What the host granted, for `hostCapabilities.sandbox`.
+    /// Returns the granted origins and permissions, for `hostCapabilities.sandbox`.
     #[must_use]
     pub fn granted(&self) -> &SandboxCapability {
         &self.granted
     }
 
-    /// The View with this document, for the sandbox proxy.
+    /// Returns the parameters for the sandbox proxy, with this HTML document.
     #[must_use]
     pub fn resource(&self, html: impl Into<String>) -> SandboxResource {
         SandboxResource {

@@ -4,37 +4,37 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     scheme: &'static str,
-    /// Every host below the name.
+    /// Whether the origin covers every host below the name.
     is_wildcard: bool,
     host: String,
     port: Option<u16>,
 }
 
-/// Why a text is not an origin that a View may name.
+/// The reason why a text is not an origin that a View may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OriginError {
-    /// The text is not a scheme, a host and perhaps a port.
+    /// The text is not a scheme and a host with an optional port.
     #[error(
         "an origin is https://host or https://host:port, with *. before the host for every host below it"
     )]
     Form,
-    /// The scheme is not allowed here.
+    /// The scheme is not allowed in this list.
     #[error("the scheme is not allowed here")]
     Scheme,
-    /// The wildcard covers too much.
+    /// The wildcard covers too many hosts.
     #[error("*. needs a host of at least two parts after it")]
     Wildcard,
-    /// The host has a list of origins, and this is not on it.
+    /// The origin is not in the host's list of allowed origins.
     #[error("the host allows Views only other origins")]
     NotAllowed,
 }
 
-/// The longest origin, in bytes.
+/// Longest origin, in bytes.
 const MAX_BYTES: usize = 300;
 
 impl Origin {
-    /// Reads `scheme://host[:port]`. WebSocket schemes are for connections alone.
+    /// Parses `scheme://host[:port]`. Allows WebSocket schemes only for connections.
     pub(super) fn parse(text: &str, is_for_connections: bool) -> Result<Self, OriginError> {
         if text.len() > MAX_BYTES {
             return Err(OriginError::Form);
@@ -44,7 +44,7 @@ impl Origin {
             if is_for_connections { &["https", "http", "wss", "ws"] } else { &["https", "http"] };
         let scheme = schemes.iter().find(|it| scheme.eq_ignore_ascii_case(it));
         let scheme = scheme.ok_or(OriginError::Scheme)?;
-        // Servers write the root's slash by habit; a path would be another rule.
+        // Servers often write the slash of the root; any other path would have another meaning in a policy.
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = match rest.strip_prefix('[') {
             Some(rest) => {
@@ -83,7 +83,7 @@ impl Origin {
         Ok(Self { scheme, is_wildcard, host, port })
     }
 
-    /// Whether it is this machine.
+    /// Returns whether the origin is on this machine.
     pub(super) fn is_loopback(&self) -> bool {
         self.host == "localhost"
             || self.host.ends_with(".localhost")

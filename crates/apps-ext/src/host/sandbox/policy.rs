@@ -1,17 +1,18 @@
 use crate::types::Csp;
 
-/// What a policy is made of. Every origin is checked.
+/// The parts of a policy. Every origin is checked before.
 pub(super) struct Directives<'a> {
     pub(super) csp: Option<&'a Csp>,
     pub(super) frame_ancestors: &'a [String],
 }
 
-/// Sources of pictures, sound and film. The specification has no `blob:`; Views that read a resource of their server and show it need one
-/// (the published `server-video-resource` does), and such a URL names bytes of the View itself, never a host.
+/// Sources of pictures, sound and film. The specification has no `blob:`. Views need it to show a resource that they
+/// read from their server (the published `server-video-resource` does); such a URL refers to bytes of the View
+/// itself, never to a host.
 const PICTURES: &str = "'self' data: blob:";
 
-/// Writes the policy of section "Security" of the specification, and what is stricter than it: no connection to the proxy's
-/// own origin, no forms, no plugins, and only the host's pages around the proxy.
+/// Returns the policy of the section "Security" of the specification, with stricter rules: no connection to the
+/// proxy's own origin, no forms, no plugins, and only the host's pages may embed the proxy.
 pub(super) fn policy(directives: &Directives<'_>) -> String {
     let none = Csp::default();
     let csp = directives.csp.unwrap_or(&none);
