@@ -6,7 +6,7 @@ use marquetry_context_blocks::Am7Uri;
 
 use crate::{RecordError, model::GROUP, model::USER};
 
-/// The user on whose behalf records are read and changed. `Records::caller` makes one with its groups.
+/// The user on whose behalf records are read and changed. `Records::caller` looks up a user together with its groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     /// The organisation. For the caller, records of other organisations do not exist.
@@ -34,7 +34,7 @@ impl Caller {
         })
     }
 
-    /// Returns the caller as an administrator of the organisation.
+    /// Returns this caller as an administrator of the organisation.
     #[must_use]
     pub fn admin(self) -> Self {
         Self { is_admin: true, ..self }
@@ -55,18 +55,18 @@ impl Caller {
     }
 }
 
-/// Returns the URI of the group that all users of an organisation are in. Among the readers of a record, it shares the
-/// record with all of them. No record stands for it.
+/// Returns the URI of the group of all users of an organisation. A record with this reader is shared with all of
+/// them. The group has no record.
 pub fn everyone(organization: &str) -> String {
     format!("{}/{EVERYONE}", groups(organization))
 }
 
-/// Returns the URI of the group that the administrators of an organisation are in. No record stands for it.
+/// Returns the URI of the group of all administrators of an organisation. The group has no record.
 pub fn administrators(organization: &str) -> String {
     format!("{}/{ADMINISTRATORS}", groups(organization))
 }
 
-/// Object ids of the groups that exist without a record.
+/// Object id of the group of all users.
 pub(crate) const EVERYONE: &str = "everyone";
 pub(crate) const ADMINISTRATORS: &str = "administrators";
 

@@ -1,4 +1,4 @@
-//! What may be in a record.
+//! Checks the parts of a record.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
     path::GroupPath,
 };
 
-/// Whether an object id is one of those that the records of indexed files have: a UUID of version 8 (RFC 9562).
+/// Returns whether an object id has the form that is reserved for indexed files: a UUID of version 8 (RFC 9562).
 pub(crate) fn is_id_of_file(id: &str) -> bool {
     let bytes = id.as_bytes();
     let is_digit = |(at, byte): (usize, &u8)| match at {
@@ -33,7 +33,7 @@ impl RecordLimits {
         if got > max { Err(RecordError::Limit { field, limit, got, unit, max }) } else { Ok(()) }
     }
 
-    /// A name in Unicode's composed form, so that two that look the same are the same.
+    /// Checks a name, and returns it in Unicode's composed form, so that names that look the same are the same.
     pub(crate) fn name(&self, field: &'static str, name: &str) -> Result<String, RecordError> {
         Self::at_most(field, "bytes", name.len(), ("max_name_bytes", self.max_name_bytes))?;
         let name: String = name.nfc().collect();
@@ -53,7 +53,7 @@ impl RecordLimits {
         }
     }
 
-    /// The name of a group, which becomes a part of paths.
+    /// Checks the name of a group, which becomes a part of paths.
     pub(crate) fn group_name(
         &self,
         field: &'static str,
@@ -86,7 +86,7 @@ impl RecordLimits {
         Self::at_most("the list of tags", "tags", count, ("max_tags", self.max_tags))
     }
 
-    /// URIs of users and groups of an organisation.
+    /// Checks a list of URIs of users and groups of an organisation.
     pub(crate) fn readers(
         &self,
         field: &'static str,
@@ -97,7 +97,7 @@ impl RecordLimits {
         uris.iter().map(|uri| principal(field, organization, uri, &[USER, GROUP])).collect()
     }
 
-    /// The members of a group.
+    /// Checks the members of a group.
     pub(crate) fn members(
         &self,
         organization: &str,
@@ -119,7 +119,7 @@ impl RecordLimits {
         Self::at_most("the content", "bytes", content.len(), limit)
     }
 
-    /// That attributes are neither too many nor too large nor too deep. It walks without recursion.
+    /// Checks number, size and depth of attributes. Does not recurse.
     pub(crate) fn attributes(&self, attributes: &Map<String, Value>) -> Result<(), RecordError> {
         const FIELD: &str = "the list of attributes";
         let mut next: Vec<(usize, &Value)> = Vec::new();
@@ -161,7 +161,7 @@ impl RecordLimits {
     }
 }
 
-/// The URI of a user or a group as records spell it, of this organisation.
+/// Returns the URI of a user or group of this organisation in the spelling of records.
 pub(crate) fn principal(
     field: &'static str,
     organization: &str,
@@ -180,7 +180,7 @@ pub(crate) fn principal(
     Err(RecordError::invalid(field, problem))
 }
 
-/// A media type: two words with a slash between, and parameters that hold nothing odd.
+/// Checks a media type: two words with a slash between them, and parameters without unusual characters.
 pub(crate) fn media_type(text: &str) -> Result<(), RecordError> {
     let essence = text.split(';').next().unwrap_or_default().trim();
     let is_token = |part: &str| {
@@ -199,9 +199,9 @@ pub(crate) fn media_type(text: &str) -> Result<(), RecordError> {
     }
 }
 
-/// Invisible characters, which can make a name look like another: controls, line ends, and characters of Unicode's
-/// general category Cf without a shape. The two joiners (U+200C, U+200D) are allowed: Persian, the scripts of India
-/// and emoji need them.
+/// Returns whether a character is invisible, since it could make a name look like another one: controls, line ends,
+/// and characters of Unicode's general category Cf without a shape. The two joiners (U+200C, U+200D) are allowed:
+/// Persian, the scripts of India and emoji need them.
 fn is_unseen(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -4,14 +4,14 @@ use marquetry_context_blocks::{Am7Uri, Am7UriError};
 
 use crate::{RecordStoreError, model::TAG, types::ModelType};
 
-/// Why an operation of [`Records`](super::Records) failed.
+/// An error of an operation of [`Records`](super::Records).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// The record does not exist, or the caller may not read it: the caller cannot tell which.
     #[error("no record {0}")]
     NotFound(String),
-    /// The caller may read the record, but not do this.
+    /// The caller may read the record, but may not do this action.
     #[error("you may not {action} {target}")]
     Forbidden {
         /// The action.
@@ -25,11 +25,11 @@ pub enum RecordError {
     /// Other records refer to the record.
     #[error("{target} cannot be removed: {}{by}", count.map(|count| format!("{count} ")).unwrap_or_default())]
     InUse {
-        /// Its URI.
+        /// URI of the record.
         target: String,
-        /// Their number; only for administrators.
+        /// Number of referring records; only for administrators.
         count: Option<u64>,
-        /// The records that refer to it, so that the text fits after the number.
+        /// The referring records, as text that fits after the number.
         by: &'static str,
     },
     /// A group that holds records cannot be removed, renamed, moved or given away.
@@ -43,16 +43,16 @@ pub enum RecordError {
         /// The most similar name of a type.
         nearest: Option<&'static str>,
     },
-    /// An attribute is missing, or of another kind than the table of types says.
+    /// An attribute is missing, or its value has another kind than the table of types requires.
     #[error("the attribute {attribute:?} of {model} is {wanted}, {}", describe_found(*found))]
     Attribute {
         /// The type of the record.
         model: &'static str,
         /// The attribute.
         attribute: &'static str,
-        /// The kind that the table says.
+        /// The required kind.
         wanted: &'static str,
-        /// The kind of the given value; None if it is missing.
+        /// Kind of the given value; `None` if it is missing.
         found: Option<&'static str>,
     },
     /// A part of a record is invalid.
@@ -63,7 +63,7 @@ pub enum RecordError {
         /// The problem, so that it fits after the name of the part.
         problem: String,
     },
-    /// Not the URI of a record.
+    /// A text is not the URI of a record.
     #[error("{uri:?} is not a record URI: {source}")]
     Uri {
         /// The URI, shortened if it is very long.
@@ -77,7 +77,7 @@ pub enum RecordError {
     /// One of the [`RecordLimits`](super::RecordLimits) is exceeded.
     #[error("{field} has {got} {unit}, more than {limit} ({max})")]
     Limit {
-        /// The part.
+        /// The part that exceeds the limit.
         field: &'static str,
         /// The name of the limit.
         limit: &'static str,

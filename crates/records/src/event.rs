@@ -1,4 +1,4 @@
-//! Changes of records, as subscribers receive them.
+//! Events about changes of records, for subscribers.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,11 +15,12 @@ pub struct RecordEvent {
     pub uri: String,
     /// [`Record::resource_uri`], under which clients read and subscribe to it.
     pub resource_uri: String,
-    /// Its type.
+    /// Type of the record.
     pub kind: String,
-    /// Its revision after the change, or when it was removed.
+    /// Revision of the record after the change; after a removal, the last revision.
     pub revision: u64,
-    /// URIs of all who may read it after the change, or could before its removal: compare with `Records::principals`.
+    /// URIs of all principals that may read the record after the change, or could read it before its removal. Compare
+    /// them with `Records::principals`.
     pub readers: Arc<BTreeSet<String>>,
 }
 
@@ -27,11 +28,11 @@ pub struct RecordEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordChange {
-    /// It was created.
+    /// The record was created.
     Created,
-    /// It was changed.
+    /// The record was changed.
     Updated,
-    /// It was removed.
+    /// The record was removed.
     Deleted,
 }
 
@@ -49,13 +50,13 @@ impl RecordEvent {
         })
     }
 
-    /// Whether a caller with these principals may learn of it.
+    /// Returns whether a caller with these principals may learn of the change.
     pub fn is_for(&self, principals: &BTreeSet<String>) -> bool {
         self.readers.iter().any(|reader| principals.contains(reader))
     }
 
-    /// Whether a caller may learn of it as user, group member or administrator. Groups that others share are not
-    /// considered.
+    /// Returns whether a caller may learn of the change as user, group member or administrator. Groups that others
+    /// share are not considered.
     pub fn is_directly_for(&self, caller: &Caller) -> bool {
         self.is_for(&caller.names())
     }

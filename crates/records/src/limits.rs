@@ -1,6 +1,7 @@
 //! Limits of records.
 
-/// Limits of [`Records`](super::Records). Exceeding one is an error that names it, unless it says otherwise.
+/// Limits of [`Records`](super::Records). An operation over a limit fails with an error that names the limit, unless
+/// its description says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordLimits {
@@ -30,7 +31,7 @@ pub struct RecordLimits {
     /// of each owner, so that one owner cannot hide the groups of others.
     pub max_groups_per_owner: usize,
     /// Most groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by default. A caller
-    /// with more sees fewer records, never more. Not an error.
+    /// with more groups sees fewer records, never more; this is not an error.
     pub max_groups: usize,
     /// Longest chain of groups that are members of one another; 32 by default. Memberships beyond it do not count.
     pub max_group_nesting: usize,

@@ -24,9 +24,9 @@ pub struct MemoryRecords {
 struct State {
     /// The records, by URI.
     records: BTreeMap<String, Kept>,
-    /// The URI of each group that has a place.
+    /// URIs of the groups that have a path, by that path.
     groups: HashMap<String, String>,
-    /// Number of records in each group path that holds any.
+    /// Number of records in each group path that has any.
     lying: HashMap<String, u64>,
 }
 
@@ -134,7 +134,7 @@ impl State {
         self.records.values().filter(|kept| filter.matches(&kept.record)).count() as u64
     }
 
-    /// A record before and after a put.
+    /// Applies a put, and returns the record before and after it.
     fn put(&mut self, uri: &str, put: Put) -> Result<(Option<Kept>, Record), RecordStoreError> {
         let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.records.get(uri);

@@ -14,47 +14,48 @@ use serde_json::{Map, Value};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Record {
-    /// The organisation (tenant) that it belongs to; organisations share nothing.
+    /// The organisation (tenant) of the record. Organisations share no records.
     pub organization: String,
-    /// Its type, such as `data.data`; see [`ModelType`](super::ModelType).
+    /// The type, such as `data.data`; see [`ModelType`](super::ModelType).
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its id, unique among the records of its type; a UUID unless its creator chose another. Empty before it is
-    /// stored.
+    /// The id, unique among the records of the type; a UUID unless the creator chose another. Empty before the record
+    /// is stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub object_id: String,
-    /// Its name.
+    /// The name.
     #[serde(default)]
     pub name: String,
-    /// The path of the group that holds it: `~/Notes` in its owner's home, `/Shared/Papers` outside of homes.
+    /// The path of the group that contains the record: `~/Notes` in its owner's home, `/Shared/Papers` outside of
+    /// homes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// URI of its owner, a `system.user`.
+    /// URI of the owner, a `system.user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// URIs of `common.tag` records.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
-    /// URIs of users and groups that may read it, besides its owner.
+    /// URIs of users and groups that may read the record, besides its owner.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub readers: BTreeSet<String>,
-    /// URIs of users and groups that may change it, besides its owner.
+    /// URIs of users and groups that may change the record, besides its owner.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub writers: BTreeSet<String>,
-    /// The media type of its content.
+    /// The media type of the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// Further attributes: those of its type ([`ModelType`](super::ModelType)), and any others.
+    /// Further attributes: those of the type ([`ModelType`](super::ModelType)), and any others.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub attributes: Map<String, Value>,
-    /// Time of its creation, in milliseconds since 1970 (UTC).
+    /// Time of creation, in milliseconds since 1970 (UTC).
     #[serde(default)]
     pub created: u64,
-    /// Time of its last change, in milliseconds since 1970 (UTC).
+    /// Time of the last change, in milliseconds since 1970 (UTC).
     #[serde(default)]
     pub modified: u64,
-    /// Number that grows with each change, from 1; 0 before it is stored. An update may name the revision that it is
-    /// based on.
+    /// Number that grows with each change, from 1; 0 before the record is stored. An update may name the revision on
+    /// which it is based.
     #[serde(default)]
     pub revision: u64,
 }
@@ -100,7 +101,7 @@ impl Record {
         Some(self.parts()?.media().build().ok()?.to_string())
     }
 
-    /// Returns the URI under which clients list and read it: [`Self::media_uri`] if [`Self::is_media`], else
+    /// Returns the URI under which clients list and read the record: [`Self::media_uri`] if [`Self::is_media`], else
     /// [`Self::uri`].
     pub fn resource_uri(&self) -> Option<String> {
         if self.is_media() { self.media_uri() } else { self.uri() }
@@ -111,15 +112,15 @@ impl Record {
         (!self.object_id.is_empty()).then(|| builder.id(&self.object_id))
     }
 
-    /// Whether its content is neither text nor JSON: a `data.data` with another media type.
+    /// Returns whether the content is neither text nor JSON: a `data.data` with another media type.
     pub fn is_media(&self) -> bool {
         let is_media = |media_type: &String| !is_textual(media_type);
         self.kind == "data.data" && self.media_type.as_ref().is_some_and(is_media)
     }
 
-    /// Returns the text in its attributes: `text` (notes), else `content`, else `description`.
+    /// Returns the text in the attributes: `text` (notes), else `content`, else `description`.
     ///
-    /// The text of a content in bytes is up to the crate `marquetry-extract`.
+    /// To get the text of a content in bytes, use the crate `marquetry-extract`.
     pub fn text(&self) -> Option<&str> {
         ["text", "content", "description"]
             .iter()
@@ -131,7 +132,7 @@ pub(crate) const GROUP: &str = "auth.group";
 pub(crate) const USER: &str = "system.user";
 pub(crate) const TAG: &str = "common.tag";
 
-/// Whether content of this media type is text or JSON.
+/// Returns whether content of this media type is text or JSON.
 fn is_textual(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence.starts_with("text/")

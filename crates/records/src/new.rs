@@ -18,32 +18,32 @@ use crate::ContentChange;
 #[non_exhaustive]
 #[must_use]
 pub struct NewRecord {
-    /// Its type.
+    /// The type.
     pub kind: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its object id; a UUID if None. Only administrators choose the ids of users and groups: records may still name a
-    /// removed user or group of that id among their readers.
+    /// The object id; a UUID if `None`. Only administrators choose the ids of users and groups, because records may
+    /// still have a removed user or group of that id among their readers.
     pub object_id: Option<String>,
-    /// The path of the group that holds it: `~/Notes`, `~alice/Notes`, `/Shared/Papers`. Missing groups are created.
-    /// None: no group holds it; it is found by URI, type and name.
+    /// The path of the group that contains the record: `~/Notes`, `~alice/Notes`, `/Shared/Papers`. Missing groups
+    /// are created. `None`: the record is in no group, and is found by URI, type and name.
     pub group: Option<String>,
-    /// URI of its owner. By default the owner of the home that contains it, else the caller. Only administrators may
-    /// set it.
+    /// URI of the owner. By default the owner of the home that contains the record, else the caller. Only
+    /// administrators may set it.
     pub owner: Option<String>,
     /// URIs or names of tags.
     pub tags: BTreeSet<String>,
-    /// URIs of users and groups that may read it.
+    /// URIs of users and groups that may read the record.
     pub readers: BTreeSet<String>,
-    /// URIs of users and groups that may change it.
+    /// URIs of users and groups that may change the record.
     pub writers: BTreeSet<String>,
-    /// The media type of its content.
+    /// The media type of the content.
     pub media_type: Option<String>,
     /// Further attributes.
     pub attributes: Map<String, Value>,
-    /// Its content.
+    /// The content.
     pub content: Option<Vec<u8>>,
-    /// Whether it stands for an indexed file, whose object id is reserved.
+    /// Whether the record belongs to an indexed file, whose object id is reserved.
     pub(crate) is_of_file: bool,
 }
 
@@ -99,34 +99,35 @@ impl NewRecord {
     }
 }
 
-/// A change of a record. Fields that are None stay as they are.
+/// A change of a record. Fields that are `None` stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RecordPatch {
-    /// The revision that the change is based on. If the record has another by now, the change is refused.
+    /// The revision on which the change is based. If the record has another revision by now, the change is refused.
     pub revision: Option<u64>,
-    /// Its name.
+    /// The new name.
     pub name: Option<String>,
-    /// The path of the group to move it to, where `~` is its owner's home; `Some(None)` takes it out of its group.
+    /// The path of the group to which the record moves, where `~` is its owner's home; `Some(None)` removes the
+    /// record from its group.
     pub group: Option<Option<String>>,
     /// URI of the new owner. Only administrators may set it.
     pub owner: Option<String>,
-    /// Its tags, by URI or name.
+    /// The new tags, by URI or name.
     pub tags: Option<BTreeSet<String>>,
-    /// URIs of users and groups that may read it.
+    /// URIs of users and groups that may read the record.
     pub readers: Option<BTreeSet<String>>,
-    /// URIs of users and groups that may change it.
+    /// URIs of users and groups that may change the record.
     pub writers: Option<BTreeSet<String>>,
-    /// The media type of its content.
+    /// The media type of the content; `Some(None)` removes it.
     pub media_type: Option<Option<String>>,
-    /// Attributes to set; null removes one. Others stay.
+    /// Attributes to set; null removes one. Others stay unchanged.
     pub attributes: Map<String, Value>,
-    /// Change of its content.
+    /// Change of the content.
     pub content: ContentChange,
 }
 
 impl RecordPatch {
-    /// Nothing.
+    /// Returns a patch that changes nothing.
     pub fn new() -> Self {
         Self::default()
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{Record, model::GROUP};
 
 impl Record {
-    /// Returns the path of the records in this group; None if it is no group, or has no path itself.
+    /// Returns the path of the records in this group; `None` if this record is not a group, or is in no group itself.
     ///
     /// ```
     /// use marquetry_records::Record;
@@ -20,7 +20,7 @@ impl Record {
     }
 }
 
-/// A path of a group as a caller writes it.
+/// The path of a group, as a caller writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPath {
     pub(crate) root: Root,
@@ -55,7 +55,7 @@ impl GroupPath {
         Some(Self { root, segments })
     }
 
-    /// Returns the path as records store it, where `~` is the home of the record's owner; of its first segments only.
+    /// Returns the first segments of the path as records store it, where `~` is the home of the record's owner.
     pub(crate) fn stored(&self, segments: usize) -> String {
         let root = if self.root == Root::Shared { "/" } else { "~" };
         self.segments[..segments].iter().fold(root.to_owned(), |path, name| join(&path, name))
@@ -63,7 +63,7 @@ impl GroupPath {
 }
 
 impl fmt::Display for GroupPath {
-    /// Returns the path as a caller writes it, with the home of another user by name.
+    /// Writes the path as a caller writes it, with the home of another user by name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.stored(self.segments.len());
         match &self.root {
@@ -88,7 +88,7 @@ pub(crate) fn parent(path: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the unique name of a group path in a store: `am7://default?group=/Shared`, with the owner for a home. No
-/// record has such a URI, so it also stands for the readers of the group.
+/// record has such a URI, so it also represents the readers of the group.
 pub(crate) fn place(organization: &str, owner: Option<&str>, path: &str) -> String {
     match path.strip_prefix('~') {
         Some(rest) => {
@@ -99,25 +99,25 @@ pub(crate) fn place(organization: &str, owner: Option<&str>, path: &str) -> Stri
 }
 
 impl Record {
-    /// Returns the place that holds it; None without a group.
+    /// Returns the place that contains this record; `None` without a group.
     pub(crate) fn lies_in(&self) -> Option<String> {
         let group = self.group.as_ref()?;
         Some(place(&self.organization, self.owner.as_deref(), group))
     }
 
-    /// Returns the place that it is, if it is a group with a path.
+    /// Returns the place of this record, if it is a group with a path.
     pub(crate) fn is_place(&self) -> Option<String> {
         debug_assert!(self.path().is_none() || self.kind == GROUP);
         Some(place(&self.organization, self.owner.as_deref(), &self.path()?))
     }
 }
 
-/// Whether a stored path is a root, for which no record stands.
+/// Returns whether a stored path is a root, which has no record.
 pub(crate) fn is_root(path: &str) -> bool {
     matches!(path, "/" | "~")
 }
 
-/// Whether a path is valid in a record: `~` or `/`, then names.
+/// Returns whether a path is valid in a record: `~` or `/`, then names.
 pub(crate) fn is_stored(path: &str) -> bool {
     is_root(path)
         || path

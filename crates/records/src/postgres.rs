@@ -1,4 +1,4 @@
-//! Records in a PostgreSQL.
+//! Records in a PostgreSQL database.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::{
     store::{check_at_most, check_expected, check_put, check_unused},
 };
 
-/// A store of records in a PostgreSQL (15 or newer), which any number of processes may use at once. The database may
-/// hold other data, too, whose stores can share the pool ([`Self::with_pool`]).
+/// A store of records in a PostgreSQL database (15 or newer), which any number of processes may use at once. The
+/// database may hold other data, too, whose stores can share the pool ([`Self::with_pool`]).
 ///
-/// Its tables have names that begin with `record_`, and lie in the first schema of the search path.
+/// The names of its tables begin with `record_`. They are in the first schema of the search path.
 pub struct PostgresRecords {
     pool: Arc<PostgresPool>,
     max_content_bytes: u64,
@@ -42,12 +42,13 @@ impl Default for PostgresRecordsOptions {
     }
 }
 
-/// Of the tables, and of the rules by which labels are made of records. Another number: they cannot be read.
+/// Version of the tables, and of the rules that derive labels from records. Tables with another version cannot be
+/// read.
 const VERSION: i64 = 1;
 
-/// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL. Values that may be too long for an index are
-/// stored as hashes: `key` of the URI, `organization`, `lies_in` of the group that contains a record, `place` of the
-/// path of a group. Writers lock the single row of `record_state`, so that there is one at a time.
+/// Texts are stored as bytes, because PostgreSQL's text cannot contain a NUL. Values that may be too long for an
+/// index are stored as hashes: `key` of the URI, `organization`, `lies_in` of the group that contains a record,
+/// `place` of the path of a group. Writers lock the single row of `record_state`, so that only one writes at a time.
 const TABLES: &str = "
     CREATE TABLE record_state (one boolean PRIMARY KEY DEFAULT true CHECK (one), version bigint NOT NULL);
     CREATE TABLE record_item (
@@ -72,8 +73,8 @@ impl PostgresRecords {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] if the
-    /// URL does not parse.
+    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote the tables,
+    /// [`DatabaseError::Unusable`] if the URL is not valid.
     pub async fn open(url: &str) -> Result<Self, RecordStoreError> {
         Self::open_with(url, PostgresRecordsOptions::default()).await
     }
@@ -170,7 +171,7 @@ impl RecordStore for PostgresRecords {
 
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
         let query = Query::new(filter);
-        // The index has only the beginnings of URIs.
+        // The index contains only the beginnings of URIs.
         let sql = format!(
             "SELECT fields FROM record_item WHERE ($1::bytea IS NULL OR uri > $1 AND \
              substring(uri from 1 for 1000) >= substring($1 from 1 for 1000)) AND {} \
@@ -203,7 +204,7 @@ impl Query {
         Self { organization: key(&filter.organization), groups, not }
     }
 
-    /// The condition, whose parameters begin with this number.
+    /// Returns the condition, whose parameters begin with this number.
     fn sql(&self, first: usize) -> String {
         let groups = self.groups.iter().map(|_| "labels &&");
         let not = (!self.not.is_empty()).then_some("NOT labels &&").into_iter();

@@ -33,10 +33,11 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Returns the record with this URI, spelt as [`Record::uri`] spells it.
     async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError>;
 
-    /// Returns the content of a record in bytes; None if the record has none or does not exist.
+    /// Returns the content of a record in bytes; `None` if the record has none or does not exist.
     async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError>;
 
-    /// Removes a record and returns it; None if it did not exist. A given revision must be the current one.
+    /// Removes a record and returns it; `None` if it did not exist. If a revision is given, it must be the current
+    /// one.
     ///
     /// # Errors
     ///
@@ -50,8 +51,8 @@ pub trait RecordStore: Send + Sync + 'static {
         self.delete_unless(uri, revision, None).await
     }
 
-    /// Removes a record as [`Self::delete`] does, unless other records pass the filter `used_by`: those that refer to
-    /// it. Check and removal are one transaction.
+    /// Removes a record as [`Self::delete`] does, unless records that refer to it pass the filter `used_by`. Check
+    /// and removal are one transaction.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ pub trait RecordStore: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Moves everything written into its final place: a database in a file is then complete in that one file.
+    /// Moves all written data to its final place: a database in a file is then complete in that one file.
     ///
     /// # Errors
     ///
@@ -91,11 +92,11 @@ pub trait RecordStore: Send + Sync + 'static {
 pub struct Put {
     /// The record. Its revision is ignored, and so is `created` if the record exists already.
     pub record: Record,
-    /// Change of its content.
+    /// Change of the content.
     pub content: ContentChange,
-    /// What must be stored under its URI before.
+    /// The required state of the URI before the put.
     pub expected: Expected,
-    /// URIs of records that must exist, such as its tags.
+    /// URIs of records that must exist, such as the record's tags.
     pub needs: BTreeSet<String>,
     /// Maximum number of records of some kind, this one included.
     pub at_most: Option<AtMost>,
@@ -118,7 +119,7 @@ impl Put {
         Self { expected: Expected::Any, ..Self::new(record) }
     }
 
-    /// Returns the put with a content.
+    /// Sets the content.
     #[must_use]
     pub fn with_content(self, content: impl Into<Vec<u8>>) -> Self {
         Self { content: ContentChange::Set(content.into()), ..self }
@@ -146,14 +147,14 @@ pub enum ContentChange {
     Remove,
 }
 
-/// What must be stored under a URI for a record to be stored there.
+/// The required state of a URI before a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Anything or nothing.
+    /// A record may exist or not.
     Any,
-    /// Nothing.
+    /// No record exists.
     Absent,
-    /// The record with this revision.
+    /// The record exists with this revision.
     Revision(u64),
 }
 
@@ -175,7 +176,7 @@ pub struct RecordFilter {
     pub owners: Vec<String>,
     /// Only records that belong to none of these owners.
     pub not_owners: Vec<String>,
-    /// Records outside of the home of this owner: those that others share.
+    /// Records outside of the home of this owner.
     pub not_in_home_of: Option<String>,
     /// Records that one of these may read: as owner, reader, writer, or reader of the group that holds the record
     /// (`Records::principals`). An empty set lets no record pass.
@@ -184,7 +185,7 @@ pub struct RecordFilter {
     pub members: Vec<String>,
     /// Records whose URI comes after this one.
     pub after: Option<String>,
-    /// Maximum number of records.
+    /// Most records that are returned.
     pub limit: Option<usize>,
 }
 
@@ -194,7 +195,8 @@ impl RecordFilter {
         Self { organization: organization.into(), ..Self::default() }
     }
 
-    /// Whether a record passes, apart from `after` and `limit`. The queries of each store must agree with this.
+    /// Returns whether a record passes, apart from `after` and `limit`. The queries of each store must agree with
+    /// this.
     pub fn matches(&self, record: &Record) -> bool {
         let any = |values: &[String], value: Option<&String>| {
             values.is_empty() || value.is_some_and(|value| values.contains(value))
@@ -228,8 +230,8 @@ impl Record {
     }
 }
 
-/// Returns all who may read a record, except the administrators: owner, readers, writers, and the readers of the
-/// group that contains it.
+/// Returns the URIs of all who may read a record, except the administrators: owner, readers, writers, and the readers
+/// of the group that contains it.
 pub(crate) fn record_readers(record: &Record) -> BTreeSet<String> {
     let Record { owner, readers, writers, .. } = record;
     let named = owner.iter().chain(readers).chain(writers).cloned();
@@ -246,7 +248,7 @@ pub(crate) fn members(record: &Record) -> impl Iterator<Item = &str> {
         .filter_map(|one| one.as_str())
 }
 
-/// Returns the owner of the home that holds a record.
+/// Returns the owner of the home that contains a record.
 pub(crate) fn home_of(record: &Record) -> Option<&String> {
     record
         .owner
@@ -288,7 +290,7 @@ pub(crate) fn check_put(put: &Put, max_content_bytes: u64) -> Result<String, Rec
 /// Maximum depth of attributes: serde_json does not parse much deeper JSON.
 const MAX_DEPTH: usize = 100;
 
-/// Whether attributes are nested at most [`MAX_DEPTH`] levels deep. Walks without recursion.
+/// Returns whether attributes are nested at most [`MAX_DEPTH`] levels deep. Does not recurse.
 fn is_shallow(record: &Record) -> bool {
     let mut next: Vec<(usize, &Value)> = record.attributes.values().map(|one| (1, one)).collect();
     while let Some((depth, value)) = next.pop() {
@@ -332,7 +334,8 @@ pub(crate) fn check_at_most(at_most: &AtMost, found: u64) -> Result<(), RecordSt
     if found > max { Err(RecordStoreError::TooMany { found, max }) } else { Ok(()) }
 }
 
-/// That nothing uses a record that is to be removed; so many pass the filter of those that do.
+/// Checks that no other record refers to `record`, which is to be removed. `found` is the number of records that pass
+/// the filter, perhaps with `record` itself among them.
 pub(crate) fn check_unused(
     record: &Record,
     used_by: &RecordFilter,

@@ -2,7 +2,7 @@
 
 use marquetry_database::DatabaseError;
 
-/// Why an operation of a store of records failed.
+/// An error of an operation of a store of records.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordStoreError {
@@ -19,7 +19,7 @@ pub enum RecordStoreError {
     /// A group with this path exists already.
     #[error("the group {path} exists already")]
     PathTaken {
-        /// The path.
+        /// Path of the group.
         path: String,
     },
     /// The group in which a record is to be stored does not exist.
@@ -37,7 +37,7 @@ pub enum RecordStoreError {
     /// Other records refer to a record that is to be removed.
     #[error("{count} other records need it")]
     InUse {
-        /// Their number.
+        /// Number of referring records.
         count: u64,
     },
     /// A record that another one refers to does not exist (any more).
@@ -46,7 +46,7 @@ pub enum RecordStoreError {
     /// The number of records of some kind would exceed its maximum ([`Put::at_most`](crate::Put::at_most)).
     #[error("{found} records would exceed the limit of {max}")]
     TooMany {
-        /// Their number.
+        /// Number of records that there would be.
         found: u64,
         /// The maximum.
         max: u64,
@@ -66,7 +66,7 @@ pub enum RecordStoreError {
     /// A record in a home (`~`) has no owner.
     #[error("{0} is in a home (~) but has no owner")]
     NoOwner(String),
-    /// Not the path of a group.
+    /// A text is not the path of a group.
     #[error("{0:?} is not a group path: it must begin with ~ or /, without empty names")]
     Path(String),
     /// The attributes of a record are nested too deeply.
@@ -78,9 +78,9 @@ pub enum RecordStoreError {
     /// The content of a record is larger than the store allows.
     #[error("the content has {bytes} bytes, more than max_content_bytes ({max})")]
     ContentTooLarge {
-        /// Its size in bytes.
+        /// Size of the content, in bytes.
         bytes: u64,
-        /// The largest size in bytes.
+        /// Largest allowed size, in bytes.
         max: u64,
     },
     /// The database failed.
@@ -89,7 +89,7 @@ pub enum RecordStoreError {
 }
 
 impl RecordStoreError {
-    /// Whether the record has another revision than expected.
+    /// Returns whether the record has another revision than expected.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }

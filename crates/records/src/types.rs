@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A type of records. AccountManager7, the source of the names, calls it a model.
+/// A type of records, which AccountManager7, the source of the names, calls a model.
 ///
 /// ```
 /// use marquetry_records::ModelType;
@@ -15,13 +15,13 @@ use serde_json::Value;
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelType {
-    /// Its name: `data.data`.
+    /// Name of the type, such as `data.data`.
     pub name: &'static str,
     /// Name for people.
     pub title: &'static str,
     /// Purpose of the type.
     pub description: &'static str,
-    /// The attributes whose kind is known. Unknown attributes are stored unchecked: the models of AccountManager7 have
+    /// The attributes with a known kind. Other attributes are stored unchecked: the models of AccountManager7 have
     /// hundreds of attributes, and new ones are added.
     pub attributes: &'static [AttributeType],
 }
@@ -30,11 +30,11 @@ pub struct ModelType {
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttributeType {
-    /// Its name.
+    /// Name of the attribute.
     pub name: &'static str,
-    /// Its kind. Null counts as absent, for any kind.
+    /// Kind of the value. Null counts as absent.
     pub kind: AttributeKind,
-    /// Its purpose.
+    /// Purpose of the attribute.
     pub description: &'static str,
     /// Whether a record must have it.
     pub required: bool,
@@ -92,7 +92,7 @@ impl AttributeKind {
         }
     }
 
-    /// Whether a JSON value is of this kind.
+    /// Returns whether a JSON value is of this kind.
     pub(crate) fn fits(self, value: &Value) -> bool {
         let is_uri = |value: &Value| value.as_str().is_some_and(|uri| uri.starts_with("am7://"));
         let all =

@@ -24,20 +24,20 @@ use crate::{Record, RecordError, caller::short};
 pub struct ResourceView {
     /// [`Record::resource_uri`].
     pub uri: String,
-    /// Its name.
+    /// Name of the record.
     #[serde(default)]
     pub name: String,
     /// The media type of the resource: JSON, or that of the content.
     #[serde(default)]
     pub mime_type: String,
-    /// The record as one JSON object, attributes included. For a record with a medium, clients read its content
-    /// instead, which is not here.
+    /// The record as one JSON object, with its attributes. For a record of a medium, clients read its content
+    /// instead, which is not in this object.
     #[serde(default)]
     pub contents: Map<String, Value>,
 }
 
 impl ResourceView {
-    /// Returns a resource of a URI and contents, from which [`Self::record`] makes a record.
+    /// Returns a resource with a URI and contents; [`Self::record`] converts it to a record.
     pub fn new(uri: impl Into<String>, contents: Map<String, Value>) -> Self {
         Self { uri: uri.into(), name: String::new(), mime_type: String::new(), contents }
     }
@@ -53,7 +53,7 @@ impl ResourceView {
         })
     }
 
-    /// Returns the resource as a record of a type. Where URI and contents disagree, the URI counts.
+    /// Converts the resource to a record of a type. Where URI and contents disagree, the URI counts.
     ///
     /// # Errors
     ///
@@ -82,8 +82,8 @@ impl ResourceView {
 }
 
 impl Record {
-    /// Returns the record as one object, in which the attributes stand beside the fields of every record. An attribute
-    /// with the name of such a field is left out; the serialised [`Record`] has them apart.
+    /// Returns the record as one object that contains both the fields of every record and the attributes. An
+    /// attribute with the name of such a field is left out; the serialised [`Record`] keeps them apart.
     pub fn to_fields(&self) -> Map<String, Value> {
         let mut fields = match json!(self) {
             Value::Object(fields) => fields,
@@ -102,8 +102,8 @@ impl Record {
         fields
     }
 
-    /// Returns the record of one object in the form of [`Self::to_fields`] or of AccountManager7: `groupPath` is the
-    /// group, `contentType` the media type, `organizationPath` the organisation.
+    /// Parses the record from one object in the form of [`Self::to_fields`] or of AccountManager7, where `groupPath`
+    /// is the group, `contentType` the media type, and `organizationPath` the organisation.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Record {
                     if let Err(problem) = fits(part, &value) {
                         return Err(RecordError::invalid(part, problem));
                     }
-                    // Of two spellings of a field, the first counts.
+                    // If a field occurs in two spellings, the first one counts.
                     parts.entry(part).or_insert(value);
                 }
                 None => {

@@ -4,11 +4,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::role::Role;
 
-/// The audience of an item, and how important it is.
+/// The intended audience of an item, and its importance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
-    /// For whom the item is. Unknown values are left out.
+    /// Roles that the item is intended for. Unknown values are left out.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_roles")]
     pub audience: Option<Vec<Role>>,
     /// Importance, from 0 (may be left out) to 1 (required).
@@ -19,7 +19,7 @@ pub struct Annotations {
     pub last_modified: Option<String>,
 }
 
-/// Leaves out what is no known role: it must not hide the item.
+/// Leaves out unknown roles, so that they do not hide the item.
 fn known_roles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Role>>, D::Error> {
     let values = Option::<Vec<serde_json::Value>>::deserialize(deserializer)?;
     let roles = |values: Vec<serde_json::Value>| {

@@ -53,11 +53,11 @@ fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObje
     })
 }
 
-/// A list, and whether its changes are announced.
+/// The capability of a list, with or without notifications of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListChanged {
-    /// A notification follows a change of the list.
+    /// Whether a notification follows a change of the list.
     #[serde(default)]
     pub list_changed: bool,
 }
@@ -66,10 +66,10 @@ pub struct ListChanged {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourcesCapability {
-    /// A notification follows a change of the list.
+    /// Whether a notification follows a change of the list.
     #[serde(default)]
     pub list_changed: bool,
-    /// Changes of one resource can be subscribed to.
+    /// Whether clients can subscribe to changes of one resource.
     #[serde(default)]
     pub subscribe: bool,
 }
@@ -85,7 +85,7 @@ pub struct ClientCapabilities {
     /// `sampling/createMessage`: questions to the client's model.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub sampling: Option<SamplingCapability>,
-    /// `roots/list`: the places in which the user lets the server work.
+    /// `roots/list`: the folders in which the server may work.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub roots: Option<RootsCapability>,
     /// Extensions of the protocol, by identifier, each with its settings.
@@ -96,14 +96,14 @@ pub struct ClientCapabilities {
     pub extra: JsonObject,
 }
 
-/// Questions to the user. Without any member, only forms.
+/// Questions to the user. Without any member, only forms are supported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ElicitationCapability {
-    /// The client can show forms.
+    /// Present if the client can show forms.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub form: Option<JsonObject>,
-    /// The client can show pages to visit (since 2025-11-25).
+    /// Present if the client can send the user to a web page (since 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub url: Option<JsonObject>,
     /// Members that this crate does not act on.
@@ -115,7 +115,7 @@ pub struct ElicitationCapability {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingCapability {
-    /// The model may be given tools (since 2025-11-25).
+    /// Present if the model accepts tools (since 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub tools: Option<JsonObject>,
     /// Members that this crate does not act on, such as `context`.
@@ -123,12 +123,12 @@ pub struct SamplingCapability {
     pub extra: JsonObject,
 }
 
-/// The places in which the user lets the server work.
+/// The folders in which the server may work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RootsCapability {
-    /// A notification follows a change of the list.
+    /// Whether a notification follows a change of the list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
     /// Members that this crate does not act on.
@@ -137,8 +137,7 @@ pub struct RootsCapability {
 }
 
 impl ClientCapabilities {
-    /// The capabilities of a client that answers every question: in forms and on pages, by a model that may be given
-    /// tools, and with roots.
+    /// Returns all capabilities: forms, web pages, a model that accepts tools, and roots.
     #[must_use]
     pub fn all() -> Self {
         Self::default()
@@ -155,7 +154,7 @@ impl ClientCapabilities {
         self
     }
 
-    /// Adds pages that the user visits.
+    /// Adds web pages that the user visits.
     #[must_use]
     pub fn with_url_elicitation(mut self) -> Self {
         self.elicitation.get_or_insert_default().url.get_or_insert_default();
@@ -169,7 +168,7 @@ impl ClientCapabilities {
         self
     }
 
-    /// Adds questions to the client's model, which may be given tools.
+    /// Adds questions to the client's model, which accepts tools.
     #[must_use]
     pub fn with_sampling_tools(mut self) -> Self {
         self.sampling.get_or_insert_default().tools.get_or_insert_default();
@@ -212,19 +211,19 @@ impl ClientCapabilities {
         self.extensions.entry(identifier).or_insert_with(|| JsonObject::new().into());
     }
 
-    /// Returns whether forms can be shown to the user: they can unless only pages are declared.
+    /// Returns whether the client can show forms to the user: always, unless it declares only pages.
     #[must_use]
     pub fn has_form_elicitation(&self) -> bool {
         self.elicitation.as_ref().is_some_and(|it| it.form.is_some() || it.url.is_none())
     }
 
-    /// Returns whether the client's model may be given tools (since 2025-11-25).
+    /// Returns whether the client's model accepts tools (since 2025-11-25).
     #[must_use]
     pub fn has_sampling_tools(&self) -> bool {
         self.sampling.as_ref().is_some_and(|it| it.tools.is_some())
     }
 
-    /// Returns whether pages to visit can be shown to the user (since 2025-11-25).
+    /// Returns whether the client can send the user to a web page (since 2025-11-25).
     #[must_use]
     pub fn has_url_elicitation(&self) -> bool {
         self.elicitation.as_ref().is_some_and(|it| it.url.is_some())

@@ -17,10 +17,10 @@ pub enum Content {
     Text {
         /// The text.
         text: String,
-        /// For whom it is, and how much it matters.
+        /// Audience and importance of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Annotations>,
-        /// More about the item, for programs.
+        /// Further data on the item, for programs.
         #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
         meta: Option<JsonObject>,
     },
@@ -29,12 +29,12 @@ pub enum Content {
     Image {
         /// The bytes in base64.
         data: String,
-        /// What they are, for example `image/png`.
+        /// MIME type of the bytes, for example `image/png`.
         mime_type: String,
-        /// For whom it is, and how much it matters.
+        /// Audience and importance of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Annotations>,
-        /// More about the item, for programs.
+        /// Further data on the item, for programs.
         #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
         meta: Option<JsonObject>,
     },
@@ -43,12 +43,12 @@ pub enum Content {
     Audio {
         /// The bytes in base64.
         data: String,
-        /// What they are, for example `audio/wav`.
+        /// MIME type of the bytes, for example `audio/wav`.
         mime_type: String,
-        /// For whom it is, and how much it matters.
+        /// Audience and importance of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Annotations>,
-        /// More about the item, for programs.
+        /// Further data on the item, for programs.
         #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
         meta: Option<JsonObject>,
     },
@@ -56,10 +56,10 @@ pub enum Content {
     Resource {
         /// The contents.
         resource: ResourceContents,
-        /// For whom it is, and how much it matters.
+        /// Audience and importance of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<Annotations>,
-        /// More about the item, for programs.
+        /// Further data on the item, for programs.
         #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
         meta: Option<JsonObject>,
     },
@@ -68,13 +68,13 @@ pub enum Content {
 }
 
 impl Content {
-    /// A text item without annotations.
+    /// Returns a text item without annotations.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), annotations: None, meta: None }
     }
 
-    /// An image item; `data` is base64.
+    /// Returns an image item. `data` is base64.
     #[must_use]
     pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         Self::Image {
@@ -85,7 +85,7 @@ impl Content {
         }
     }
 
-    /// The text of a text item.
+    /// Returns the text of a text item.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {

@@ -5,20 +5,20 @@ use serde_json::Value;
 
 use super::JsonObject;
 
-/// A picture for people. A program that shows it should fetch it only from the server's own origin, and take no more
-/// than pictures from there (2025-11-25, "Icons").
+/// An icon for people. A program should fetch it only from the server's own origin, and accept only images from there
+/// (2025-11-25, "Icons").
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Icon {
-    /// Where it is: an `https:` or `data:` URI.
+    /// URI of the image, with the scheme `https:` or `data:`.
     pub src: String,
-    /// What it is, for example `image/png`, if not what its server says.
+    /// MIME type of the image, for example `image/png`. It overrides the type that the image's server sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The sizes it has, in pixels (`48x48`), or `any`; none when it is good for every size.
+    /// Sizes of the image in pixels (`48x48`), or `any`. Empty: the image is good for every size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<String>,
-    /// The background that it is made for, `light` or `dark`.
+    /// Background that the image is made for, `light` or `dark`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<String>,
     /// Members that this crate does not act on.
@@ -27,33 +27,33 @@ pub struct Icon {
 }
 
 impl Icon {
-    /// The picture at `src`.
+    /// Returns an icon with the image at `src`.
     #[must_use]
     pub fn new(src: impl Into<String>) -> Self {
         Self { src: src.into(), ..Self::default() }
     }
 
-    /// The same of a MIME type.
+    /// Sets the MIME type.
     #[must_use]
     pub fn mime_type(self, mime_type: impl Into<String>) -> Self {
         Self { mime_type: Some(mime_type.into()), ..self }
     }
 
-    /// The same, which also has this size: `48x48`, or `any`.
+    /// Adds a size: `48x48`, or `any`.
     #[must_use]
     pub fn size(mut self, size: impl Into<String>) -> Self {
         self.sizes.push(size.into());
         self
     }
 
-    /// The same for a background that is `light` or `dark`.
+    /// Sets the background that the image is made for, `light` or `dark`.
     #[must_use]
     pub fn theme(self, theme: impl Into<String>) -> Self {
         Self { theme: Some(theme.into()), ..self }
     }
 }
 
-/// A picture that cannot be read is left out: it must not hide what it is a picture of.
+/// Leaves out icons that cannot be read, so that they do not hide the tool or server that has them.
 pub(super) fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Icon>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Array(icons) => {

@@ -1,34 +1,34 @@
-//! What a server asks of its client, and what it tells it beside answers.
+//! Requests of a server to its client, and log levels.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::JsonObject;
 
-/// How much a log message matters (RFC 5424), least first.
+/// Severity of a log message (RFC 5424), least severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For those who look for a fault.
+    /// Details for debugging.
     Debug,
-    /// What normally happens.
+    /// A normal event.
     Info,
-    /// Normal, but worth a look.
+    /// A normal but noteworthy event.
     Notice,
-    /// Something may go wrong.
+    /// A sign that an operation may fail.
     Warning,
-    /// Something went wrong.
+    /// A failed operation.
     Error,
-    /// A part does not work.
+    /// A failed component.
     Critical,
-    /// Somebody must act now.
+    /// A failure on which a person must act at once.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
 impl LogLevel {
-    /// The nearest of the four levels that 2024-10-07 has.
+    /// Returns the nearest of the four levels of 2024-10-07.
     #[must_use]
     pub fn of_four(self) -> Self {
         match self {
@@ -39,28 +39,28 @@ impl LogLevel {
     }
 }
 
-/// `elicitation/create`: asks the user.
+/// The parameters of `elicitation/create`, which asks the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElicitParams {
-    /// `url` to send the user to a page (since 2025-11-25); a form otherwise.
+    /// `url` sends the user to a web page (since 2025-11-25); otherwise the user fills in a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// What the user is told.
+    /// Text that is shown to the user.
     pub message: String,
     /// The form's fields: an object of primitive values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_schema: Option<Value>,
-    /// The page.
+    /// URL of the web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Names the request in `notifications/elicitation/complete`.
+    /// Id that `notifications/elicitation/complete` uses for this request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation_id: Option<String>,
 }
 
 impl ElicitParams {
-    /// A form.
+    /// Returns a request to fill in a form.
     #[must_use]
     pub fn form(message: impl Into<String>, schema: Value) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl ElicitParams {
         }
     }
 
-    /// A page to visit.
+    /// Returns a request to visit a web page.
     #[must_use]
     pub fn url(
         message: impl Into<String>,
@@ -88,8 +88,8 @@ impl ElicitParams {
         }
     }
 
-    /// What the form holds before the user touches it: the `default` of each field that has one (SEP-1034). Fields
-    /// that the user leaves alone are answered with it.
+    /// Returns the initial values of the form: the `default` of each field that has one (SEP-1034). A field that the
+    /// user does not change keeps its default in the answer.
     #[must_use]
     pub fn defaults(&self) -> JsonObject {
         let properties = self.requested_schema.as_ref().and_then(|schema| schema.get("properties"));
@@ -100,36 +100,36 @@ impl ElicitParams {
     }
 }
 
-/// What the user did.
+/// The user's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ElicitAction {
-    /// Filled in and sent.
+    /// The user filled in the form and sent it, or visited the page.
     Accept,
-    /// Said no.
+    /// The user refused.
     Decline,
-    /// Went away.
+    /// The user closed the request without an answer.
     Cancel,
 }
 
 /// The answer to `elicitation/create`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ElicitResult {
-    /// What the user did.
+    /// The user's reaction.
     pub action: ElicitAction,
-    /// What the user filled in.
+    /// The values of the form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<JsonObject>,
 }
 
 impl ElicitResult {
-    /// The user sent the form with these values, or went to the page, for which there are none.
+    /// Returns the answer of a user who sent these values. After a visit to a web page there are no values.
     #[must_use]
     pub fn accept(content: impl Into<Option<JsonObject>>) -> Self {
         Self { action: ElicitAction::Accept, content: content.into() }
     }
 
-    /// The user said no.
+    /// Returns the answer of a user who refused.
     #[must_use]
     pub fn decline() -> Self {
         Self { action: ElicitAction::Decline, content: None }
@@ -139,47 +139,47 @@ impl ElicitResult {
 /// The answer to `roots/list`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ListRootsResult {
-    /// The places that the user lets the server work in.
+    /// The folders in which the server may work.
     pub roots: Vec<Root>,
 }
 
-/// A place that the user lets the server work in.
+/// A folder or file with which the server may work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Root {
     /// A `file:` URI.
     pub uri: String,
-    /// Its name for people.
+    /// Name of the root, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// `completion/complete`: what an argument may be.
+/// The parameters of `completion/complete`, which asks for possible values of an argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompleteParams {
-    /// Whose argument.
+    /// The prompt or resource template with the argument.
     #[serde(rename = "ref")]
     pub reference: CompleteReference,
-    /// Which argument, and what there is of it.
+    /// The argument that is being typed.
     pub argument: CompleteArgument,
-    /// The arguments filled in already (since 2025-06-18).
+    /// The other arguments, which have a value already (since 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<CompleteContext>,
 }
 
-/// Whose argument is to be completed.
+/// The prompt or resource template whose argument is completed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum CompleteReference {
-    /// A prompt's.
+    /// An argument of a prompt.
     #[serde(rename = "ref/prompt")]
     Prompt {
-        /// The prompt.
+        /// Name of the prompt.
         name: String,
     },
-    /// A resource template's.
+    /// An argument of a resource template.
     #[serde(rename = "ref/resource")]
     Resource {
-        /// The template.
+        /// URI template.
         uri: String,
     },
 }
@@ -187,16 +187,16 @@ pub enum CompleteReference {
 /// The argument that is being typed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompleteArgument {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
-    /// What there is of it.
+    /// The part of the value that was typed.
     pub value: String,
 }
 
-/// The arguments filled in already.
+/// The arguments that have a value already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompleteContext {
-    /// By name.
+    /// Values by the names of the arguments.
     #[serde(default)]
     pub arguments: std::collections::BTreeMap<String, String>,
 }
@@ -204,20 +204,20 @@ pub struct CompleteContext {
 /// The answer to `completion/complete`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompleteResult {
-    /// What the argument may be.
+    /// The possible values.
     pub completion: Completion,
 }
 
-/// What an argument may be.
+/// Possible values of an argument.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Completion {
-    /// The best, at most 100.
+    /// The best values, at most 100.
     pub values: Vec<String>,
-    /// How many there are.
+    /// Number of all possible values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Whether there are more than those given.
+    /// Whether there are more values than those in [`Self::values`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
 }

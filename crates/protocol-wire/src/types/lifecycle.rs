@@ -1,22 +1,22 @@
-//! How the two sides introduce themselves.
+//! Messages with which client and server introduce themselves.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ClientCapabilities, Icon, JsonObject, ServerCapabilities};
 
-/// The keys of `_meta` that the protocol itself gives a meaning to (2026-07-28).
+/// The keys of `_meta` that the protocol defines (2026-07-28).
 pub mod meta_key {
-    /// The revision that a request was made with.
+    /// The revision of a request.
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-    /// The client that made a request.
+    /// The client that sent a request.
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-    /// What the client of a request offers.
+    /// The capabilities of the client that sent a request.
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// The least important log messages that the client of a request wants.
+    /// The lowest level of log messages that the client of a request wants.
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// The server that gave a result.
+    /// The server that sent a result.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-    /// The `subscriptions/listen` that a notification belongs to.
+    /// The id of the `subscriptions/listen` to which a notification belongs.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 }
 
@@ -24,21 +24,21 @@ pub mod meta_key {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Implementation {
-    /// For programs.
+    /// Name for programs.
     pub name: String,
-    /// Its version.
+    /// Version.
     #[serde(default)]
     pub version: String,
-    /// Its name for people.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for (since 2025-11-25).
+    /// Purpose of the client or server (since 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its page on the web (since 2025-11-25).
+    /// URL of its web page (since 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website_url: Option<String>,
-    /// Pictures of it, for people (since 2025-11-25).
+    /// Icons, for people (since 2025-11-25).
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -51,23 +51,23 @@ pub struct Implementation {
 }
 
 impl Implementation {
-    /// A name and a version.
+    /// Returns an implementation with a name and a version.
     #[must_use]
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), ..Self::default() }
     }
 }
 
-/// `initialize` (until 2025-11-25)
+/// The parameters of `initialize` (until 2025-11-25).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
     /// The newest revision that the client speaks.
     pub protocol_version: String,
-    /// What the client offers.
+    /// The client's capabilities.
     #[serde(default)]
     pub capabilities: ClientCapabilities,
-    /// Who it is.
+    /// Name and version of the client.
     pub client_info: Implementation,
 }
 
@@ -77,11 +77,11 @@ pub struct InitializeParams {
 pub struct InitializeResult {
     /// The revision that the session will speak.
     pub protocol_version: String,
-    /// What the server offers.
+    /// The server's capabilities.
     pub capabilities: ServerCapabilities,
-    /// Who it is.
+    /// Name and version of the server.
     pub server_info: Implementation,
-    /// How to use the server, for the model.
+    /// Instructions for the model on how to use the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }
@@ -92,32 +92,32 @@ pub struct InitializeResult {
 pub struct DiscoverResult {
     /// The revisions that the server speaks.
     pub supported_versions: Vec<String>,
-    /// What it offers.
+    /// The server's capabilities.
     pub capabilities: ServerCapabilities,
-    /// How to use the server, for the model.
+    /// Instructions for the model on how to use the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Who the server is, under [`meta_key::SERVER_INFO`].
+    /// Metadata; [`meta_key::SERVER_INFO`] holds name and version of the server.
     #[serde(rename = "_meta", default)]
     pub meta: JsonObject,
 }
 
-/// What a request's `_meta` says of its sender.
+/// The members of a request's `_meta` that describe its sender.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct RequestMeta {
-    /// The revision, from 2026-07-28 on.
+    /// The revision of the request (since 2026-07-28).
     #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
     pub protocol_version: Option<String>,
-    /// What the client offers, from 2026-07-28 on.
+    /// The client's capabilities (since 2026-07-28).
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
     pub client_capabilities: Option<ClientCapabilities>,
-    /// Who the client is, from 2026-07-28 on.
+    /// Name and version of the client (since 2026-07-28).
     #[serde(rename = "io.modelcontextprotocol/clientInfo")]
     pub client_info: Option<Implementation>,
-    /// The least important log messages that the client wants, from 2026-07-28 on; none when it wants none.
+    /// The lowest level of log messages that the client wants (since 2026-07-28); `None` if it wants none.
     #[serde(rename = "io.modelcontextprotocol/logLevel")]
     pub log_level: Option<super::LogLevel>,
-    /// Asks for progress notifications under this token.
+    /// Token under which the client wants progress notifications.
     #[serde(rename = "progressToken")]
     pub progress_token: Option<crate::RequestId>,
 }

@@ -1,7 +1,7 @@
-//! The values that requests and results carry, the same for every revision.
+//! Types of the values in requests and results, the same for every revision.
 //!
-//! A member that a revision lacks is absent there; members that we do not know are kept where a value only passes
-//! through (`extra`).
+//! A member that a revision does not have is absent in its messages. Types whose values are passed through keep
+//! unknown members (`extra`).
 
 mod annotations;
 mod cache;

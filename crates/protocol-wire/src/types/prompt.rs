@@ -8,25 +8,25 @@ use super::{Content, Icon, JsonObject, role::Role};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prompt {
-    /// Its name, unique on the server.
+    /// Name, unique on the server.
     pub name: String,
-    /// Its name for people.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it can be filled in with.
+    /// Arguments of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
-    /// Pictures of it, for people (since 2025-11-25).
+    /// Icons, for people (since 2025-11-25).
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "super::icon::lenient"
     )]
     pub icons: Vec<Icon>,
-    /// More about it, for programs.
+    /// Further data on the prompt, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
     /// Members that this crate does not act on.
@@ -34,18 +34,18 @@ pub struct Prompt {
     pub extra: JsonObject,
 }
 
-/// One gap of a prompt.
+/// An argument of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PromptArgument {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
-    /// Its name for people (since 2025-06-18).
+    /// Name for people (since 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What to fill in.
+    /// Meaning of the argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the prompt cannot do without.
+    /// Whether the argument must be given.
     #[serde(default)]
     pub required: bool,
     /// Members that this crate does not act on.
@@ -56,12 +56,12 @@ pub struct PromptArgument {
 /// The parameters of `prompts/get`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GetPromptParams {
-    /// Which prompt.
+    /// Name of the prompt.
     pub name: String,
-    /// What to fill in, by the arguments' names. All are strings.
+    /// Values of the arguments by their names. All are strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonObject>,
-    /// More about the request.
+    /// Metadata of the request.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
@@ -69,17 +69,17 @@ pub struct GetPromptParams {
 /// The answer to `prompts/get`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GetPromptResult {
-    /// What the prompt is for.
+    /// Purpose of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The conversation to start with.
+    /// Messages with which the conversation starts.
     pub messages: Vec<PromptMessage>,
-    /// More about the answer, for programs.
+    /// Further data on the answer, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
 
-/// One message of the user.
+/// Creates a prompt with one message of the user.
 impl From<String> for GetPromptResult {
     fn from(text: String) -> Self {
         let message = PromptMessage { role: Role::User, content: Content::text(text) };
@@ -87,7 +87,7 @@ impl From<String> for GetPromptResult {
     }
 }
 
-/// As from a `String`.
+/// Creates a prompt with one message of the user.
 impl From<&str> for GetPromptResult {
     fn from(text: &str) -> Self {
         text.to_owned().into()
@@ -97,9 +97,9 @@ impl From<&str> for GetPromptResult {
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromptMessage {
-    /// Who says it.
+    /// Author of the message.
     pub role: Role,
-    /// What is said.
+    /// Content of the message.
     pub content: Content,
 }
 
@@ -109,7 +109,7 @@ pub struct PromptMessage {
 pub struct ListPromptsResult {
     /// The prompts of this page.
     pub prompts: Vec<Prompt>,
-    /// Where the next page starts, if there is one.
+    /// Cursor of the next page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

@@ -4,37 +4,37 @@ use serde::{Deserialize, Serialize};
 
 use super::{JsonObject, annotations::Annotations, icon::Icon};
 
-/// A resource as `resources/list` shows it, or a tool answer that links to it.
+/// A resource as `resources/list` shows it, or a link to a resource in a tool answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Where to read it.
+    /// URI of the resource.
     pub uri: String,
-    /// Its name, for programs and as a fallback for people.
+    /// Name for programs, and for people if there is no title.
     pub name: String,
-    /// Its name for people.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is, for the model.
+    /// Description of the resource, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its MIME type, if known.
+    /// MIME type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Its size in bytes, if known.
+    /// Size in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// For whom it is, and how much it matters.
+    /// Audience and importance of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// Pictures of it, for people (since 2025-11-25).
+    /// Icons, for people (since 2025-11-25).
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "super::icon::lenient"
     )]
     pub icons: Vec<Icon>,
-    /// More about it, for programs.
+    /// Further data on the resource, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
     /// Members that this crate does not act on.
@@ -42,34 +42,34 @@ pub struct Resource {
     pub extra: JsonObject,
 }
 
-/// A family of resources, as `resources/templates/list` shows it.
+/// A template for the URIs of resources, as `resources/templates/list` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceTemplate {
-    /// The URI with gaps (RFC 6570).
+    /// URI template with variables (RFC 6570).
     pub uri_template: String,
-    /// Its name, for programs and as a fallback for people.
+    /// Name for programs, and for people if there is no title.
     pub name: String,
-    /// Its name for people.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is, for the model.
+    /// Description of the resources, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The MIME type that all of them have, if they do.
+    /// MIME type of all resources of this template, if they have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// For whom they are, and how much they matter.
+    /// Audience and importance of the resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// Pictures of it, for people (since 2025-11-25).
+    /// Icons, for people (since 2025-11-25).
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "super::icon::lenient"
     )]
     pub icons: Vec<Icon>,
-    /// More about it, for programs.
+    /// Further data on the template, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
     /// Members that this crate does not act on.
@@ -83,7 +83,7 @@ pub struct ResourceTemplate {
 pub struct ListResourcesResult {
     /// The resources of this page.
     pub resources: Vec<Resource>,
-    /// Where the next page starts, if there is one.
+    /// Cursor of the next page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -94,7 +94,7 @@ pub struct ListResourcesResult {
 pub struct ListResourceTemplatesResult {
     /// The templates of this page.
     pub resource_templates: Vec<ResourceTemplate>,
-    /// Where the next page starts, if there is one.
+    /// Cursor of the next page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -102,9 +102,9 @@ pub struct ListResourceTemplatesResult {
 /// The parameters of `resources/read`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadResourceParams {
-    /// Which resource.
+    /// URI of the resource.
     pub uri: String,
-    /// More about the request.
+    /// Metadata of the request.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
@@ -112,9 +112,9 @@ pub struct ReadResourceParams {
 /// The answer to `resources/read`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadResourceResult {
-    /// The resource, or the several that lie below its URI.
+    /// Contents of the resource, or of several resources below its URI.
     pub contents: Vec<ResourceContents>,
-    /// More about the answer, for programs.
+    /// Further data on the answer, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
@@ -123,30 +123,30 @@ pub struct ReadResourceResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceContents {
-    /// Where it was read.
+    /// URI of the resource.
     pub uri: String,
-    /// Its MIME type, if known.
+    /// MIME type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The contents, when they are text.
+    /// The contents, if they are text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The contents in base64, when they are not.
+    /// The contents in base64, if they are not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
-    /// More about it, for programs.
+    /// Further data on the contents, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
 
-/// Text, whose URI is still to be filled in.
+/// Creates text without a URI. The caller has to set the URI.
 impl From<String> for ResourceContents {
     fn from(text: String) -> Self {
         Self { text: Some(text), ..Self::default() }
     }
 }
 
-/// As from a `String`.
+/// Creates text without a URI. The caller has to set the URI.
 impl From<&str> for ResourceContents {
     fn from(text: &str) -> Self {
         text.to_owned().into()

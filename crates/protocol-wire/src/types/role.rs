@@ -1,12 +1,12 @@
-//! Who says a message, and whom an annotation addresses.
+//! Roles in a conversation.
 
 use serde::{Deserialize, Serialize};
 
-/// Who says a message.
+/// The author of a message, or the audience of an annotated item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,

@@ -11,7 +11,7 @@ use super::{Content, JsonObject, Role};
 pub struct CreateMessageParams {
     /// The conversation so far.
     pub messages: Vec<SamplingMessage>,
-    /// The longest answer, in tokens.
+    /// Longest answer, in tokens.
     pub max_tokens: u64,
     /// The system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,19 +32,19 @@ pub struct CreateMessageParams {
 pub struct SamplingMessage {
     /// The author.
     pub role: Role,
-    /// The items of the message. JSON has one item without a list, which every revision knows.
+    /// The items of the message. A single item may be written without a list, as every revision understands it.
     #[serde(with = "one_or_many")]
     pub content: Vec<SamplingContent>,
 }
 
 impl SamplingMessage {
-    /// A text of the user.
+    /// Returns a text message of the user.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: Role::User, content: vec![SamplingContent::text(text)] }
     }
 
-    /// A text of the model.
+    /// Returns a text message of the model.
     #[must_use]
     pub fn assistant(text: impl Into<String>) -> Self {
         Self { role: Role::Assistant, content: vec![SamplingContent::text(text)] }
@@ -62,13 +62,13 @@ pub struct CreateMessageResult {
     pub content: Vec<SamplingContent>,
     /// The name of the model.
     pub model: String,
-    /// Why the model stopped: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or a word of the provider.
+    /// Why the model stopped: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or another word of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
 }
 
 impl CreateMessageResult {
-    /// The text of the answer, from all its text items.
+    /// Returns the text of the answer, from all its text items.
     #[must_use]
     pub fn text(&self) -> String {
         self.content.iter().filter_map(SamplingContent::as_text).collect()
@@ -88,13 +88,13 @@ pub enum SamplingContent {
 }
 
 impl SamplingContent {
-    /// A text.
+    /// Returns a text item.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Content(Content::text(text))
     }
 
-    /// The text of a text item.
+    /// Returns the text of a text item.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -108,39 +108,39 @@ impl SamplingContent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SamplingTool {
-    /// The model calls a tool.
+    /// A call of a tool by the model.
     ToolUse {
-        /// The id of the call, to which the result refers.
+        /// Id of the call, to which the result refers.
         id: String,
-        /// The name of the tool.
+        /// Name of the tool.
         name: String,
-        /// The arguments.
+        /// Arguments of the call.
         input: JsonObject,
-        /// More about the item, for programs.
+        /// Further data on the item, for programs.
         #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
         meta: Option<JsonObject>,
     },
     /// The result of a call.
     #[serde(rename_all = "camelCase")]
     ToolResult {
-        /// The id of the call.
+        /// Id of the call.
         tool_use_id: String,
-        /// The items of the result.
+        /// Items of the result.
         #[serde(default)]
         content: Vec<Content>,
-        /// The result as data.
+        /// The result as structured data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         structured_content: Option<Value>,
         /// Whether the tool failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         is_error: Option<bool>,
-        /// More about the item, for programs.
+        /// Further data on the item, for programs.
         #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
         meta: Option<JsonObject>,
     },
 }
 
-/// A list that is written without brackets if it has one element.
+/// A list whose single element may be written without brackets.
 mod one_or_many {
     use super::{Deserialize, Deserializer, SamplingContent, Serialize, Serializer, Value};
 

@@ -1,4 +1,4 @@
-//! Tasks: work that goes on after its request was answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
+//! Tasks: work that continues after its request was answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::RpcError;
 
-/// The name under which both sides declare in `extensions` that they know tasks (SEP-2663).
+/// Identifier of the extension in `extensions` of both sides (SEP-2663).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// A task as `tasks/get` and `notifications/tasks` show it. The answer that creates one lacks result, error and
@@ -15,64 +15,64 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// The id of the task; it cannot be guessed.
+    /// Id of the task; it cannot be guessed.
     pub task_id: String,
-    /// How far it is.
+    /// Status of the task.
     pub status: TaskStatus,
-    /// The same in words, for people and models.
+    /// Status in words, for people and models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// When it was created, ISO 8601.
+    /// Time of creation, ISO 8601.
     #[serde(default)]
     pub created_at: String,
-    /// When it last changed, ISO 8601.
+    /// Time of the last change, ISO 8601.
     #[serde(default)]
     pub last_updated_at: String,
-    /// How long it is kept from its creation on, in milliseconds; for ever when there is none.
+    /// Time from its creation for which the task is kept, in milliseconds; `None` for no limit.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
-    /// How often to ask for it, in milliseconds.
+    /// Recommended interval between two requests for the status, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_interval_ms: Option<u64>,
-    /// What it asks the client, while it is [`TaskStatus::InputRequired`].
+    /// Questions to the client, while the status is [`TaskStatus::InputRequired`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input_requests: BTreeMap<String, InputRequest>,
-    /// What the request would have been answered with, once it is [`TaskStatus::Completed`].
+    /// Result of the original request, if the status is [`TaskStatus::Completed`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
-    /// The same when it [failed](TaskStatus::Failed).
+    /// Error of the original request, if the status is [`TaskStatus::Failed`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RpcError>,
 }
 
-/// How far a task is.
+/// Status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Under way.
+    /// The work is in progress.
     Working,
-    /// Waits for the client's answers.
+    /// The task waits for answers of the client.
     InputRequired,
-    /// Has a result; a tool that says it failed has one too.
+    /// The task has a result, which may be the result of a failed tool.
     Completed,
-    /// Ended with an error of the protocol.
+    /// The task ended with a protocol error.
     Failed,
-    /// Was cancelled.
+    /// The task was cancelled.
     Cancelled,
 }
 
 impl TaskStatus {
-    /// Whether nothing more will happen.
+    /// Returns whether the status cannot change any more.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// What a server asks its client in a result (2026-07-28, `inputRequests`).
+/// A question of a server to its client within a result (2026-07-28, `inputRequests`).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InputRequest {
-    /// The method that it would be as a request, for example `elicitation/create`.
+    /// Method of the question, for example `elicitation/create`.
     pub method: String,
     /// The parameters of that method.
     #[serde(default, skip_serializing_if = "Option::is_none")]

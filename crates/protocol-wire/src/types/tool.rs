@@ -9,26 +9,26 @@ use super::{Content, Icon, JsonObject};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// Its name, unique on the server.
+    /// Name, unique on the server.
     pub name: String,
-    /// Its name for people.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// Description of the tool, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// The JSON Schema of `structuredContent` in its answers (since 2025-06-18).
+    /// JSON Schema of `structuredContent` in answers (since 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Hints on what it does.
+    /// Hints on the tool's behaviour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// More about the tool, for programs.
+    /// Further data on the tool, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
-    /// Pictures of it, for people (since 2025-11-25).
+    /// Icons, for people (since 2025-11-25).
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -40,8 +40,8 @@ pub struct Tool {
     pub extra: JsonObject,
 }
 
-/// Hints on what a tool does (since 2025-03-26). A server may be wrong or may lie, so decide nothing about safety by the
-/// hints of a server that you do not trust.
+/// Hints on a tool's behaviour (since 2025-03-26). A server may be wrong or lie: do not base decisions about safety
+/// on the hints of a server that you do not trust.
 ///
 /// ```
 /// use marquetry_protocol_wire::types::{Tool, ToolAnnotations};
@@ -54,19 +54,19 @@ pub struct Tool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "JsonObject")]
 pub struct ToolAnnotations {
-    /// The tool's name for people; [`Tool::title`] comes first.
+    /// Name for people; [`Tool::title`] has precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The tool changes nothing; false if not said.
+    /// Whether the tool changes nothing; by default false.
     #[serde(rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// The tool may overwrite or delete; true if not said.
+    /// Whether the tool may overwrite or delete data; by default true.
     #[serde(rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// A second call with the same arguments changes nothing more; false if not said.
+    /// Whether a second call with the same arguments changes nothing more; by default false.
     #[serde(rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// The tool reaches beyond its server, for example into the web; true if not said.
+    /// Whether the tool reaches beyond its server, for example into the web; by default true.
     #[serde(rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
     /// Members that this crate does not know, and hints of a wrong type.
@@ -74,7 +74,7 @@ pub struct ToolAnnotations {
     pub extra: JsonObject,
 }
 
-/// A hint of a wrong type stays in [`ToolAnnotations::extra`]: it must not hide the tool.
+/// Keeps a hint of a wrong type in [`ToolAnnotations::extra`], so that it does not hide the tool.
 impl From<JsonObject> for ToolAnnotations {
     fn from(mut members: JsonObject) -> Self {
         let title = match members.get("title") {
@@ -103,21 +103,21 @@ impl From<JsonObject> for ToolAnnotations {
 /// The parameters of `tools/call`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallToolParams {
-    /// Which tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments, a JSON object.
+    /// Arguments, a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Box<RawValue>>,
-    /// More about the request.
+    /// Metadata of the request.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
 
 impl CallToolParams {
-    /// A call of `name` with the arguments `arguments`.
+    /// Creates the parameters of a call of the tool `name` with `arguments`.
     ///
     /// # Errors
-    /// When `arguments` cannot be written as JSON.
+    /// If `arguments` cannot be serialised as JSON.
     pub fn new(name: impl Into<String>, arguments: &impl Serialize) -> serde_json::Result<Self> {
         let arguments = Some(serde_json::value::to_raw_value(arguments)?);
         Ok(Self { name: name.into(), arguments, meta: None })
@@ -128,40 +128,40 @@ impl CallToolParams {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallToolResult {
-    /// What the model is shown.
+    /// Items that the model sees.
     #[serde(default)]
     pub content: Vec<Content>,
-    /// The answer as data (since 2025-06-18).
+    /// The answer as structured data (since 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Value>,
-    /// The tool failed, and `content` says why.
+    /// Whether the tool failed; then `content` says why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
-    /// More about the answer, for programs.
+    /// Further data on the answer, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
 
 impl CallToolResult {
-    /// One text item.
+    /// Returns an answer with one text item.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
     }
 
-    /// The tool failed; the model reads why.
+    /// Returns the answer of a failed tool; the model reads the text.
     #[must_use]
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: Some(true), ..Self::text(text) }
     }
 
-    /// The answer as data, and the same as JSON text for clients that read text alone.
+    /// Returns an answer with structured data, and with the same data as JSON text for clients that read only text.
     #[must_use]
     pub fn structured(data: Value) -> Self {
         Self { structured_content: Some(data.clone()), ..Self::text(data.to_string()) }
     }
 
-    /// Whether the tool says that it failed.
+    /// Returns whether the tool failed.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.is_error == Some(true)
@@ -174,7 +174,7 @@ impl CallToolResult {
 pub struct ListToolsResult {
     /// The tools of this page.
     pub tools: Vec<Tool>,
-    /// Where the next page starts, if there is one.
+    /// Cursor of the next page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

@@ -11,8 +11,9 @@ use crate::{
 };
 
 impl Records {
-    /// Returns all URIs that grant this caller reading when a record names them: the value for `Filter::readers` of a
-    /// search. Besides the caller's own URIs, these are the groups (folders) that others share with the caller.
+    /// Returns all URIs that let this caller read a record whose readers include them: the value for
+    /// `Filter::readers` of a search. Besides the caller's own URIs, these are the groups (folders) that others share
+    /// with the caller.
     pub async fn principals(&self, caller: &Caller) -> Result<BTreeSet<String>, RecordError> {
         let mut principals = caller.names();
         if caller.is_admin {
@@ -38,7 +39,7 @@ impl Records {
         Ok(principals)
     }
 
-    /// Returns the part of [`Self::principals`] that matters for the records in one group.
+    /// Returns the part of [`Self::principals`] that is relevant for the records in one group.
     pub(super) async fn principals_in(
         &self,
         caller: &Caller,
@@ -55,18 +56,18 @@ impl Records {
         Ok(principals)
     }
 
-    /// Whether this caller may read a record.
+    /// Returns whether this caller may read a record.
     pub async fn may_read(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
         self.may(caller, record, names_reader).await
     }
 
-    /// Whether this caller may change a record.
+    /// Returns whether this caller may change a record.
     pub async fn may_write(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
         self.may(caller, record, |record, names| names_any(&record.writers, names)).await
     }
 
-    /// Whether this caller may remove a record: its owner, the owners of the groups above it, and administrators. A
-    /// writer may not: a removal cannot be undone.
+    /// Returns whether this caller may remove a record. Its owner, the owners of the groups above it, and
+    /// administrators may. Writers may not, because a removal cannot be undone.
     pub async fn may_delete(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
         self.may(caller, record, |_, _| false).await
     }
@@ -94,7 +95,7 @@ impl Records {
             .await
     }
 
-    /// Whether a condition holds for a group or for a group above it.
+    /// Returns whether a condition is true for a group or for a group above it.
     async fn any_around(
         &self,
         organization: &str,
@@ -145,7 +146,7 @@ impl Records {
     }
 }
 
-/// Whether a record names one of these URIs as a reader or writer.
+/// Returns whether a record has one of these URIs among its readers or writers.
 fn names_reader(record: &Record, names: &BTreeSet<String>) -> bool {
     names_any(&record.readers, names) || names_any(&record.writers, names)
 }

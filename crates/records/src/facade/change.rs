@@ -14,7 +14,7 @@ use crate::{
     path::{GroupPath, Root},
 };
 
-/// How often a change is tried again after a concurrent one.
+/// Most attempts of a change that conflicts with concurrent ones.
 const ATTEMPTS: usize = 16;
 
 impl Records {
@@ -36,7 +36,7 @@ impl Records {
             // A user owns their own record.
             let owner = if record.kind == USER { &uri } else { &caller.user };
             let owner = &record.owner.get_or_insert_with(|| owner.clone()).clone();
-            // In the home of another user it belongs to that user, who alone decides on readers there.
+            // In the home of another user the record belongs to that user, who alone decides on readers there.
             let is_shared = !record.readers.is_empty()
                 || !record.writers.is_empty()
                 || record.kind == GROUP && record.attributes.contains_key("members");
@@ -462,7 +462,7 @@ fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
     Some((users, if record.kind == USER { "records are theirs" } else { "records have it" }))
 }
 
-/// Whether it failed because of a concurrent change of a group, rather than of the record itself.
+/// Returns whether a change failed because of a concurrent change of a group, rather than of the record itself.
 fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
     match error {
         RecordError::Conflict(RecordStoreError::PathTaken { path }) => own != Some(path),

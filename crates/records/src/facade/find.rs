@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Records {
-    /// Returns the record with this URI, or with this URI of its content.
+    /// Returns the record with this URI, which may also be the URI of its content.
     pub async fn get(&self, caller: &Caller, uri: &str) -> Result<Record, RecordError> {
         let parsed = parse(uri)?;
         let not_found = || RecordError::NotFound(short(uri));
@@ -115,7 +115,7 @@ impl Records {
         filter.tags = tags;
         filter.readers = match &filter.group {
             _ if caller.is_admin => None,
-            // Other shared groups do not matter there.
+            // Other shared groups are not relevant here.
             Some(path) => Some(self.principals_in(caller, home.as_deref(), path).await?),
             None => Some(self.principals(caller).await?),
         };

@@ -4,20 +4,20 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::{Record, RecordError, RecordFilter, Records, model::GROUP};
 
-/// Reads groups for one caller, within limits for all groups and for the groups of each owner: any user may name any
-/// other as a member of a group, and create groups that all may read.
+/// Reads the groups of one caller, within limits for all groups and for the groups of each owner. The limits are
+/// needed because any user may make any other user a member of a group, and may create groups that all may read.
 pub(super) struct Groups<'a> {
     records: &'a Records,
     left: usize,
-    /// URIs of the groups read so far: a group that is found again by another member or reader counts once.
+    /// URIs of the groups read so far. A group counts once, even if several members or readers lead to it.
     seen: BTreeSet<String>,
     /// Number of groups of each owner read so far.
     read: HashMap<String, usize>,
-    /// Owners whose limit is reached.
+    /// Owners whose limit is used up.
     spent: Vec<String>,
 }
 
-/// Groups of one read.
+/// Number of groups in one read.
 const PAGE: usize = 500;
 
 impl<'a> Groups<'a> {
@@ -52,7 +52,7 @@ impl<'a> Groups<'a> {
         Ok(groups)
     }
 
-    /// Whether a group is new, and neither limit is reached.
+    /// Returns whether a group is new and within both limits; counts it if so.
     fn counts(&mut self, group: &Record) -> bool {
         let most = self.records.limits.max_groups_per_owner;
         let read = match &group.owner {

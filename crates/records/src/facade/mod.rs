@@ -1,4 +1,4 @@
-//! Permissions on records: the one place that decides them.
+//! Decides all permissions on records.
 
 mod access;
 mod change;
@@ -98,7 +98,7 @@ impl Records {
         &self.store
     }
 
-    /// Returns a receiver of future changes. A slow receiver loses the oldest ([`RecordLimits::max_events`]).
+    /// Returns a receiver of future changes. A slow receiver loses the oldest events ([`RecordLimits::max_events`]).
     /// [`RecordEvent::is_for`] returns who may be notified of a change.
     pub fn subscribe(&self) -> broadcast::Receiver<RecordEvent> {
         self.events.subscribe()

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Records {
-    /// Returns a tag by URI or name that the caller may read. Of several with the name, the caller's own comes first,
-    /// then the one that [`Self::ensure_tag`] creates, then the first.
+    /// Returns a tag by URI or name that the caller may read. If several tags have the name, the caller's own tag has
+    /// precedence, then the one that [`Self::ensure_tag`] creates, then the first one.
     pub async fn tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
         let unknown = || RecordError::UnknownTag(short(tag));
         if tag.starts_with("am7://") {

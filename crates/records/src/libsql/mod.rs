@@ -52,8 +52,8 @@ impl LibsqlRecords {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] for a
-    /// file that is no database.
+    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote the tables,
+    /// [`DatabaseError::Unusable`] for a file that is not a database.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, RecordStoreError> {
         Self::open_with(path, LibsqlRecordsOptions::default()).await
     }

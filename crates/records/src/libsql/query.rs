@@ -1,4 +1,4 @@
-//! Finding records.
+//! Queries for records.
 
 use libsql::{Connection, Value, params};
 
@@ -51,7 +51,7 @@ struct Query {
     values: Vec<Value>,
 }
 
-/// Fewer records than this are looked up one by one; with more, it is cheaper to go through all in their order.
+/// Number of records below which they are looked up one by one. Above it, a scan in their order is cheaper.
 const FEW: usize = 2_000;
 
 impl Query {
@@ -67,7 +67,7 @@ impl Query {
         let mut values = Vec::new();
         let mut from = "FROM ".to_owned();
         if let Some((place, _)) = smallest {
-            // A cross join is worked through in the order in which it is written.
+            // SQLite executes a cross join in the order in which it is written.
             from.push_str(
                 "(SELECT DISTINCT item FROM record_label WHERE label IN (SELECT value FROM json_each(?))) few \
                  CROSS JOIN record_item i ON i.number = few.item",
@@ -98,7 +98,7 @@ impl Query {
     }
 }
 
-/// How many records have one of these labels, counted up to [`FEW`].
+/// Counts the records with one of these labels, up to [`FEW`].
 fn size(connection: &Connection, labels: &[Label]) -> Result<usize, DatabaseError> {
     let sql = "SELECT count(*) FROM (SELECT 1 FROM record_label \
         WHERE label IN (SELECT value FROM json_each(?)) LIMIT ?)";

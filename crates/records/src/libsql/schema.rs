@@ -1,4 +1,4 @@
-//! The tables.
+//! The tables of records.
 
 use marquetry_database::libsql::Schema;
 

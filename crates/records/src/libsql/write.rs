@@ -1,4 +1,4 @@
-//! Changing records.
+//! Writes of records.
 
 use libsql::{Connection, params};
 
@@ -15,7 +15,7 @@ use crate::{
     store::{check_at_most, check_expected, check_unused},
 };
 
-/// The one that writes, with its statements.
+/// The connection for writing, with its prepared statements.
 pub(super) struct Writer {
     find: Prepared,
     is_place: Prepared,
@@ -136,7 +136,7 @@ impl Writer {
         let number = kept.ok_or_else(|| DatabaseError::damaged("a record has no number"))?;
 
         let new = labels(&record);
-        // Most changes leave all that a record is found by as it is.
+        // Most changes do not affect the labels of a record.
         if old.as_ref().is_none_or(|old| labels(&old.record) != new) {
             if old.is_some() {
                 self.drop_labels.execute(params![number])?;
