@@ -1,10 +1,10 @@
-//! Many bytes in memory, in large pages.
+//! A large list of bytes in memory pages of 2 MiB.
 
 use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
-/// Least number of bytes that is put into large pages.
+/// Smallest number of bytes for which large pages are used.
 const LARGE: usize = 4 << 20;
 
 /// A growing list of bytes.
@@ -18,7 +18,7 @@ pub(super) struct Bytes(Kept);
 #[derive(Debug)]
 enum Kept {
     Heap(Vec<u8>),
-    /// The bytes behind the length are free.
+    /// The bytes after this length are free.
     Mapped(MmapMut, usize),
 }
 
@@ -35,7 +35,7 @@ impl Bytes {
         let map = if capacity < LARGE { None } else { MmapMut::map_anon(capacity).ok() };
         self.0 = match map {
             Some(mut map) => {
-                // Without large pages it is a map, all the same.
+                // If the system has no large pages, the map works with small ones.
                 #[cfg(target_os = "linux")]
                 let _ = map.advise(memmap2::Advice::HugePage);
                 map[..self.len()].copy_from_slice(self);

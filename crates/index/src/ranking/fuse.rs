@@ -1,29 +1,29 @@
-//! Fuses the two rankings.
+//! Combines the ranking by vectors and the ranking by words.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{query::Query, top::Top};
 use crate::types::{Document, Hit, StoredChunk};
 
-/// Least number of rows of each ranking that are fused. The figures of the spec need no more.
+/// Smallest number of rows of each ranking that are fused. More do not improve the results.
 const DEPTH: usize = 100;
 
 impl Query<'_> {
-    /// Number of rows of each ranking that are fused.
+    /// Returns the number of rows of each ranking that are fused.
     pub(crate) fn depth(&self) -> usize {
         self.limit.max(DEPTH)
     }
 }
 
-/// The ranked rows.
+/// The rows that are ranked.
 pub(crate) trait Ranked {
-    /// The number of the row's document.
+    /// Returns the number of the row's document.
     fn document(&self, row: u32) -> u32;
-    /// The index of the row in its document.
+    /// Returns the index of the row in its document.
     fn place(&self, row: u32) -> u32;
-    /// The cosine of its vector and the question's, if both exist.
+    /// Returns the cosine of the row's vector and the question's, if both exist.
     fn similarity(&self, row: u32) -> Option<f32>;
-    /// Share of the question's words that it has, by weight, from 0 to 1.
+    /// Returns the share of the question's words that the row has, weighted, from 0 to 1.
     fn share(&self, row: u32) -> f32;
 }
 
@@ -87,8 +87,8 @@ fn both(
     rows: &impl Ranked,
     key: impl Fn(u32) -> u32,
 ) -> Vec<(f64, Both)> {
-    // A document's best row by vector may be another than its best by words: the document has both places, and
-    // is shown by the row that won it more.
+    // A document's best row by vectors may differ from its best row by words. The document gets the ranks of both,
+    // and the row that contributes more is shown.
     let mut ranked: HashMap<u32, Both> = HashMap::new();
     for &(rank, row) in semantic {
         ranked.insert(key(row), Both { row, semantic: Some(rank), keyword: None });
@@ -104,7 +104,7 @@ fn both(
         .into_values()
         .map(|both| (query.fusion.score(both.semantic, both.keyword), both))
         .collect();
-    // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
+    // Sorts equal scores by document, because the order of rows depends on earlier replacements.
     ranked.sort_unstable_by_key(|(_, both)| (rows.document(both.row), rows.place(both.row)));
     let limit = if query.threshold > 0.0 || query.distinct { ranked.len() } else { query.limit };
     sort_and_limit(&mut ranked, limit, |(score, _)| *score);
@@ -149,9 +149,9 @@ fn ranks(sorted: &[(f32, u32)], first: u32) -> impl Iterator<Item = (u32, u32)> 
 /// A found row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
-    /// The number of its document.
+    /// Number of the row's document.
     pub(crate) document: u32,
-    /// Its index in its document.
+    /// Index of the row in its document.
     pub(crate) index: u32,
     pub(crate) score: f64,
     pub(crate) relevance: f64,
@@ -161,7 +161,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Returns the hit with the chunk that the store has read.
+    /// Returns a hit from this row and its chunk, which was read from the store.
     pub(crate) fn into_hit(self, document: &Document, chunk: StoredChunk) -> Hit {
         let Self { score, relevance, similarity, semantic_rank, keyword_rank, .. } = self;
         Hit {
@@ -178,7 +178,7 @@ impl Found {
     }
 }
 
-/// The best rows, and with `distinct` the best row of each of the best documents.
+/// Collects the best rows, and with `distinct` the best row of each of the best documents.
 pub(crate) struct Collector<'a> {
     top: Top,
     documents: Option<OfDocuments<'a>>,
@@ -193,7 +193,7 @@ struct OfDocuments<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Returns lists for as many rows as a query fuses, with the document of each row.
+    /// Returns a collector for as many rows as a query fuses. `documents` has the document of each row.
     pub(crate) fn new(query: &Query<'_>, documents: &'a [u32]) -> Self {
         Self::of(query.depth(), query.distinct.then_some(documents))
     }

@@ -9,10 +9,9 @@ use super::{
 };
 use crate::types::SearchRequest;
 
-/// Returns the spans of the words in a text by which a search for a question finds it: in order, in bytes of UTF-8,
-/// without overlap.
+/// Returns the spans of the words in a text that match a question: in order, in bytes of UTF-8, without overlap.
 ///
-/// Words are compared as in a search, by their stems.
+/// Words are compared by their stems, as in a search.
 ///
 /// ```
 /// let text = "Loaves were baked in the old bakery.";
@@ -44,7 +43,7 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
             look(run);
             continue;
         };
-        // Words that nothing divides are found by groups of characters.
+        // In scripts without spaces, words are found by groups of characters.
         let bounds = text[run.clone()].char_indices().map(|(at, _)| run.start + at);
         let bounds: Vec<usize> = bounds.chain([run.end]).collect();
         if bounds.len() <= size + 1 {
@@ -58,7 +57,7 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns runs of letters and digits, with the marks on them.
+/// Returns runs of letters and digits, with their combining marks.
 fn runs(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let is_part = |character: char| {
         character.is_alphanumeric() || unicode_normalization::char::is_combining_mark(character)

@@ -20,31 +20,31 @@ use super::{
 };
 use crate::types::{Label, LabelFilter};
 
-/// Below this many vectors to compare a second thread costs more than it does.
+/// Number of vectors below which a second thread costs more time than it saves.
 const ROWS_FOR_THREADS: usize = 50_000;
-/// Vectors that a thread takes at a time.
+/// Number of vectors in one part of a thread's work.
 const ROWS_AT_ONCE: u32 = 8_192;
-/// Most threads of one search: more would wait for the memory.
+/// Most threads of one search. More threads would only wait for memory.
 const MAX_THREADS: usize = 4;
 
-/// A chunk, as it is searched.
+/// The searchable data of a chunk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) vector: Packed,
-    /// Its terms, each once, in their order, with how often it has them.
+    /// Terms with their frequencies, each term once, in order.
     pub(crate) terms: Vec<(Term, u8)>,
-    /// Number of its terms, repetitions included.
+    /// Number of terms, including repetitions.
     pub(crate) length: u32,
 }
 
-/// A document, as it is filtered by.
+/// The filterable data of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     /// The document's number in its store.
     pub(crate) number: u32,
-    /// The label of its URI.
+    /// Label of the URI.
     pub(crate) uri: Label,
-    /// Its other labels, sorted.
+    /// Other labels, sorted.
     pub(crate) labels: Vec<Label>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Index {
     postings: Postings,
     /// The document of each row, or [`DEAD`].
     documents_of_rows: Vec<u32>,
-    /// By their numbers.
+    /// Documents by their numbers.
     documents: Vec<Option<Kept>>,
     numbers: HashMap<Label, u32>,
     dead: usize,
@@ -80,14 +80,14 @@ impl Index {
         }
     }
 
-    /// Makes room for so many more rows.
+    /// Reserves memory for this many more rows.
     #[cfg(feature = "libsql")]
     pub(crate) fn reserve(&mut self, rows: usize) {
         self.vectors.reserve(rows);
         self.documents_of_rows.reserve_exact(rows);
     }
 
-    /// Gives rows their terms that were added without.
+    /// Sets the terms of rows that were added without terms.
     #[cfg(feature = "libsql")]
     pub(crate) fn set_postings(&mut self, postings: Postings) {
         self.postings = postings;
@@ -104,7 +104,7 @@ impl Index {
         self.vectors.dimension()
     }
 
-    /// Replaces the document of a number. The caller then adds its rows.
+    /// Replaces the document with this number. The caller then adds its rows.
     pub(crate) fn add(&mut self, entry: Entry) -> Adding<'_> {
         self.remove(entry.number);
         let start = self.documents_of_rows.len() as u32;
@@ -117,7 +117,7 @@ impl Index {
         Adding { number, index: self }
     }
 
-    /// Removes a document, and says how many rows it had.
+    /// Removes a document, and returns the number of its rows.
     pub(crate) fn remove(&mut self, number: u32) -> usize {
         let Some(kept) = self.documents.get_mut(number as usize).and_then(Option::take) else {
             return 0;
@@ -132,7 +132,7 @@ impl Index {
         kept.rows.len()
     }
 
-    /// Gives the place of dead rows back when there are many, so that each costs little.
+    /// Frees the memory of dead rows once there are many, so that the average cost per row is small.
     fn tidy(&mut self) {
         if self.dead < 1_024 || self.dead < self.len() / 2 {
             return;
@@ -154,19 +154,19 @@ impl Index {
         self.dead = 0;
     }
 
-    /// The number of the document with this URI.
+    /// Returns the number of the document with this URI.
     pub(crate) fn number(&self, uri: Label) -> Option<u32> {
         self.numbers.get(&uri).copied()
     }
 
-    /// The vectors of a document's rows, in their order.
+    /// Returns the vectors of a document's rows, in order.
     pub(crate) fn vectors(&self, number: u32) -> Vec<Vec<f32>> {
         let kept = self.documents.get(number as usize).and_then(Option::as_ref);
         let rows = kept.map_or(0..0, |kept| kept.rows.clone());
         rows.map(|row| self.vectors.vector(row)).collect()
     }
 
-    /// The documents that pass, with how many rows each has, in the order of their numbers.
+    /// Returns the documents that pass a filter, with their numbers of rows, in the order of their numbers.
     pub(crate) fn select(
         &self,
         scope: Option<Label>,
@@ -186,7 +186,7 @@ impl Index {
             .filter(move |kept| filter.matches(&kept.entry.labels))
     }
 
-    /// The best rows first.
+    /// Returns the best rows, best first.
     pub(crate) fn search(&self, query: &Query<'_>) -> Vec<Found> {
         if query.limit == 0 || self.len() == 0 {
             return Vec::new();
@@ -208,7 +208,7 @@ impl Index {
         self.postings.weighed(&self.runs(None, &query.readers), self.len())
     }
 
-    /// The rows that pass a filter, as few ranges.
+    /// Returns the rows that pass a filter, as few ranges.
     fn runs(&self, scope: Option<Label>, filter: &LabelFilter) -> Vec<Range<u32>> {
         let all = self.documents_of_rows.len() as u32;
         let mut runs: Vec<Range<u32>> = Vec::new();
@@ -241,7 +241,7 @@ impl Index {
         };
         let parts = parts(runs);
         let next = AtomicUsize::new(0);
-        // Each thread takes the next part that is left.
+        // Each thread takes the next part of the work.
         let compare = || {
             let mut top = Collector::new(query, &self.documents_of_rows);
             while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -278,7 +278,7 @@ impl Index {
             let mut rows: Vec<_> = found.into_iter().flatten().collect();
             if !is_one {
                 rows.sort_unstable_by(top::order);
-                // The rows of a document may have been with several threads.
+                // Several threads may have handled rows of one document.
                 let mut seen = HashSet::new();
                 rows.retain(|&(_, row)| {
                     !is_distinct || seen.insert(self.documents_of_rows[row as usize])
@@ -304,7 +304,7 @@ impl Index {
     }
 }
 
-/// The rows of an index, beside a question.
+/// The rows of an index, for one question.
 struct Rows<'a> {
     index: &'a Index,
     probe: Option<&'a Probe>,
@@ -330,14 +330,14 @@ impl Ranked for Rows<'_> {
     }
 }
 
-/// A document whose rows are added.
+/// Adds the rows of a document to the index.
 pub(crate) struct Adding<'a> {
     index: &'a mut Index,
     number: usize,
 }
 
 impl Adding<'_> {
-    /// The next row.
+    /// Adds the next row.
     pub(crate) fn row(&mut self, row: RowRef<'_>) {
         self.index.postings.push(row.terms, row.length);
         self.row_without_terms(row);
@@ -354,7 +354,7 @@ impl Adding<'_> {
     }
 }
 
-/// A row that is put into an [`Index`], wherever it lies.
+/// A row to be added to an [`Index`], borrowed from any storage.
 pub(crate) struct RowRef<'a> {
     pub(crate) scale: f32,
     pub(crate) coarse: &'a [u8],
@@ -376,7 +376,7 @@ impl Row {
     }
 }
 
-/// Runs in parts of about as many rows each; long ones are cut.
+/// Splits runs into parts with about the same number of rows; cuts long runs.
 fn parts(runs: &[Range<u32>]) -> Vec<Vec<Range<u32>>> {
     let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), ROWS_AT_ONCE);
     for run in runs {
@@ -398,7 +398,7 @@ fn parts(runs: &[Range<u32>]) -> Vec<Vec<Range<u32>>> {
 
 /// Returns the number of threads of one search.
 fn threads() -> usize {
-    // To ask takes longer than a small search.
+    // Asking the system takes longer than a small search.
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS
         .get_or_init(|| thread::available_parallelism().map_or(1, |all| all.get().min(MAX_THREADS)))
@@ -418,7 +418,7 @@ mod tests {
     use super::*;
     use crate::types::SearchRequest;
 
-    /// Enough rows for several threads; documents of three rows, so that some are cut between two.
+    /// Compares enough rows for several threads. Documents have three rows, so that some are divided between threads.
     #[test]
     fn several_threads_find_what_one_would() {
         let (mut index, mut state) = (Index::new(8), 1_u32);

@@ -16,9 +16,9 @@ struct Known {
     /// Suffix of each stem, so that stems of two languages are never confused. Empty for English and for scripts with
     /// one stemmer.
     tag: &'static str,
-    /// None for languages without inflection.
+    /// The stemmer; `None` for languages without inflection.
     algorithm: Option<Algorithm>,
-    /// Its stop words, without accents: they identify the language, and carry little meaning.
+    /// Stop words without accents. They identify the language, and carry little meaning.
     frequent: &'static str,
 }
 
@@ -136,7 +136,7 @@ const LATIN: [Known; 18] = [
     },
 ];
 
-/// Scripts whose words have one stemmer, whatever their language is.
+/// Scripts with one stemmer for all their languages.
 const SCRIPTS: [Known; 6] = [
     Known { tag: "", algorithm: Some(Algorithm::Greek), frequent: "" },
     Known { tag: "", algorithm: Some(Algorithm::Russian), frequent: "" },
@@ -146,10 +146,10 @@ const SCRIPTS: [Known; 6] = [
     Known { tag: "", algorithm: Some(Algorithm::Tamil), frequent: "" },
 ];
 
-/// Bytes of a text by which its language is detected.
+/// Number of bytes from which the language of a text is detected.
 const SAMPLE_BYTES: usize = 8 << 10;
 
-/// Returns the languages that have a word among their stop words, a bit for each.
+/// The languages that have a word among their stop words, as one bit each.
 static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
     let mut frequent = HashMap::new();
     for (at, known) in LATIN.iter().enumerate() {
@@ -165,7 +165,7 @@ impl Language {
     /// Number of languages, including those identified by their script.
     pub(crate) const COUNT: usize = LATIN.len() + SCRIPTS.len();
 
-    /// The languages in Latin script, English first.
+    /// Returns the languages in Latin script, English first.
     pub(crate) fn latin() -> impl Iterator<Item = Self> {
         (0..LATIN.len() as u8).map(Self)
     }
@@ -206,7 +206,7 @@ impl Language {
         let (mut counts, mut words) = ([0_u32; LATIN.len()], 0_u32);
         let mut lower = String::new();
         for word in text.split(|character: char| !character.is_alphanumeric()) {
-            // The longest frequent word is shorter.
+            // Stop words are shorter than this.
             if word.is_empty() || !word.starts_with(|first: char| first < '\u{250}') {
                 continue;
             }
@@ -236,7 +236,7 @@ impl Language {
         LATIN.get(at).unwrap_or_else(|| &SCRIPTS[at - LATIN.len()])
     }
 
-    /// The suffix that marks its stems.
+    /// Returns the suffix of this language's stems.
     pub(crate) fn tag(self) -> &'static str {
         self.known().tag
     }
@@ -245,7 +245,7 @@ impl Language {
         self.known().algorithm
     }
 
-    /// Whether a word is a stop word. The word is in lower case and without accents.
+    /// Returns whether a word is a stop word. The word must be in lower case and without accents.
     pub(crate) fn is_stop_word(self, word: &str) -> bool {
         self.index() < LATIN.len()
             && FREQUENT.get(word).is_some_and(|languages| languages & (1 << self.0) != 0)

@@ -1,4 +1,4 @@
-//! Ranking: by vectors, by words, and by both.
+//! Ranks chunks by vectors, by words, and by both.
 
 mod bytes;
 mod fuse;

@@ -1,4 +1,4 @@
-//! Which rows have which terms, and BM25.
+//! Postings (the rows of each term), and BM25.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ const K1: f32 = 1.2;
 /// BM25 length normalisation (`b`).
 const B: f32 = 0.75;
 
-/// Returns the inverse document frequency of a word that `having` of `all` rows have.
+/// Returns the inverse document frequency of a word that occurs in `having` of `all` rows.
 pub(crate) fn weight(all: usize, having: usize) -> f32 {
     let (all, having) = (all as f32, having as f32);
     (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
@@ -28,12 +28,12 @@ pub(crate) fn bm25(weight: f32, count: u8, length: u32, average: f32) -> f32 {
     weight * count * (K1 + 1.0) / (count + norm)
 }
 
-/// The rows of each term, and how many terms each row has.
+/// The rows of each term, and the number of terms of each row.
 #[derive(Debug, Default)]
 pub(crate) struct Postings {
     lists: Vec<List>,
     lengths: Vec<u32>,
-    /// Of the rows that are alive.
+    /// Total number of terms of the rows that are not dead.
     total_length: u64,
 }
 
@@ -41,19 +41,19 @@ pub(crate) struct Postings {
 #[derive(Debug, Default)]
 struct List {
     postings: Vec<Posting>,
-    /// At least as many as the most of them.
+    /// Upper bound of the term frequency in the rows of this list.
     most: u8,
-    /// At most as many terms as the shortest of its rows has.
+    /// Lower bound of the number of terms of the rows of this list.
     shortest: u32,
 }
 
-/// A row that has a term.
+/// A row with a term.
 ///
-/// As bytes, so that there are no gaps between them: there are many more of them than of anything else here.
+/// Stored as bytes without padding, because there are more postings than any other data here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Posting {
     row: [u8; 4],
-    /// Term frequency; 255 stands for that and more.
+    /// Term frequency; 255 also represents larger ones.
     count: u8,
 }
 
@@ -74,7 +74,7 @@ impl List {
         self.postings.push(Posting::new(row, count));
     }
 
-    /// The first place at `from` or after it whose row is `row` or after it; soon found if that is near.
+    /// Returns the first place, at or after `from`, whose row is `row` or a later one. Near places are found quickly.
     fn place(&self, from: usize, row: u32) -> usize {
         let rest = &self.postings[from..];
         let mut step = 1;
@@ -86,16 +86,17 @@ impl List {
     }
 }
 
-/// The rows for the weights of words: those that the searcher may read, so that scores reveal nothing about others.
+/// The rows from which weights of words are computed: those that the searcher may read, so that scores reveal nothing
+/// about others.
 pub(crate) struct Weighed {
     rows: usize,
     total_length: u64,
-    /// A bit for each row that counts; None if all do.
+    /// One bit per row, set for the rows that count; `None` if all rows count.
     is_in: Option<Vec<u64>>,
 }
 
 impl Weighed {
-    /// In how many rows of a list a term counts.
+    /// Returns the number of rows of a list that count.
     fn count(&self, list: &List) -> usize {
         match &self.is_in {
             None => list.postings.len(),
@@ -107,11 +108,11 @@ impl Weighed {
     }
 }
 
-/// One term of a question: its postings, and its rarity.
+/// A term of a question with its postings and its weight.
 struct Wanted<'a> {
     list: &'a List,
     weight: f32,
-    /// The place of its word in the question.
+    /// Index of the term's word in the question.
     word: usize,
 }
 
@@ -126,17 +127,17 @@ impl Wanted<'_> {
 pub(crate) struct Scorer<'a> {
     postings: &'a Postings,
     wanted: Vec<Wanted<'a>>,
-    /// The weight of each word, without its frequency in the question.
+    /// Weight of each word, without its frequency in the question.
     words: Vec<f32>,
     average: f32,
-    /// Whether each word of the question is known; if not, no row has all of them.
+    /// Whether all words of the question are known; if not, no row has all of them.
     complete: bool,
-    /// Of all words, also of those that no row has.
+    /// Sum of the weights of all words, including unknown ones.
     total_weight: f32,
 }
 
 impl Postings {
-    /// A new row: its terms, each once, with how often it has them.
+    /// Adds a row. `terms` has each term once, with its frequency.
     pub(crate) fn push(&mut self, terms: &[(Term, u8)], length: u32) {
         let row = u32::try_from(self.lengths.len()).expect("rows are counted in 32 bits");
         for &(term, count) in terms {
@@ -150,12 +151,13 @@ impl Postings {
         self.total_length += u64::from(length);
     }
 
-    /// A row counts no longer.
+    /// Marks a row as dead.
     pub(crate) fn forget(&mut self, row: u32) {
         self.total_length -= u64::from(self.lengths[row as usize]);
     }
 
-    /// The rows of these runs as those by which words are weighed; `alive` is how many rows there are.
+    /// Returns the rows of these runs as those from which weights are computed. `alive` is the number of all rows
+    /// that are not dead.
     pub(crate) fn weighed(&self, runs: &[Range<u32>], alive: usize) -> Weighed {
         let rows = runs.iter().map(Range::len).sum();
         if rows == self.lengths.len() && rows == alive {
@@ -173,7 +175,7 @@ impl Postings {
         Weighed { rows, total_length, is_in: Some(bits) }
     }
 
-    /// A question of these words, each once.
+    /// Returns a scorer for these words of a question, each once.
     pub(crate) fn scorer(&self, words: &[Word], weighed: &Weighed) -> Scorer<'_> {
         let mut wanted = Vec::new();
         let mut weights = Vec::with_capacity(words.len());
@@ -205,7 +207,7 @@ impl Postings {
         }
     }
 
-    /// Renumbers rows: `places` has the new number of each, or `u32::MAX` for those that go.
+    /// Renumbers rows. `places` has the new number of each row, or `u32::MAX` for a row to remove.
     pub(crate) fn renumber(&mut self, places: &[u32]) {
         for list in &mut self.lists {
             list.postings.retain_mut(|posting| {
@@ -219,15 +221,15 @@ impl Postings {
     }
 }
 
-/// Rows that are scored at a time: their scores fit into the first-level cache.
+/// Number of rows that are scored together: their scores fit into the first-level cache.
 const WINDOW: u32 = 1 << 13;
-/// A window continues over gaps with fewer unwanted rows than this.
+/// A window extends over gaps of unwanted rows that are shorter than this.
 const GAP: u32 = 64;
 
-/// A term of a question, while the rows are gone through.
+/// The position of a scan in the postings of one term.
 struct Cursor<'a> {
     wanted: &'a Wanted<'a>,
-    /// No row has more from this term.
+    /// Upper bound of this term's score for any row.
     bound: i32,
     place: usize,
 }
@@ -241,8 +243,8 @@ impl Scorer<'_> {
         self.score(wanted, self.postings.lengths[row as usize], count)
     }
 
-    /// Shows rows of the ranges, which are in order, with their BM25 to `see`, in their order; `see` says what a score
-    /// must be more than from then on to be of interest.
+    /// Passes matching rows of the ranges, which are in order, with their BM25 scores to `see`, in order. `see`
+    /// returns the score that later rows must exceed.
     pub(crate) fn scan(
         &self,
         matching: Matching,
@@ -289,11 +291,12 @@ impl Scorer<'_> {
         }
     }
 
-    /// MaxScore (Turtle and Flood 1995), a window of rows at a time: once enough rows are known, terms that cannot lift
-    /// a row among them by themselves are only looked up for rows that others have lifted near.
+    /// Scores rows by MaxScore (Turtle and Flood 1995), one window at a time. Once enough rows are known, terms that
+    /// cannot lift a row among the best by themselves are looked up only for rows that other terms have brought
+    /// close.
     fn scan_any(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32) -> f32) {
-        // Scores are summed as whole numbers, so that equal ones are equal, whatever the order in which terms come. How
-        // they are rounded depends on no row, which may be another's.
+        // Scores are summed as integers, so that equal scores are equal in whatever order terms come. The rounding
+        // depends on no row, which could belong to another user.
         let bound =
             |wanted: &Wanted<'_>| self.score(wanted, wanted.list.shortest, wanted.list.most);
         let all: f32 = self.wanted.iter().map(|wanted| wanted.weight * (K1 + 1.0)).sum();
@@ -301,11 +304,11 @@ impl Scorer<'_> {
         let units = |score: f32| (score * unit) as i32;
 
         let mut terms: Vec<_> = (self.wanted.iter())
-            // Plus one for rounding.
+            // One more, because of rounding.
             .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, place: 0 })
             .collect();
         terms.sort_by_key(|term| term.bound);
-        // The first terms, which alone bring no row among the best, and the most that they add together.
+        // The number of leading terms that cannot bring a row among the best together, and the bound of their sum.
         let (mut minor, mut of_minor) = (0, 0);
         // The score that a row must exceed.
         let mut least = 0;
@@ -337,7 +340,8 @@ impl Scorer<'_> {
                 let first = run.start - window.start;
                 let scores = &scores[first as usize..(run.end - window.start) as usize];
                 for (rows, scores) in run.step_by(LANES).zip(scores.chunks(LANES)) {
-                    // Most rows are far from it; the compiler makes one comparison of many.
+                    // Most rows are far below the threshold. The compiler turns this into one comparison of many
+                    // rows.
                     if !scores.iter().fold(false, |any, &score| any | (score > least - of_minor)) {
                         continue;
                     }
@@ -376,10 +380,10 @@ impl Scorer<'_> {
     }
 }
 
-/// Rows that are compared at once.
+/// Number of rows that are compared together.
 const LANES: usize = 32;
 
-/// Ranges of rows to go through at a time, each with the wanted runs that it meets.
+/// Returns the windows of a scan, each with the wanted runs that it overlaps.
 fn windows(runs: &[Range<u32>]) -> impl Iterator<Item = (Range<u32>, &[Range<u32>])> {
     let (mut first, mut start) = (0, runs.first().map_or(0, |run| run.start));
     std::iter::from_fn(move || {
@@ -395,7 +399,7 @@ fn windows(runs: &[Range<u32>]) -> impl Iterator<Item = (Range<u32>, &[Range<u32
         }
         let window = start..end;
         let runs = &rest[..met];
-        // A run that is longer than the window continues in the next one.
+        // A run that is longer than the window continues in the next window.
         let is_cut = runs.last().is_some_and(|run| run.end > end);
         first += met - usize::from(is_cut);
         start = if is_cut { end } else { rest.get(met).map_or(end, |run| run.start) };
@@ -419,7 +423,7 @@ mod tests {
         postings
     }
 
-    /// Words of one term each; None is one that no row has.
+    /// Returns a scorer for words of one term each; `None` is a term without rows.
     fn scorer<'a>(postings: &'a Postings, terms: &[Option<Term>]) -> Scorer<'a> {
         let word = |term: &Option<Term>| Word {
             terms: term.iter().copied().collect(),
@@ -442,7 +446,7 @@ mod tests {
 
     #[test]
     fn scores_are_bm25() {
-        // Three rows of 3, 1 and 5 terms, 3 on average; the term 1 is in two of them.
+        // Three rows with 3, 1 and 5 terms, 3 on average. Two of them have the term 1.
         let weight = (1.0_f32 + 1.5 / 2.5).ln();
         let first = weight * 2.0 * 2.2 / (2.0 + 1.2);
         let second = weight * 2.2 / (1.0 + 1.2 * (0.25 + 0.75 / 3.0));
@@ -564,7 +568,7 @@ mod tests {
             seed: u64, rows in 1_u32..40_000, limit in 1_usize..30,
             cuts in prop::collection::btree_set(0_u32..40_000, 0..12),
         ) {
-            // Terms from frequent to rare, some more than once in a row.
+            // The terms range from frequent to rare; some occur several times in a row.
             let mut state = seed | 1;
             let mut random = || {
                 state ^= state << 13;

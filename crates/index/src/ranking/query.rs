@@ -1,4 +1,4 @@
-//! Searches as the ranking needs them: words as numbers, filters as hashes.
+//! The form of a search that the ranking uses: words as numbers, filters as hashes.
 
 use marquetry_embed::EmbeddingModel;
 

@@ -1,6 +1,6 @@
 //! The best rows of many.
 
-/// Keeps the rows with the highest scores; of equal rows, the first.
+/// Keeps the rows with the highest scores. Of rows with equal scores, it keeps the first ones.
 pub(crate) struct Top {
     limit: usize,
     /// The score that a row must exceed. Lower rows cannot be among the best any more.
@@ -50,7 +50,7 @@ impl Top {
     }
 }
 
-/// Orders by score, highest first; equal rows by their order.
+/// Compares by score, highest first; equal scores by the order of rows.
 pub(crate) fn order(left: &(f32, u32), right: &(f32, u32)) -> std::cmp::Ordering {
     right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
 }

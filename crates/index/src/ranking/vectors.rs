@@ -1,10 +1,10 @@
-//! Vectors in two bytes a number: a coarse byte to scan all vectors, and a fine byte to order the best exactly.
+//! Vectors with two bytes per number: a coarse byte to scan all vectors, and a fine byte to order the best exactly.
 
 use std::ops::Range;
 
 use super::bytes::Bytes;
 
-/// A vector in two bytes a number, of length 1 before it was rounded.
+/// A vector with two bytes per number. Its length is 1 before rounding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {
     /// The factor of the numbers; 0 for a vector of zeros.
@@ -80,7 +80,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Rounded to this, no sum of products with up to 8,000 rounded numbers leaves 32 bits.
+    /// Largest number after rounding: sums of products of up to 8,000 such numbers fit into 32 bits.
     const LARGEST: f32 = 2_047.0;
 
     /// Returns None for a vector of zeros.
@@ -134,8 +134,7 @@ impl Matrix {
         unpacked(self.scales[row], &self.coarse[place.clone()], &self.fine[place])
     }
 
-    /// Passes each row of the ranges to `see`, with its approximate cosine times a constant. Vectors of zeros are
-    /// skipped.
+    /// Passes each row of the ranges to `see`, with its approximate cosine times a constant. Skips vectors of zeros.
     pub(crate) fn scan(&self, probe: &Probe, runs: &[Range<u32>], see: impl FnMut(u32, f32)) {
         let scan = Scan { matrix: self, probe: &probe.rounded, runs, see };
         #[cfg(target_arch = "x86_64")]
@@ -196,10 +195,10 @@ impl<F: FnMut(u32, f32)> Scan<'_, F> {
     }
 }
 
-/// Numbers that are multiplied at once.
+/// Number of products that are computed together.
 const LANES: usize = 16;
 
-/// A way to sum products.
+/// A method to sum products.
 trait Products: Copy {
     type Sums: Copy;
 
@@ -208,7 +207,7 @@ trait Products: Copy {
     fn sum(self, sums: Self::Sums) -> i32;
 }
 
-/// Portable code, which the compiler optimises.
+/// Portable code, which the compiler vectorises.
 #[derive(Clone, Copy)]
 struct Portable;
 
@@ -234,7 +233,8 @@ impl Products for Portable {
     }
 }
 
-/// Uses an instruction that the compiler does not find: it multiplies sixteen pairs, and adds neighbours.
+/// Uses an instruction that the compiler does not generate: it multiplies sixteen pairs, and adds neighbouring
+/// products.
 #[cfg(target_arch = "x86_64")]
 impl Products for pulp::x86::V3 {
     type Sums = pulp::i32x8;

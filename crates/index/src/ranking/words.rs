@@ -1,4 +1,4 @@
-//! Terms of texts: the stems of their words.
+//! Converts texts to terms, the stems of their words.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -22,16 +22,16 @@ pub(crate) struct Analyzer {
 
 struct Stems {
     stemmer: Option<Stemmer>,
-    /// The terms of words; stop words have an empty one.
+    /// Terms by words; stop words have an empty term.
     terms: HashMap<Box<str>, Box<str>>,
 }
 
-/// Of a longer word only the beginning counts; most are no words.
+/// Longest word in characters; of longer ones only the beginning counts. Most of those are not words.
 const MAX_WORD_CHARS: usize = 64;
-/// Most words in the caches: some ten megabytes.
+/// Most words in the caches, which takes about ten megabytes.
 const MAX_STEMS: usize = 1 << 16;
 
-/// How often a word of a field counts; a word of the passage counts once.
+/// Weights of the words of fields. A word of the passage has the weight 1.
 mod weight {
     pub(super) const TITLE: u32 = 3;
     pub(super) const HEADING: u32 = 3;
@@ -39,7 +39,7 @@ mod weight {
     pub(super) const FOLDER: u32 = 2;
 }
 
-/// Terms of a chunk with their frequencies, each once and in order, and the length of its text.
+/// The terms of a chunk with their frequencies, each once and in order, and the length of its text.
 pub(crate) type Counted = (Vec<(Term, u8)>, u32);
 
 impl Default for Analyzer {
@@ -51,8 +51,8 @@ impl Default for Analyzer {
 impl Analyzer {
     /// Passes each term of a text to `see`, in order.
     ///
-    /// Words are runs of letters and digits, without their case, and without accents in scripts that can spare them.
-    /// Those of scripts that are written without spaces count as overlapping groups of characters.
+    /// Words are runs of letters and digits, in lower case, without accents that do not distinguish words. Scripts
+    /// that are written without spaces are split into overlapping groups of characters.
     pub(crate) fn analyze(&mut self, text: &str, language: Language, mut see: impl FnMut(&str)) {
         pieces(&plain(text), |piece| match piece {
             Piece::Group(group) => see(group),
@@ -74,13 +74,13 @@ impl Analyzer {
         let context = document.context();
         let language = language_of(chunks);
         let mut rows = Vec::with_capacity(chunks.len());
-        // A chunk in another language than most has the words of its document in that language.
+        // Document fields as terms, by language, for chunks in another language than most of the document.
         let mut shared: Vec<(Language, Vec<(Term, u32)>)> = Vec::new();
         for chunk in chunks {
             let own = Language::of_plain(&plain(&chunk.content));
             let language = own.or(language).unwrap_or(Language::ENGLISH);
             if language != Language::ENGLISH {
-                // Questions look there for the languages that there are.
+                // Marks the document's language, which questions look up.
                 number(language.tag())?;
             }
             let mut terms = Vec::new();
@@ -184,7 +184,7 @@ impl Analyzer {
             if terms.is_empty() && !is_optional {
                 return;
             }
-            // The English stem, or the word itself where English has none; no stem contains a space.
+            // The English stem, or the word itself if it has no English stem. No stem contains a space.
             let key = match piece {
                 Piece::Word(word) if is_optional => format!(" {word}"),
                 _ => terms[0].clone(),
@@ -209,7 +209,7 @@ impl Analyzer {
         all
     }
 
-    /// Passes on the term of a word, unless it is a stop word.
+    /// Passes the term of a word to `see`, unless it is a stop word.
     fn term(&mut self, word: &str, language: Option<Language>, see: &mut impl FnMut(&str)) {
         let Some(language) = language else { return see(word) };
         if self.remembered >= MAX_STEMS {
@@ -228,7 +228,7 @@ impl Analyzer {
         let stem = stems.stemmer.as_ref().map_or(Cow::Borrowed(word), |it| it.stem(word));
         let term = match stem {
             _ if language.is_stop_word(word) => Cow::Borrowed(""),
-            // A stemmer that leaves nothing takes too much.
+            // If a stemmer removes the whole word, the word itself is used.
             stem if stem.is_empty() => Cow::Owned(format!("{word}{}", language.tag())),
             stem if language.tag().is_empty() => stem,
             stem => Cow::Owned(format!("{stem}{}", language.tag())),
@@ -241,9 +241,9 @@ impl Analyzer {
     }
 }
 
-/// Returns the language of most of a document, if its words tell.
+/// Returns the language of most of a document, if its words identify one.
 fn language_of(chunks: &[NewChunk]) -> Option<Language> {
-    /// More text would not change the result.
+    /// Number of bytes after which more text would not change the result.
     const ENOUGH: usize = 4 << 10;
     let mut sample = String::new();
     for chunk in chunks {
@@ -313,7 +313,7 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
     let mut word = String::new();
     let is_part = |character: char| character.is_alphanumeric() || is_combining_mark(character);
     for run in text.split(|character: char| !is_part(character)) {
-        // Marks that stand on nothing are no word.
+        // Marks without a letter before them are not a word.
         let run = run.trim_start_matches(is_combining_mark);
         if run.is_ascii() {
             if !run.is_empty() {

@@ -32,7 +32,7 @@ fn header(scale: f32, length: u32, terms: &[u8], bytes: &mut Vec<u8>) {
     bytes.extend((terms.len() as u32).to_le_bytes());
 }
 
-/// Passes each row to `see`.
+/// Decodes rows, and passes each to `see`.
 #[cfg(feature = "postgres")]
 pub(crate) fn decode(
     bytes: &[u8],
@@ -48,17 +48,17 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// A row whose terms are not decoded yet.
+/// A row whose terms are not decoded.
 pub(crate) struct Packed<'a> {
     pub(crate) scale: f32,
     pub(crate) coarse: &'a [u8],
     pub(crate) fine: &'a [u8],
-    /// Number of its terms, repetitions included.
+    /// Number of terms, including repetitions.
     pub(crate) length: u32,
     terms: &'a [u8],
 }
 
-/// Returns the rows of a document.
+/// Iterates over the rows of a document.
 pub(crate) fn rows(
     mut bytes: &[u8],
     dimension: usize,
@@ -86,12 +86,12 @@ fn row<'a>(bytes: &mut &'a [u8], dimension: usize) -> Option<Packed<'a>> {
 }
 
 impl<'a> Packed<'a> {
-    /// Returns its vector.
+    /// Returns the vector.
     pub(crate) fn vector(&self) -> Vec<f32> {
         crate::ranking::unpacked(self.scale, self.coarse, self.fine)
     }
 
-    /// Decodes its terms into a list, which is reused.
+    /// Decodes the terms into a list, which can be reused.
     pub(crate) fn terms<'b>(
         &self,
         terms: &'b mut Vec<(Term, u8)>,
@@ -121,7 +121,7 @@ impl<'a> Packed<'a> {
 
 fn term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
     let (mut distance, mut shift) = (0_u32, 0);
-    // Nearly all take one byte or two.
+    // Nearly all numbers take one or two bytes.
     let count = match **bytes {
         [first, count, ref rest @ ..] if first < 0x80 => {
             (distance, *bytes) = (first.into(), rest);

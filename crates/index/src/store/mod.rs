@@ -41,7 +41,7 @@ pub trait ChunkStore: Send + Sync + 'static {
 
     /// Stores documents with their chunks in place of their former chunks, and returns the number of chunks stored.
     ///
-    /// On an error none of them is stored. Storing many documents at once is faster than one by one.
+    /// On an error no document is stored. Storing many documents at once is faster than one by one.
     async fn replace_all(
         &self,
         documents: Vec<(Document, Vec<NewChunk>)>,
@@ -58,7 +58,7 @@ pub trait ChunkStore: Send + Sync + 'static {
     /// Returns a document without its chunks.
     async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError>;
 
-    /// Returns documents that pass the filter, in the order of their URIs, from the first after `after`. Their content
+    /// Returns documents that pass the filter, in the order of their URIs, starting after `after`. Their content
     /// hashes tell an indexer which files are unchanged.
     async fn documents(
         &self,
@@ -67,36 +67,37 @@ pub trait ChunkStore: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Document>, StoreError>;
 
-    /// Returns the chunks of one document in their order; none for an unknown document.
+    /// Returns the chunks of one document in order; an empty list for an unknown document.
     async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError> {
         self.first_chunks(uri, usize::MAX).await
     }
 
-    /// Returns the first chunks of one document in their order, at most `limit`.
+    /// Returns the first chunks of one document in order, at most `limit`.
     async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError>;
 
-    /// Returns the chunks of one document with their vectors, as [`Self::replace`] takes them; none for an unknown
-    /// document. The vectors have the precision of the store, and storing them again does not change them: so a changed
-    /// document needs vectors only for its new chunks.
+    /// Returns the chunks of one document with their vectors, as [`Self::replace`] takes them; an empty list for an
+    /// unknown document. The vectors have the precision of the store. Storing them again does not change them, so a
+    /// changed document needs vectors only for its new chunks.
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError>;
 
-    /// Returns one chunk with its document. After the document was replaced, another chunk may have the id.
+    /// Returns one chunk with its document. If the document was replaced, the id may refer to another chunk.
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError>;
 
     /// Counts the chunks of the documents that pass the filter.
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
 
-    /// Returns the best chunks, best first; none without words and vector, or with the limit 0.
+    /// Returns the best chunks, best first. The list is empty if the request has neither words nor a vector, or has
+    /// the limit 0.
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError>;
 
-    /// Returns whether the store answers searches by vector from an approximate index at present, which may miss a few
-    /// of the nearest chunks. By default it does not.
+    /// Returns whether searches by vector use an approximate index at present, which may miss a few of the nearest
+    /// chunks. The default implementation returns false.
     fn is_approximate(&self) -> bool {
         false
     }
 
-    /// Moves everything written into its final place: a database in a file is then complete in that one file, which can
-    /// be copied alone. Call it at the end; the store stays usable.
+    /// Moves all written data to its final place. A database in a file is then complete in that one file, which can
+    /// be copied alone. Call it after the last write; the store stays usable.
     ///
     /// # Errors
     ///

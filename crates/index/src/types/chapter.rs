@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chapter {
-    /// Its position among the chapters of the text, from 1, whatever number its heading has.
+    /// Position among the chapters of the text, from 1, independent of a number in the heading.
     pub number: usize,
-    /// Its title, without `Chapter 3:` or `##`; the whole line if nothing else is left.
+    /// Title without `Chapter 3:` or `##`; the whole line if nothing else is left.
     pub title: String,
 }
 

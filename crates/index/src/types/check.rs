@@ -1,4 +1,4 @@
-//! What every store refuses.
+//! Checks that every store makes.
 
 use marquetry_embed::EmbeddingModel;
 
@@ -8,7 +8,7 @@ use super::{
     request::SearchRequest,
 };
 
-/// Refuses documents that no store keeps.
+/// Checks documents before they are stored.
 pub(crate) fn check_documents(
     model: &EmbeddingModel,
     documents: &[(Document, Vec<NewChunk>)],
@@ -31,7 +31,7 @@ fn check_vector(model: &EmbeddingModel, vector: &[f32]) -> Result<(), StoreError
     if vector.iter().all(|value| value.is_finite()) { Ok(()) } else { Err(StoreError::NotFinite) }
 }
 
-/// Refuses searches that no store answers.
+/// Checks a search request.
 pub(crate) fn check_request(
     request: &SearchRequest,
     model: &EmbeddingModel,

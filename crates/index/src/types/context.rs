@@ -1,26 +1,26 @@
-//! The context of chunks, by which they are found besides their text: titles, headings, names of files and folders.
+//! The context of chunks, which searches use besides their text: titles, headings, names of files and folders.
 
 use serde_json::Value;
 
 use super::document::{Document, NewChunk};
 
-/// The title, file name and folders of a document, by which its chunks are found besides their text.
+/// The title, file name and folders of a document. Searches find its chunks by these, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Context {
     pub(crate) title: Option<String>,
-    /// Its file name, unless that is the title.
+    /// File name, unless it equals the title.
     pub(crate) name: Option<String>,
-    /// Its folders, the innermost last.
+    /// Folders, the innermost last.
     pub(crate) folders: Vec<String>,
     /// Whether chunks are embedded with the context.
     is_embedded: bool,
 }
 
-/// Number of folders that count; those further out are the same for most documents.
+/// Number of folders that count. Outer folders are the same for most documents.
 const MAX_FOLDERS: usize = 4;
-/// Longest title, name or heading, in bytes; of a longer one the beginning counts.
+/// Longest title, name or heading, in bytes; of a longer one only the beginning counts.
 const MAX_BYTES: usize = 256;
-/// Number of headings above a chunk that count, from the innermost.
+/// Number of headings above a chunk that count, starting with the innermost.
 const MAX_HEADINGS: usize = 6;
 
 impl Document {
@@ -38,7 +38,7 @@ impl Context {
         let path: Vec<String> = match (source, text("group")) {
             (Some(source), _) => parts(source.trim_start_matches("file:")).map(decoded).collect(),
             (None, Some(group)) => {
-                // The name of a home tells nothing about its documents.
+                // The name of a home says nothing about its documents.
                 let names = parts(group).filter(|part| !part.starts_with('~'));
                 names.map(str::to_owned).chain([String::new()]).collect()
             }
@@ -60,7 +60,7 @@ impl Context {
         }
     }
 
-    /// Returns the headings above a chunk that differ from the title, from the highest.
+    /// Returns the headings above a chunk that differ from the title, outermost first.
     pub(crate) fn headings<'a>(
         &'a self,
         chunk: &'a NewChunk,
@@ -74,8 +74,8 @@ impl Context {
             .filter(|heading| Some(*heading) != self.title.as_deref())
     }
 
-    /// Returns the text to embed for a chunk: the folder, the title or else the name, the headings above it, and its
-    /// own text.
+    /// Returns the text to embed for a chunk: the folder, the title (or the name without one), the headings above the
+    /// chunk, and its text.
     pub fn embedded(&self, chunk: &NewChunk) -> String {
         let mut text = String::new();
         if self.is_embedded {
@@ -88,7 +88,7 @@ impl Context {
             let title = self.title.clone();
             let headings = self.headings(chunk).map(str::to_owned);
             for part in folder.into_iter().chain(name).chain(title).chain(headings) {
-                // The passage itself may begin with its heading.
+                // The chunk itself may begin with its heading.
                 if !chunk.content.trim_start_matches(['#', ' ']).starts_with(&part) {
                     text.push_str(&part);
                     text.push('\n');
@@ -108,7 +108,7 @@ fn short(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_BYTES)].trim().to_owned()
 }
 
-/// Decodes the percent signs of a part of a URI.
+/// Decodes the percent-encoding of a part of a URI.
 fn decoded(part: &str) -> String {
     let bytes = part.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

@@ -11,30 +11,30 @@ use super::chapter::Chapter;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Document {
-    /// Its unique name: an `am7://` or `file://` URI, or any other text.
+    /// Unique name: an `am7://` or `file://` URI, or any other text.
     pub uri: String,
-    /// The type of the record behind it, such as `data.data` (the seed's `vectorReferenceType`).
+    /// Type of the document's record, such as `data.data` (the seed's `vectorReferenceType`).
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// The id of the record behind it (the seed's `vectorReferenceObjectId`).
+    /// Id of the document's record (the seed's `vectorReferenceObjectId`).
     pub object_id: Option<String>,
-    /// The vector model of the seed that its chunks belong to; [`Self::VECTOR_MODEL`] by default.
+    /// The seed's vector model for the document's chunks; [`Self::VECTOR_MODEL`] by default.
     pub vector_model: String,
-    /// URI of its owner.
+    /// URI of the owner.
     pub owner: Option<String>,
-    /// URIs of the users and groups that may read it, the owner among them. Only searches without a filter of readers
-    /// find a document without readers.
+    /// URIs of the users and groups that may read the document, including the owner. A document without readers is
+    /// found only by searches without a filter of readers.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub readers: BTreeSet<String>,
     /// Names or URIs of tags.
     pub tags: BTreeSet<String>,
-    /// Further values to filter by or to show.
+    /// Further values, for filters or for display.
     pub metadata: Map<String, Value>,
-    /// Its media type before its text was extracted.
+    /// Media type of the source from which the text was extracted.
     pub media_type: Option<String>,
-    /// A hash of its bytes, by the function that the indexer chose.
+    /// Hash of the source's bytes, by a function that the indexer chooses.
     pub content_hash: Option<String>,
-    /// Its title.
+    /// Title.
     pub title: Option<String>,
     /// Name of its source, such as a file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,10 +46,10 @@ impl Document {
     pub const VECTOR_MODEL: &str = "common.vectorModelStore";
     /// The vector model of the chunks of chats.
     pub const CHAT_HISTORY: &str = "olio.vectorChatHistory";
-    /// The key in `metadata` of the revision of the record that the chunks were made of.
+    /// The key in `metadata` of the revision of the record from which the chunks were made.
     pub const RECORD_REVISION: &str = "recordRevision";
 
-    /// Returns a document with a URI alone.
+    /// Returns a document with this URI and no other values.
     pub fn new(uri: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -67,7 +67,7 @@ impl Document {
         }
     }
 
-    /// Returns a document that stands for a record.
+    /// Returns a document for a record.
     pub fn of_record(
         uri: impl Into<String>,
         kind: impl Into<String>,
@@ -81,28 +81,28 @@ impl Document {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewChunk {
-    /// The text that is searched and shown.
+    /// The text, which is searched and shown.
     pub content: String,
-    /// Its span in the text of the document, in bytes of UTF-8.
+    /// Span in the text of the document, in bytes of UTF-8.
     pub span: Range<usize>,
-    /// The page on which it begins, from 1.
+    /// The page on which the chunk begins, from 1.
     pub page: Option<u32>,
-    /// Its chapter.
+    /// The chapter.
     pub chapter: Option<Chapter>,
-    /// The headings above it, from the highest.
+    /// The headings above the chunk, outermost first.
     pub headings: Vec<String>,
-    /// Its vector, of the model's dimension and any norm. All zeros: the chunk is found by its words alone.
+    /// The vector, of the model's dimension and any norm. If it is all zeros, the chunk is found only by its words.
     pub vector: Vec<f32>,
 }
 
 impl NewChunk {
-    /// Returns a stored chunk with its vector, to be stored again.
+    /// Returns a stored chunk with its vector, to be stored once more.
     pub(crate) fn again(chunk: StoredChunk, vector: Vec<f32>) -> Self {
         let StoredChunk { content, span, page, chapter, headings, .. } = chunk;
         Self { content, span, page, chapter, headings, vector }
     }
 
-    /// Returns a chunk of a text and its vector alone.
+    /// Returns a chunk with this text and vector, and no other values.
     pub fn of_text(content: impl Into<String>, vector: Vec<f32>) -> Self {
         let content = content.into();
         let span = 0..content.len();
@@ -114,24 +114,24 @@ impl NewChunk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredChunk {
-    /// Its id in this store.
+    /// Id in this store.
     pub id: ChunkId,
-    /// The URI of its document (the seed's `vectorReferenceUri`).
+    /// URI of the document (the seed's `vectorReferenceUri`).
     pub document: String,
-    /// The text that is searched and shown.
+    /// The text, which is searched and shown.
     pub content: String,
-    /// Its span in the text of the document, in bytes of UTF-8.
+    /// Span in the text of the document, in bytes of UTF-8.
     pub span: Range<usize>,
-    /// The page on which it begins, from 1.
+    /// The page on which the chunk begins, from 1.
     pub page: Option<u32>,
-    /// Its chapter.
+    /// The chapter.
     pub chapter: Option<Chapter>,
-    /// The headings above it, from the highest.
+    /// The headings above the chunk, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
-    /// Its index among the chunks of its document, from 0.
+    /// Index among the chunks of the document, from 0.
     pub index: u32,
-    /// Number of chunks of its document (the seed's `chunkCount`).
+    /// Number of chunks of the document (the seed's `chunkCount`).
     pub count: u32,
 }
 
@@ -164,7 +164,7 @@ impl FromStr for ChunkId {
             Ok::<_, ParseIntError>(Self { document: document.parse()?, index: index.parse()? })
         };
         let id = text.split_once('-').and_then(|parts| parse(parts).ok());
-        // Only one spelling counts: `+1-02` parses as numbers, too.
+        // Only one spelling is valid, but `+1-02` also parses as numbers.
         id.filter(|id| id.to_string() == text).ok_or_else(|| ChunkIdError(text.to_owned()))
     }
 }

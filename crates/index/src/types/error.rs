@@ -1,11 +1,11 @@
-//! Why an operation of a store failed.
+//! Errors of stores.
 
 use marquetry_database::DatabaseError;
 use marquetry_embed::EmbeddingModel;
 
 use super::limits::{MAX_LIMIT, MAX_TEXT_BYTES};
 
-/// Why an operation of a store failed.
+/// An error of an operation of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -18,7 +18,7 @@ pub enum StoreError {
     OtherModel {
         /// The model in the database.
         stored: EmbeddingModel,
-        /// The model that the database was opened with.
+        /// The model with which the database was opened.
         wanted: EmbeddingModel,
     },
     /// A vector has another dimension than the model.
@@ -29,7 +29,7 @@ pub enum StoreError {
         /// The vector's dimension.
         got: usize,
     },
-    /// A vector holds NaN or infinity.
+    /// A vector contains NaN or infinity.
     #[error("a vector has a value that is not finite")]
     NotFinite,
     /// A document has no URI.
@@ -38,13 +38,13 @@ pub enum StoreError {
     /// The query is longer than [`SearchRequest::MAX_TEXT_BYTES`](crate::SearchRequest::MAX_TEXT_BYTES).
     #[error("the query has {bytes} bytes, more than {}", MAX_TEXT_BYTES)]
     QueryTooLong {
-        /// Its length in bytes.
+        /// Length of the query, in bytes.
         bytes: usize,
     },
-    /// More hits were asked for than [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
+    /// The request asks for more hits than [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
     #[error("{limit} hits are more than the maximum of {}", MAX_LIMIT)]
     LimitTooLarge {
-        /// The number of hits.
+        /// Number of hits.
         limit: usize,
     },
     /// A parameter of the fusion is negative or NaN.
@@ -59,9 +59,9 @@ pub enum StoreError {
          index again with `marquetry index --reset PATH…`, which keeps the records, or use another database"
     )]
     OlderSchema {
-        /// The version of the database.
+        /// Version of the database.
         found: i64,
-        /// The version that this program reads.
+        /// Version that this program reads.
         needed: i64,
     },
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use marquetry_database::label_hash;
 
-/// A filter of documents. Empty lists do not restrict the documents, except an empty list of readers.
+/// A filter of documents. An empty list is no condition, except for `readers`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -19,8 +19,8 @@ pub struct Filter {
     pub vector_models: Vec<String>,
     /// Documents of one of these owners.
     pub owners: Vec<String>,
-    /// Documents that one of these users and groups may read. An empty list lets no document pass; None does not
-    /// restrict.
+    /// Documents that one of these users and groups may read. An empty list lets no document pass; `None` is no
+    /// condition.
     pub readers: Option<Vec<String>>,
     /// Documents with all of these tags.
     pub tags: Vec<String>,
@@ -29,12 +29,12 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Only the document with this URI.
+    /// Returns a filter that only the document with this URI passes.
     pub fn scope(uri: impl Into<String>) -> Self {
         Self { scope: Some(uri.into()), ..Self::default() }
     }
 
-    /// Sets the users and groups of which one may read the document.
+    /// Sets the users and groups, one of which must be a reader of the document.
     #[must_use]
     pub fn readers(self, readers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { readers: Some(readers.into_iter().map(Into::into).collect()), ..self }
@@ -61,7 +61,7 @@ impl Filter {
         self
     }
 
-    /// Whether a document passes.
+    /// Returns whether a document passes.
     pub fn matches(&self, document: &Document) -> bool {
         self.scope.as_ref().is_none_or(|scope| *scope == document.uri)
             && self.compile().matches(&labels(document))
@@ -118,7 +118,7 @@ impl LabelFilter {
     }
 }
 
-/// A value that documents are filtered by: a hash of its kind and the value.
+/// A filterable value of a document: a hash of the value and its kind.
 pub(crate) type Label = u64;
 
 #[derive(Clone, Copy)]
@@ -159,7 +159,7 @@ pub(crate) fn reader_labels(document: &Document) -> Vec<Label> {
     labels
 }
 
-/// Returns one spelling for equal values, whatever the order of their keys.
+/// Returns the same text for equal values, whatever the order of their keys is.
 fn text(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();

@@ -1,6 +1,6 @@
-//! Bounds of a search.
+//! Limits of searches.
 
-/// The longest text of a question.
+/// Longest text of a question, in bytes.
 pub(crate) const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// The largest number of hits.
+/// Largest number of hits.
 pub(crate) const MAX_LIMIT: usize = 1_000;

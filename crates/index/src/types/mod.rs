@@ -1,4 +1,4 @@
-//! What stores keep and what searches ask: plain data.
+//! Plain data: documents, chunks, filters, requests, hits.
 
 mod chapter;
 mod check;

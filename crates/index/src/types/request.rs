@@ -9,15 +9,15 @@ use super::{
 };
 use marquetry_embed::EmbeddingModel;
 
-/// A search: words, their vector, and how the two rankings are combined.
+/// A search: words, their vector, and how to combine the two rankings.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchRequest {
-    /// The words: at most [`Self::MAX_TEXT_BYTES`]. The first [`Self::MAX_TERMS`] different ones count, each as often
-    /// as it occurs. They have no syntax. If empty, chunks are found by the vector alone.
+    /// The words, at most [`Self::MAX_TEXT_BYTES`]. The first [`Self::MAX_TERMS`] different words count, each as
+    /// often as it occurs. There is no query syntax. If the text is empty, chunks are found only by the vector.
     pub text: String,
-    /// The vector of the question, by the model of the store. If None or all zeros, chunks are found by their words
-    /// alone.
+    /// The vector of the question, computed by the store's model. If it is `None` or all zeros, chunks are found only
+    /// by their words.
     pub vector: Option<Vec<f32>>,
     /// The documents to search.
     pub filter: Filter,
@@ -27,13 +27,13 @@ pub struct SearchRequest {
     pub threshold: f64,
     /// Whether only the best chunk of each document is returned.
     pub distinct: bool,
-    /// How the two rankings are fused. By default the parameters that measure best for the model of the store; vectors
-    /// count less for a question whose words the model does not know ([`Self::coverage`]).
+    /// Parameters of the fusion. By default, those with the best measured results for the store's model; the vectors
+    /// have less weight for a question whose words the model does not know ([`Self::coverage`]).
     pub fusion: Option<Fusion>,
-    /// The share of the question that the model knows, from 0 to 1 (`Embedder::coverage`). If None, a store of the
+    /// Share of the question that the model knows, from 0 to 1 (`Embedder::coverage`). If `None`, a store of the
     /// built-in model computes it, and other stores assume 1.
     pub coverage: Option<f32>,
-    /// Which chunks match the words.
+    /// The condition on the words of a chunk.
     pub matching: Matching,
 }
 
@@ -100,14 +100,14 @@ impl SearchRequest {
 }
 
 impl From<&str> for SearchRequest {
-    /// Returns a search for this text, whose vector is still to be computed.
+    /// Returns a search for this text, without a vector.
     fn from(text: &str) -> Self {
         Self::new(text, None)
     }
 }
 
 impl From<String> for SearchRequest {
-    /// Returns a search for this text, whose vector is still to be computed.
+    /// Returns a search for this text, without a vector.
     fn from(text: String) -> Self {
         Self::new(text, None)
     }
@@ -132,7 +132,7 @@ fn coverage_of(_: &EmbeddingModel, _: &str) -> f32 {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fusion {
-    /// The constant `k`, at least 0: the larger it is, the less the first ranks count beyond later ones.
+    /// The constant `k`, at least 0. The larger it is, the less the first ranks differ from later ones.
     pub k: f64,
     /// Weight of the vector ranking, at least 0; the weight of the word ranking is 1.
     pub semantic_weight: f64,
@@ -142,9 +142,9 @@ impl Fusion {
     /// The parameters of the seed: both rankings count the same, with a large `k`.
     pub const PLAIN: Self = Self { k: 60.0, semantic_weight: 1.0 };
 
-    /// Returns the parameters that measure best for a model. The built-in model is weaker than the words and counts
-    /// less than half; a sentence transformer such as all-MiniLM-L6-v2 is as good as the words and counts as much.
-    /// `docs/benchmarks.md` has the figures.
+    /// Returns the parameters with the best measured results for a model. The built-in model finds less than words
+    /// do, and has less than half their weight. A sentence transformer such as all-MiniLM-L6-v2 finds as much as
+    /// words do, and has the same weight. `docs/benchmarks.md` has the figures.
     pub fn for_model(identity: &str) -> Self {
         if identity == "minilm-static-256-i8" {
             Self { k: 10.0, semantic_weight: 0.4 }
@@ -153,12 +153,12 @@ impl Fusion {
         }
     }
 
-    /// Returns the parameters for a question of which the model knows this share, from 0 to 1. Vectors count fully from
-    /// nine words of ten, and almost nothing up to six of ten: those are the short words that many languages share, and
-    /// the vector means another text.
+    /// Returns the parameters for a question of which the model knows this share, from 0 to 1. Vectors have their
+    /// full weight if the model knows nine of ten words, and almost none if it knows six of ten or fewer: those are
+    /// short words that many languages share, and the vector does not represent the question.
     #[must_use]
     pub fn covering(self, coverage: f32) -> Self {
-        /// Not 0, so that chunks that only the vectors find keep their order.
+        /// Not 0, so that chunks that are found only by vectors keep their order.
         const LEAST: f64 = 0.001;
         let trust = ((f64::from(coverage) - 0.6) / 0.3).clamp(LEAST, 1.0);
         Self { semantic_weight: self.semantic_weight * trust, ..self }
@@ -176,7 +176,7 @@ impl Default for Fusion {
     }
 }
 
-/// Which chunks match the words of a search. Words are compared by their stems in the language of the chunk; stop words
+/// The condition on the words of a chunk. Words are compared by their stems in the language of the chunk; stop words
 /// ("the") are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -194,23 +194,23 @@ pub enum Matching {
 pub struct Hit {
     /// The chunk, with the URI of its document.
     pub chunk: StoredChunk,
-    /// The type of the record behind its document.
+    /// Type of the document's record.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// The id of the record behind its document.
+    /// Id of the document's record.
     pub object_id: Option<String>,
-    /// The title of its document.
+    /// Title of the document.
     pub title: Option<String>,
-    /// The score by which the hits are ordered: see [`Fusion`]. Scores of different searches cannot be compared.
+    /// Score that determines the order of hits; see [`Fusion`]. Scores of different searches cannot be compared.
     pub score: f64,
     /// Relevance for the question, from 0 to 1, independent of other chunks: the larger of the cosine of the vectors
     /// and the share of the question's words in the chunk (rare words count more).
     pub relevance: f64,
     /// The cosine of the vectors, if both exist.
     pub similarity: Option<f64>,
-    /// Its rank by vectors, from 1; equal chunks share a rank. None if it is not among the best.
+    /// Rank by vectors, from 1; equal chunks share a rank. `None` if the chunk is not among the best by vectors.
     pub semantic_rank: Option<u32>,
-    /// Its rank by words (BM25), from 1; equal chunks share a rank. None if it is not among the best.
+    /// Rank by words (BM25), from 1; equal chunks share a rank. `None` if the chunk is not among the best by words.
     pub keyword_rank: Option<u32>,
 }
 

@@ -32,29 +32,29 @@ use crate::{
 
 /// A store in one file, which several processes may use at once.
 ///
-/// The file is authoritative. Vectors and words are also in memory and searched there; changes of this or another
-/// process are read before the next search. A process that is killed while it writes leaves the old chunks or the new
-/// ones. While it is in use, files that end in `-wal` and `-shm` belong to it; after
-/// [`checkpoint`](ChunkStore::checkpoint) the file alone has everything. Its tables have names that begin with `rag_`,
-/// and leave the rest of the file alone.
+/// The file is authoritative. Vectors and words are also in memory, and are searched there; changes by this or
+/// another process are read before the next search. If a process is killed while it writes, the file holds the old
+/// chunks or the new ones. While the store is in use, files that end in `-wal` and `-shm` belong to it; after
+/// [`checkpoint`](ChunkStore::checkpoint) all data is in the file itself. The names of its tables begin with `rag_`;
+/// other tables are not touched.
 ///
-/// Dropping the store waits until all pending changes are written and the file is closed: at most about a second
-/// longer than the writes take, while other processes use the file.
+/// Dropping the store waits until all pending writes are finished and the file is closed. While other processes use
+/// the file, this takes up to about a second longer than the writes.
 pub struct LibsqlStore {
     shared: Arc<Shared>,
-    /// None only while the store is dropped.
+    /// `None` only while the store is dropped.
     orders: Option<mpsc::Sender<Order>>,
-    /// None only while the store is dropped.
+    /// `None` only while the store is dropped.
     writer: Option<JoinHandle<()>>,
 }
 
 impl Drop for LibsqlStore {
-    /// The engine removes its files beside the database when the last connection is closed, and a process that ends
-    /// before leaves them behind. So this waits for the thread that has the connection for writing.
+    /// Waits for the thread that has the connection for writing. The engine removes its files beside the database
+    /// when the last connection is closed; a process that ends earlier leaves them behind.
     fn drop(&mut self) {
         self.orders = None;
         if let Some(writer) = self.writer.take() {
-            // A panic was reported when it happened.
+            // A panic was reported already.
             let _ = writer.join();
         }
     }
@@ -63,16 +63,16 @@ impl Drop for LibsqlStore {
 struct Shared {
     model: EmbeddingModel,
     file: LibsqlFile,
-    /// Idle readers.
+    /// Idle connections for reading.
     idle: Mutex<Vec<Reader>>,
     state: RwLock<State>,
-    /// Held while changes are read, so that only one reads them.
+    /// Held while changes are read, so that only one task reads them.
     refreshing: Mutex<()>,
 }
 
 struct State {
     index: Index,
-    /// The revision of the database that the index has.
+    /// Revision of the database that the index contains.
     revision: i64,
 }
 
@@ -80,26 +80,29 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LibsqlOptions {
-    /// Whether documents of another model, or of an older version of this program, are deleted.
+    /// Whether to delete the documents of another model or of an older version of this program.
     pub reset: bool,
     /// Largest size of the database in bytes, for writes of this process; beyond it they fail with
     /// [`DatabaseError::Full`]. No limit by default.
     pub max_bytes: Option<u64>,
-    /// Whether a file with tables of other programs only is refused. Otherwise the tables are created beside them.
+    /// Whether to refuse a file that only has tables of other programs. Otherwise the tables are created beside them.
     pub only_ours: bool,
     /// Opens the file for reading only: nothing is created or changed in the file or beside it, and writes fail with
-    /// [`DatabaseError::ReadOnly`]. For files and folders without write permission.
+    /// [`DatabaseError::ReadOnly`]. Use it for files and folders without write permission.
     pub read_only: bool,
 }
 
-/// Bytes of the file that are mapped into memory while it is read as a whole, which saves copies; none later.
+/// Bytes of the file that are mapped into memory while the whole file is read, which avoids copies. After that, no
+/// bytes are mapped.
 const MAPPED: u64 = 1 << 34;
 /// Most idle readers.
 const MAX_IDLE: usize = 8;
-/// How often a search retries until index and database have the same revision; once is nearly always enough.
+/// Most attempts of a search until index and database have the same revision. The first attempt nearly always
+/// succeeds.
 const ATTEMPTS: usize = 1_000;
-/// Bytes of terms in one message to the sorting thread, and most messages that wait, while a database is opened.
+/// Bytes of terms in one message to the sorting thread, while a database is opened.
 const TERMS_AT_ONCE: usize = 1 << 18;
+/// Most messages that wait for the sorting thread.
 const WAITING: usize = 8;
 
 impl LibsqlStore {
@@ -107,7 +110,7 @@ impl LibsqlStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if it has vectors of another model; [`LibsqlOptions::reset`] deletes them.
+    /// [`StoreError::OtherModel`] if the file has vectors of another model; [`LibsqlOptions::reset`] deletes them.
     pub async fn open(path: impl AsRef<Path>, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(path, model, LibsqlOptions::default()).await
     }
@@ -154,7 +157,7 @@ impl LibsqlStore {
             let writer = move || {
                 let file = &for_writer.file;
                 writer::run(&connection, &for_writer.model, file, received, |connection| {
-                    // If it fails here, the next search will try it again and say why.
+                    // If this fails, the next search tries again and returns the error.
                     let _ = for_writer.refresh(connection);
                 });
             };
@@ -267,7 +270,7 @@ impl ChunkStore for LibsqlStore {
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
         let (uri, dimension) = (uri.to_owned(), self.shared.model.dimension);
         self.read(move |_, Reader { connection, .. }| {
-            // The rows of all chunks are one value, which is read once.
+            // One value holds the rows of all chunks, and is read once.
             let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, \
                 CASE WHEN c.place = 0 THEN r.rows END FROM rag_document d \
                 JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
@@ -339,7 +342,7 @@ impl Shared {
     fn search(&self, reader: &Reader, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
         let mut analyzer = Analyzer::default();
         for _ in 0..ATTEMPTS {
-            // Within the transaction the database does not change; the index is searched if it is of the same revision.
+            // The database does not change within the transaction. The index must have the same revision.
             let hits = transaction(&reader.connection, "BEGIN", || {
                 let revision = reader.revision()?;
                 let words = reader.words(&request.text, &mut analyzer)?;
@@ -384,7 +387,7 @@ impl Shared {
                 return Err(StoreError::OtherModel { stored, wanted: self.model.clone() });
             }
             if known < 0 {
-                // No search reads the index before it is loaded.
+                // No search can read the index before it is loaded.
                 let mut index = Index::new(self.model.dimension);
                 load(connection, &mut index)?;
                 let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -409,9 +412,9 @@ impl Shared {
     }
 }
 
-/// Reads all documents into an index that is empty.
+/// Reads all documents into an empty index.
 ///
-/// Sorting words into their lists takes as long as all the rest, so that another thread does it.
+/// Sorts words into their lists on another thread, because this takes as long as everything else.
 fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
     let count = number(connection, "SELECT coalesce(sum(count), 0) FROM rag_rows")?;
     index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
@@ -452,14 +455,14 @@ fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Shows all documents that changed after a revision to `add`, with their rows.
+/// Passes all documents that changed after a revision to `add`, with their rows.
 fn changes(
     connection: &Connection,
     after: i64,
     index: &mut Index,
     mut add: impl FnMut(&mut Index, Entry, Vec<u8>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    // Without the join, or with the order left to the index on revisions, opening takes several times as long.
+    // With another join order, or with an order by the index on revisions, opening takes several times as long.
     let sql = if after < 0 {
         "SELECT d.number, d.live, d.uri, d.labels, r.rows FROM rag_document d NOT INDEXED \
          LEFT JOIN rag_rows r ON r.document = d.number ORDER BY d.number"
@@ -541,7 +544,7 @@ impl Reader {
         let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(None) };
         let document = document(&row, 5)?;
         let chunk = chunk(&row, &document.uri)?;
-        // Else it would keep the transaction open.
+        // Otherwise the statement would keep the transaction open.
         self.chunk.reset();
         Ok(Some((document, chunk)))
     }
@@ -551,7 +554,7 @@ fn document(row: &Row, column: i32) -> Result<Document, StoreError> {
     Ok(json(row, column)?)
 }
 
-/// A chunk from document, place, fields, content, count.
+/// Reads a chunk from the columns document, place, fields, content, count.
 fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
     let (span, page, chapter, headings) = json(row, 2)?;
     let (document, index): (u32, u32) = (row.get(0).map_err(error)?, row.get(1).map_err(error)?);
@@ -606,7 +609,7 @@ mod tests {
         let path = folder.path().join("a.db");
         drop(LibsqlStore::open(&path, model()).await.unwrap());
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
-        // The writer of the store may still be about to close the database.
+        // The writer of the store may still be closing the database.
         connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         let newer = "UPDATE rag_setting SET value = 4 WHERE name = 'schema'";
         connection.execute(newer, ()).await.unwrap();

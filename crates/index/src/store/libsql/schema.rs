@@ -1,4 +1,4 @@
-//! The tables, and what must be so before they are used.
+//! The tables, and the checks before they are used.
 
 use libsql::{Connection, params};
 use marquetry_database::{
@@ -8,12 +8,12 @@ use marquetry_database::{
 
 use crate::{EmbeddingModel, types::StoreError};
 
-/// The tables; `FORGET_TABLES` drops those of every version so far. The version is raised if the tables change, or
-/// the meaning of their values, or the rules that derive terms from texts.
+/// The tables. `FORGET_TABLES` drops those of every version so far. Raise the version if the tables change, or the
+/// meaning of their values, or the rules that derive terms from texts.
 const SCHEMA: Schema =
     Schema { settings: "rag_setting", version: 3, tables: TABLES, migrations: &[] };
 
-/// Tables that make a database one of ours.
+/// Tables that identify a database of this program.
 pub(super) const OURS: [&str; 2] = ["rag_setting", "record_setting"];
 
 const TABLES: &str = "
@@ -45,7 +45,7 @@ const FORGET_TABLES: &str = "
 DROP TABLE rag_setting; DROP TABLE rag_document; DROP TABLE rag_chunk; DROP TABLE rag_rows; DROP TABLE rag_term;
 ";
 
-/// Refuses databases of unsupported versions and models. Changes nothing.
+/// Checks that version and model are supported. Changes nothing.
 pub(super) fn check_readable(
     file: &LibsqlFile,
     connection: &Connection,
@@ -64,7 +64,7 @@ pub(super) fn check_readable(
     }
 }
 
-/// Creates the tables if there are none, and refuses those that we cannot use.
+/// Creates missing tables, and refuses tables that cannot be used.
 ///
 /// With `reset`, deletes data of another model or of an older version.
 pub(super) fn check(

@@ -1,4 +1,4 @@
-//! The one thread of this process that writes.
+//! The single thread of this process that writes.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::{
 pub(super) enum Job {
     Replace(Vec<(Document, Vec<NewChunk>)>),
     Delete(Filter),
-    /// Moves everything written before it into the file.
+    /// Moves all earlier writes into the file.
     Checkpoint,
 }
 
@@ -25,12 +25,12 @@ pub(super) type Order = (Job, oneshot::Sender<Result<u64, StoreError>>);
 
 /// Most orders in the queue; further callers wait.
 pub(super) const QUEUE: usize = 64;
-/// Chunks of one transaction, roughly.
+/// Approximate number of chunks in one transaction.
 const CHUNKS_AT_ONCE: usize = 2_048;
 /// Most terms in the cache.
 const MAX_TERMS: usize = 1 << 18;
 
-/// Writes until the store is dropped. `refresh` makes the changes visible to the searches of this process.
+/// Writes until the store is dropped. `refresh` shows the changes to the searches of this process.
 pub(super) fn run(
     connection: &Connection,
     model: &EmbeddingModel,
@@ -40,7 +40,7 @@ pub(super) fn run(
 ) {
     let mut writer = None;
     while let Some(order) = orders.blocking_recv() {
-        // Orders that came at the same time share a transaction, since most of its cost is fixed.
+        // Orders that arrive at the same time share a transaction, because most of its cost is fixed.
         let (mut batch, mut size) = (Vec::new(), 0);
         let (mut next, mut to_checkpoint) = (Some(order), None);
         while let Some((job, reply)) = next.take() {
@@ -67,11 +67,11 @@ pub(super) fn run(
         }
     }
     drop(writer);
-    // No caller is left for an error; whatever stays in the log is read when the file is opened next.
+    // No caller is left to receive an error. Data that stays in the log is read when the file is next opened.
     let _ = checkpoint(connection);
 }
 
-/// Writes orders together, or each by itself where that fails.
+/// Writes orders together; if that fails, writes each by itself.
 fn write(
     connection: &Connection,
     model: &EmbeddingModel,
@@ -86,11 +86,11 @@ fn write(
         Ok(counts) => {
             refresh(connection);
             for (reply, count) in replies.into_iter().zip(counts) {
-                // An error means that the caller has gone.
+                // Sending fails if the caller has gone.
                 let _ = reply.send(Ok(count));
             }
         }
-        // An order that fails must not make the others fail.
+        // A failed order must not make the others fail.
         Err(_) if one_by_one => {
             for (job, reply) in jobs.into_iter().zip(replies) {
                 let done = commit(connection, model, file, writer, &[job]);
@@ -116,7 +116,7 @@ fn commit(
     file.check_unchanged()?;
     let slot = &mut *writer;
     let done = transaction(connection, "BEGIN IMMEDIATE", || {
-        // Another process may have reset the database since.
+        // Another process may have reset the database in the meantime.
         if let Some(stored) = schema::stored_model(connection)?.filter(|stored| stored != model) {
             return Err(StoreError::OtherModel { stored, wanted: model.clone() });
         }
@@ -139,7 +139,7 @@ fn commit(
             .collect()
     });
     if done.is_err() {
-        // It may remember terms that were rolled back.
+        // The writer may have cached terms that were rolled back.
         *writer = None;
     }
     done

@@ -4,9 +4,9 @@ use marquetry_database::postgres::Parameter;
 
 use crate::types::{Filter, Label};
 
-/// The filter as a condition on `rag_document d`.
+/// A filter as a condition on `rag_document d`.
 pub(super) struct Condition {
-    /// The hash of the URI of the only document.
+    /// Hash of the URI, if the filter names one document.
     key: Option<Vec<u8>>,
     all_of: Vec<i64>,
     any_of: Vec<Vec<i64>>,
@@ -26,7 +26,8 @@ impl Condition {
         self.key.is_none() && self.all_of.is_empty() && self.any_of.is_empty()
     }
 
-    /// The labels of the readers, by whose chunks words are weighted; None without a filter of readers.
+    /// Returns the labels of the filter's readers, whose chunks determine the weights of words; `None` without a
+    /// filter of readers.
     pub(super) fn readers(filter: &Filter) -> Option<Vec<i64>> {
         let readers = filter.compile_readers();
         (!readers.is_empty()).then(|| readers.any_of.iter().flat_map(|any| signed(any)).collect())
@@ -43,7 +44,7 @@ impl Condition {
         if parts.is_empty() { "true".to_owned() } else { parts.join(" AND ") }
     }
 
-    /// The parameters of the condition, after those before it.
+    /// Returns the parameters of the condition, after those in `before`.
     pub(super) fn parameters<'a>(&'a self, before: &[Parameter<'a>]) -> Vec<Parameter<'a>> {
         let key = self.key.iter().map(|key| key as Parameter<'a>);
         let all_of = (!self.all_of.is_empty()).then_some(&self.all_of as Parameter<'a>);
@@ -57,7 +58,7 @@ pub(super) fn key(uri: &str) -> Vec<u8> {
     blake3::hash(uri.as_bytes()).as_bytes().to_vec()
 }
 
-/// Returns the same bits as a signed number, as PostgreSQL has it.
+/// Returns the same bits as signed numbers, as PostgreSQL stores them.
 pub(super) fn signed(labels: &[Label]) -> Vec<i64> {
     labels.iter().map(|label| label.cast_signed()).collect()
 }

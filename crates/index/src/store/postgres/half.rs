@@ -14,7 +14,7 @@ impl HalfVector {
     /// Largest dimension of the indexes of pgvector.
     pub(super) const MAX_INDEXED: usize = 4_000;
 
-    /// A vector of numbers from -1 to 1.
+    /// Converts a vector of numbers from -1 to 1.
     pub(super) fn new(unit: &[f32]) -> Self {
         Self(unit.iter().map(|&value| half(value)).collect())
     }
@@ -39,7 +39,7 @@ impl ToSql for HalfVector {
 fn half(value: f32) -> u16 {
     let sign = (value.to_bits() >> 16) as u16 & 0x8000;
     let bits = value.abs().to_bits();
-    // Below the smallest normal number the steps are all the same.
+    // Below the smallest normal number all steps have the same size.
     const SMALLEST_NORMAL: u32 = 0x3880_0000;
     if bits < SMALLEST_NORMAL {
         return sign | (value.abs() * 16_777_216.0).round_ties_even() as u16;

@@ -1,4 +1,4 @@
-//! A store in a PostgreSQL with pgvector.
+//! A store in a PostgreSQL database with pgvector.
 
 mod filter;
 mod half;
@@ -33,11 +33,12 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostgresOptions {
-    /// Whether documents of another model, or of an older version of this program, are deleted.
+    /// Whether to delete the documents of another model or of an older version of this program.
     pub reset: bool,
-    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, where an index is not
-    /// faster (256 numbers each). If more chunks pass the filter, an approximate vector index is used. A larger
-    /// database gets one, created concurrently with reads and writes; until it is complete, all vectors are compared.
+    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, up to which an index is
+    /// not faster (with 256 numbers each). If more chunks pass the filter, an approximate vector index is used. A
+    /// database with more chunks gets such an index, which is created concurrently with reads and writes; until it is
+    /// complete, all vectors are compared.
     pub scan_up_to: u32,
     /// Limits of the pool of connections.
     pub pool: PoolOptions,
@@ -49,12 +50,14 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A store in a PostgreSQL (15 or newer) with pgvector (0.8 or newer), which any number of processes may use at once.
+/// A store in a PostgreSQL database (15 or newer) with pgvector (0.8 or newer), which any number of processes may use
+/// at once.
 ///
-/// Its tables have names that begin with `rag_`, and lie in the first schema of the search path. Each search sees one
-/// state of the database. Words are ranked just as the other stores do it. If few chunks pass the filter
-/// ([`PostgresOptions::scan_up_to`]), all their vectors are compared. Otherwise an approximate index finds the nearest,
-/// which are then ordered exactly; if the index finds too few that pass the filter, all are compared.
+/// The names of its tables begin with `rag_`. They are in the first schema of the search path. Each search sees one
+/// state of the database. Words are ranked exactly as in the other stores. If few chunks pass the filter
+/// ([`PostgresOptions::scan_up_to`]), all their vectors are compared. Otherwise an approximate index finds the
+/// nearest chunks, which are then ordered exactly; if the index finds too few that pass the filter, all vectors are
+/// compared.
 pub struct PostgresStore {
     model: EmbeddingModel,
     pool: Arc<PostgresPool>,
@@ -63,14 +66,14 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates missing tables. A
-    /// server on another machine is reached by TLS with a checked certificate: by the roots in the file of
-    /// `?sslrootcert=`, else by Mozilla's. `?sslmode=disable` turns TLS off.
+    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates missing tables. The
+    /// connection to another machine uses TLS and checks the certificate against the roots in the file of
+    /// `?sslrootcert=`, or else against Mozilla's. `?sslmode=disable` turns TLS off.
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if it has vectors of another model; [`PostgresOptions::reset`] deletes them.
-    /// [`DatabaseError::Unusable`](marquetry_database::DatabaseError::Unusable) if the URL does not parse, or the
+    /// [`StoreError::OtherModel`] if the database has vectors of another model; [`PostgresOptions::reset`] deletes
+    /// them. [`DatabaseError::Unusable`](marquetry_database::DatabaseError::Unusable) if the URL is not valid, or the
     /// server lacks pgvector.
     pub async fn open(url: &str, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(url, model, PostgresOptions::default()).await
@@ -158,7 +161,7 @@ impl ChunkStore for PostgresStore {
         limit: usize,
     ) -> Result<Vec<Document>, StoreError> {
         let condition = Condition::new(filter);
-        // The index has only the beginnings of URIs.
+        // The index contains only the beginnings of URIs.
         let sql = format!(
             "SELECT d.fields FROM rag_document d WHERE ($1::bytea IS NULL OR d.uri > $1 AND \
              substring(d.uri from 1 for 1000) >= substring($1 from 1 for 1000)) AND {} \
@@ -218,7 +221,7 @@ impl ChunkStore for PostgresStore {
         if request.limit == 0 {
             return Ok(Vec::new());
         }
-        // All terms are looked up at once, so languages without documents cost little.
+        // All terms are looked up at once, so languages without documents cost little time.
         let Ok(languages) = Language::of_store(|_| Ok::<_, std::convert::Infallible>(true));
         let most = SearchRequest::MAX_TERMS;
         let words = Analyzer::default().question(&request.text, most, &languages);
@@ -230,7 +233,7 @@ impl ChunkStore for PostgresStore {
             .read_only(true)
             .start()
             .await?;
-        // One that fails may have other statements still at work.
+        // After a failed search, other statements may still run.
         let found = search::search(
             &transaction,
             &self.model,
@@ -246,7 +249,7 @@ impl ChunkStore for PostgresStore {
     }
 }
 
-/// A chunk from document, place, count, fields, content.
+/// Reads a chunk from the columns document, place, count, fields, content.
 fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
     let number = |column: usize| -> Result<u32, StoreError> {
         Ok(row.try_get::<_, i32>(column)?.cast_unsigned())
@@ -259,7 +262,7 @@ fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
     Ok(StoredChunk { id, document, content, span, page, chapter, headings, index, count })
 }
 
-/// As [`chunk`], and after that the document.
+/// Reads a chunk as [`chunk`] does, and the document from the columns after it.
 fn document_and_chunk(row: &Row) -> Result<(Document, StoredChunk), StoreError> {
     let document: Document = json(row, 5)?;
     let chunk = chunk(row, &document.uri)?;

@@ -1,28 +1,29 @@
-//! Which chunks have which terms, in blocks.
+//! Postings (the chunks of each term), in blocks.
 //!
-//! A row of the table is the postings of one term in one block of documents, some thousand chunks: few enough that a
-//! document is replaced without much writing, and enough that a question reads few rows.
+//! A row of the table has the postings of one term in one block of documents, which has some thousand chunks. Smaller
+//! blocks would make questions read more rows; larger ones would make replacing a document write more.
 
 use crate::{
     ranking::{Term, bm25},
     types::{Matching, StoreError},
 };
 
-/// After so many chunks the next document begins a new block.
+/// Number of chunks after which the next document begins a new block.
 pub(super) const CHUNKS_IN_BLOCK: i64 = 4_096;
 
-/// One chunk that has a term.
+/// A chunk with a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Posting {
     pub(super) document: u32,
     pub(super) place: u32,
-    /// How often; 255 stands for more.
+    /// Term frequency; 255 also represents larger ones.
     pub(super) count: u8,
-    /// How many terms the chunk has.
+    /// Number of terms of the chunk.
     pub(super) length: u32,
 }
 
-/// Postings, which are in order, as bytes: numbers in groups of seven bits, documents as the distance to the one before.
+/// Encodes postings, which are in order: numbers in groups of seven bits, documents as the distance to the one
+/// before.
 pub(super) fn encode(postings: &[Posting]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(postings.len() * 5);
     let mut last = 0;
@@ -36,7 +37,7 @@ pub(super) fn encode(postings: &[Posting]) -> Vec<u8> {
     bytes
 }
 
-/// Appends what [`encode`] wrote.
+/// Decodes the output of [`encode`], and appends it.
 pub(super) fn decode(mut bytes: &[u8], postings: &mut Vec<Posting>) -> Result<(), StoreError> {
     let mut document = 0_u32;
     while !bytes.is_empty() {
@@ -80,16 +81,16 @@ fn read(bytes: &mut &[u8]) -> Option<u32> {
     }
 }
 
-/// One term of a question: the chunks that have it, in order, and how much it weighs.
+/// A term of a question: its chunks, in order, and its weight.
 pub(super) struct List {
     pub(super) term: Term,
     pub(super) weight: f32,
-    /// The place of its word in the question.
+    /// Index of the term's word in the question.
     pub(super) word: usize,
     pub(super) postings: Vec<Posting>,
 }
 
-/// A chunk with its BM25.
+/// A chunk with its BM25 score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scored {
     pub(super) document: u32,
@@ -97,8 +98,8 @@ pub(super) struct Scored {
     pub(super) score: f32,
 }
 
-/// The chunks that have any or all of so many words, in order, with their scores, which are added up in the order of the
-/// terms, as in the other stores.
+/// Returns the chunks that have any or all of the `words`, in order, with their scores. Scores are added in the order
+/// of the terms, as in the other stores.
 pub(super) fn score(lists: &[List], words: usize, matching: Matching, average: f32) -> Vec<Scored> {
     let mut scores: Vec<Scored> = Vec::new();
     let mut from = 0;
@@ -124,7 +125,7 @@ pub(super) fn score(lists: &[List], words: usize, matching: Matching, average: f
     scores
 }
 
-/// The chunks of two lists, both in order, or those that are in both.
+/// Returns the union or the intersection of two lists, which are in order.
 fn merged(left: &[Scored], right: &[Scored], matching: Matching) -> Vec<Scored> {
     let mut merged = Vec::with_capacity(match matching {
         Matching::Any => left.len() + right.len(),

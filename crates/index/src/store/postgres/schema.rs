@@ -1,4 +1,4 @@
-//! The tables.
+//! The tables of chunks.
 
 use marquetry_database::{DatabaseError, postgres::PostgresPool};
 use tokio_postgres::Row;
@@ -6,19 +6,24 @@ use tokio_postgres::Row;
 use super::half::HalfVector;
 use crate::{EmbeddingModel, types::StoreError};
 
-/// Of the tables. Another number: they cannot be read.
+/// Version of the tables. Tables with another version cannot be read.
 const VERSION: i64 = 3;
 
 /// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL, and in some databases not every character.
 ///
-/// - `rag_state` has one row; whoever writes locks it, so that there is one writer at a time.
-/// - `rag_document`: `key` is the hash of the URI, which may be too long for an index; `labels` are what is filtered by.
-/// - `rag_chunk`: `packed` is the vector as the other stores have it, and the chunk's terms. What is scanned is apart.
-/// - `rag_vector` is made anew for each model, and is always there, lest one of another schema is taken for it.
-/// - `rag_term`: `chunks` is how many chunks have it.
-/// - `rag_reader` and `rag_reader_term`: how many chunks those may read whom a label names, how long these are, and how many
-///   have a term. By these words are weighed, so that scores tell nothing of what one may not read.
-/// - `rag_posting`: which chunks of a block of documents have a term, how often, and how long they are.
+/// - `rag_state` has one row. Writers lock it, so that only one writes at a time.
+/// - `rag_document`: `key` is the hash of the URI, which may be too long for an index; `labels` are the values of
+/// filters.
+/// - `rag_chunk`: `packed` is the vector in the form of the other stores, and the chunk's terms. Vectors that are
+/// scanned are in `rag_vector`.
+/// - `rag_vector` is created again for each model. It always exists, so that no table of another schema is used
+/// instead.
+/// - `rag_term`: `chunks` is the number of chunks with the term.
+/// - `rag_reader` and `rag_reader_term`: for each label of a reader, the number of readable chunks, their total
+/// length, and the number of them that have a term. They determine the weights of words, so that scores reveal
+/// nothing about unreadable chunks.
+/// - `rag_posting`: the chunks of a block of documents that have a term, with the frequency of the term and the
+/// length of the chunk.
 const TABLES: &str = "
     CREATE TABLE rag_state (
         one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -77,11 +82,11 @@ const TABLES: &str = "
     ALTER TABLE rag_posting ALTER COLUMN postings SET STORAGE EXTERNAL;
 ";
 
-/// Of every version so far.
+/// Drops the tables of every version so far.
 const FORGET_TABLES: &str = "DROP TABLE rag_state, rag_document, rag_chunk, rag_vector, rag_term, rag_posting; \
     DROP TABLE IF EXISTS rag_reader, rag_reader_term;";
 
-/// The state that each writer and each search begins with.
+/// The state that writers and searches read first.
 pub(super) struct State {
     pub(super) chunks: i64,
     pub(super) length: i64,
@@ -93,7 +98,7 @@ pub(super) const STATE: &str =
     "SELECT model, dimension, chunks, length, block, filled FROM rag_state";
 
 impl State {
-    /// Reads the row, and refuses another model's: another process may have reset the database since.
+    /// Reads the row, and refuses another model: another process may have reset the database in the meantime.
     pub(super) fn read(row: &Row, model: &EmbeddingModel) -> Result<Self, StoreError> {
         let stored = stored_model(row)?;
         if stored != *model {
@@ -108,7 +113,7 @@ impl State {
     }
 }
 
-/// Makes the tables if there are none, and refuses those that we cannot use.
+/// Creates missing tables, and refuses tables that cannot be used.
 pub(super) async fn check(
     pool: &PostgresPool,
     model: &EmbeddingModel,
@@ -144,7 +149,7 @@ pub(super) async fn check(
         if some.is_some() && !reset {
             return Err(StoreError::OtherModel { stored, wanted: model.clone() });
         }
-        // Deleted, not truncated: who reads at this moment must see all of the old.
+        // Rows are deleted and tables not truncated, so that concurrent readers still see all old rows.
         let forget = format!(
             "DELETE FROM rag_document; DELETE FROM rag_chunk; DELETE FROM rag_term; DELETE FROM rag_posting;
              DELETE FROM rag_reader; DELETE FROM rag_reader_term;
@@ -181,14 +186,14 @@ fn version_and_model(row: &Row) -> Result<EmbeddingModel, StoreError> {
     }
 }
 
-/// Makes sure that there are vectors.
+/// Creates the extension pgvector if it is missing.
 async fn extension(pool: &PostgresPool) -> Result<(), StoreError> {
     const NEEDED: &str = "the extension `vector` (pgvector) 0.8 or newer is needed";
     let version = "SELECT extversion FROM pg_extension WHERE extname = 'vector'";
     let client = pool.get().await?;
     let mut found = client.query_opt(version, &[]).await?;
     if found.is_none() {
-        // Two who make it at once: the second one fails, and then it is there.
+        // If two processes create it at the same time, the second one fails, but the extension exists.
         let made = client.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await;
         found = client.query_opt(version, &[]).await?;
         if let (None, Err(error)) = (&found, made) {

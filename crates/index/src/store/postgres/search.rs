@@ -1,4 +1,4 @@
-//! A search: candidates from the database, ranked here.
+//! Searches: the database returns candidates, which are ranked here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,22 +29,22 @@ use crate::{
     types::{Hit, Matching, SearchRequest, StoreError},
 };
 
-/// Where is searched.
+/// The documents of a search.
 enum Scope {
     All,
-    /// So few documents that each of their chunks is looked at. Their numbers are in order.
+    /// Few documents, by their numbers in order. Each of their chunks is examined.
     These {
         numbers: Vec<i32>,
         blocks: Vec<i32>,
     },
-    /// More than that.
+    /// More documents, as a condition.
     Many(Condition),
 }
 
-/// A chunk by its document's number and its place.
+/// Identifies a chunk by the number of its document and its index there.
 type Place = (i32, i32);
 
-/// Finds the best chunks. All statements of the transaction must see one state of the database.
+/// Returns the best chunks. All statements of the transaction must see one state of the database.
 pub(super) async fn search(
     transaction: &Transaction<'_>,
     model: &EmbeddingModel,
@@ -93,7 +93,7 @@ async fn state(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<
     State::read(&transaction.query_one(&statement, &[]).await?, model)
 }
 
-/// The number of each known term, and how many chunks have it, of those that these readers may read.
+/// Returns the number of each known term, and the number of chunks with it that these readers may read.
 async fn terms(
     transaction: &Transaction<'_>,
     words: &[Asked],
@@ -122,8 +122,8 @@ async fn terms(
     rows.iter().map(|row| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?)))).collect()
 }
 
-/// How many chunks these readers may read, and how long they are together. What several of them are named for counts
-/// several times, among the terms, too.
+/// Returns the number of chunks that these readers may read, and their total length. A chunk counts once for each of
+/// its readers, here and for terms.
 async fn readable(
     transaction: &Transaction<'_>,
     readers: Option<&[i64]>,
@@ -164,15 +164,15 @@ async fn scope(
     Ok(Scope::These { numbers, blocks })
 }
 
-/// Chunks by their vectors, the nearest first.
+/// Chunks by their vectors, nearest first.
 #[derive(Default)]
 struct Nearest {
     chunks: Vec<Place>,
-    /// The nearest chunk of each of the nearest documents, if only those are wanted.
+    /// The nearest chunk of each of the nearest documents, for a search with `distinct`.
     of_documents: Vec<Place>,
 }
 
-/// The nearest chunks: some more than are fused, since they are ordered by rounded vectors.
+/// Returns the nearest chunks. These are some more than are fused, because they are ordered by rounded vectors.
 async fn nearest(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
@@ -206,7 +206,7 @@ async fn nearest(
     Ok(Nearest { chunks, of_documents })
 }
 
-/// The condition on `rag_vector v`, with its parameters after others.
+/// Returns the condition on `rag_vector v`, with its parameters after those in `before`.
 fn restricted<'a>(scope: &'a Scope, before: &[Parameter<'a>]) -> (String, Vec<Parameter<'a>>) {
     let next = before.len() + 1;
     match scope {
@@ -231,7 +231,7 @@ async fn by_index(
     vector: &HalfVector,
     limit: usize,
 ) -> Result<Vec<Place>, StoreError> {
-    // The index continues until enough rows pass the filter; 1,000 is its maximum for one step. In strict order it
+    // The index continues until enough rows pass the filter; 1,000 is the largest allowed value. In strict order it
     // would leave out rows that it finds late.
     let search = (2 * limit).clamp(100, 1_000);
     let settings = format!(
@@ -257,7 +257,7 @@ async fn by_scan(
 ) -> Result<Vec<Place>, StoreError> {
     let limit = limit as i64;
     let (condition, parameters) = restricted(scope, &[vector, &limit]);
-    // The sum is no distance, so that no index can order by it.
+    // A sum is not a distance operator, so the planner cannot use the index for this order.
     let sql = if distinct {
         format!(
             "SELECT document, place FROM (SELECT DISTINCT ON (v.document) v.document, v.place, \
@@ -283,21 +283,22 @@ async fn places(
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-/// A question's words.
+/// The words of a question.
 struct Wanted {
-    /// The known terms, with how much each weighs, and the place of its word.
+    /// The known terms, with the weight of each and the index of its word.
     terms: Vec<(Term, f32, usize)>,
-    /// How much each word weighs that a chunk has.
+    /// Weight of each word that a chunk has.
     words: Vec<f32>,
     average: f32,
-    /// Of all words, also of those that no chunk has.
+    /// Sum of the weights of all words, including those that no chunk has.
     total_weight: f32,
     /// Whether any chunk can match.
     possible: bool,
 }
 
 impl Wanted {
-    /// Words weigh by how many of so many chunks have them, which have so many terms together.
+    /// Computes the weights of words from the numbers of chunks that have them, the number of all chunks, and their
+    /// total length.
     fn new(
         asked: &[Asked],
         known: &HashMap<Vec<u8>, (i32, i64)>,
@@ -333,7 +334,7 @@ impl Wanted {
         self.terms.iter().map(|(term, ..)| term.cast_signed()).collect()
     }
 
-    /// A list of each term, still empty.
+    /// Returns an empty list for each term.
     fn lists(&self) -> Vec<List> {
         let list = |&(term, weight, word): &(Term, f32, usize)| {
             let postings = Vec::new();
@@ -342,7 +343,7 @@ impl Wanted {
         self.terms.iter().map(list).collect()
     }
 
-    /// How much of the question is said by a chunk that has these terms, which are in order.
+    /// Returns the share of the question's words that a chunk with these terms has. The terms are in order.
     fn share(&self, of: &[(Term, u8)]) -> f32 {
         let mut has = vec![false; self.words.len()];
         for (term, _, word) in &self.terms {
@@ -354,7 +355,7 @@ impl Wanted {
     }
 }
 
-/// The best chunks by their words, as many as are fused.
+/// Returns the best chunks by their words, as many as are fused.
 async fn best_by_words(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
@@ -367,11 +368,11 @@ async fn best_by_words(
     let Scope::Many(condition) = scope else {
         return best(transaction, query, scope, wanted, query.depth()).await;
     };
-    // Which documents pass is asked for the best ones only; many do, so that these are nearly always enough.
+    // Filters are applied only to the best chunks. Many documents pass, so the first attempt is nearly always enough.
     let mut depth = query.depth() * 4;
     loop {
         let mut best = best(transaction, query, scope, wanted, depth).await?;
-        // A list that is shorter than it may be has all that there are.
+        // If a list is shorter than its limit, it is complete.
         let complete = [best.chunks.len() < depth, best.of_documents.len() < depth];
         let documents = best.documents();
         let sql = format!(
@@ -392,11 +393,11 @@ async fn best_by_words(
     }
 }
 
-/// So many bytes of postings are scored at once, and the rest of a block of documents.
+/// Bytes of postings after which they are scored, together with the rest of the block of documents.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// The best chunks by their words, of all documents or of those that are few. The postings come block by block, and
-/// are forgotten again: a question of many frequent words has many.
+/// Returns the best chunks by their words, of all documents or of a few. Postings are read block by block and dropped
+/// again, because a question with frequent words has many.
 async fn best(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
@@ -431,7 +432,7 @@ async fn best(
     loop {
         let row = rows.try_next().await?;
         let block: Option<i32> = row.as_ref().map(|row| row.try_get(0)).transpose()?;
-        // A document lies in one block.
+        // All chunks of a document are in one block.
         if row.is_none() || bytes > BATCH_BYTES && block != last {
             let (batch, wanted) = (std::mem::take(&mut batch), Arc::clone(wanted));
             let numbers = numbers.clone();
@@ -449,7 +450,7 @@ async fn best(
     }
 }
 
-/// Reads the postings of each term, in the order of the documents; only of these documents, if some are named.
+/// Decodes the postings of each term, in the order of documents. `numbers` restricts them to these documents.
 fn decode(rows: &[Row], wanted: &Wanted, numbers: Option<&[i32]>) -> Result<Vec<List>, StoreError> {
     let mut lists = wanted.lists();
     let places: HashMap<i32, usize> =
@@ -471,17 +472,18 @@ fn decode(rows: &[Row], wanted: &Wanted, numbers: Option<&[i32]>) -> Result<Vec<
     Ok(lists)
 }
 
-/// The best chunks of all that were added, the best first; of equals, the one that lies before.
+/// Keeps the best chunks of all that were added, best first. Of chunks with equal scores, the earlier one comes
+/// first.
 struct Best {
     depth: usize,
-    /// Also the best chunk of each of the best documents.
+    /// Whether to keep the best chunk of each of the best documents, too.
     distinct: bool,
     matching: Matching,
     best: BestByWords,
 }
 
 impl Best {
-    /// Adds postings of documents of which none has come before.
+    /// Adds postings of documents that were not added before.
     fn add(&mut self, wanted: &Wanted, lists: &[List]) {
         let words = wanted.words.len();
         let scored = postings::score(lists, words, self.matching, wanted.average);
@@ -508,11 +510,11 @@ impl Best {
     }
 }
 
-/// Chunks by their words, the best first.
+/// Chunks by their words, best first.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct BestByWords {
     chunks: Vec<(f32, Place)>,
-    /// The best chunk of each of the best documents, if only those are wanted.
+    /// The best chunk of each of the best documents, for a search with `distinct`.
     of_documents: Vec<(f32, Place)>,
 }
 
@@ -533,10 +535,10 @@ impl BestByWords {
     }
 }
 
-/// The candidates of both rankings with their vectors, and how much of the question each says.
+/// The candidates of both rankings with their vectors, and their shares of the question's words.
 struct Rows<'a> {
     places: Vec<Place>,
-    /// Where each candidate is in `places` and `vectors`.
+    /// Index of each candidate in `places` and `vectors`.
     numbers: HashMap<Place, u32>,
     vectors: Matrix,
     shares: Vec<f32>,
@@ -658,7 +660,7 @@ mod tests {
     use super::{super::postings::Posting, *};
 
     proptest! {
-        /// However the postings come, block by block or all at once.
+        /// The result is the same whether the postings come block by block or all at once.
         #[test]
         fn parts_give_what_the_whole_does(
             chunks in prop::collection::btree_map((0_u32..40, 0_u32..3), prop::collection::vec(0_u8..3, 3), 0..60),

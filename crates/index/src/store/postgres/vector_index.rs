@@ -1,4 +1,4 @@
-//! The index of vectors, which is made apart from all that reads and writes.
+//! The index of vectors, which is created in the background.
 
 use std::{
     sync::{
@@ -17,18 +17,18 @@ use crate::types::StoreError;
 
 const INDEX: &str = "rag_vector_embedding";
 
-/// Whether the index is complete; no row if the schema of our tables has none.
+/// Returns whether the index is complete; no row if our schema has no such table.
 const IS_VALID: &str = "SELECT indisvalid FROM pg_index \
     WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.' || $1::text)";
 
-/// Of all who would make the index of these tables one does. Any number that others hardly use.
+/// A lock so that only one process creates the index of these tables. Other programs are unlikely to use this number.
 const LOCK: &str = "SELECT pg_try_advisory_lock(1836151409::bigint << 32 | \
     to_regclass(quote_ident(current_schema()) || '.rag_vector')::oid::bigint)";
 
-/// After so long it is looked at again whether another has made it, or tried again to make it.
+/// Pause before another attempt, or another check whether a different process has created the index.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The index of vectors. Until it is complete, vectors are compared one by one.
+/// The index of vectors. Until it is complete, all vectors are compared one by one.
 pub(super) struct VectorIndex {
     pool: Arc<PostgresPool>,
     dimension: usize,
@@ -40,9 +40,9 @@ pub(super) struct VectorIndex {
 #[derive(Default)]
 struct State {
     is_valid: AtomicBool,
-    /// Whether a task of this process creates it, or has failed to.
+    /// Whether a task of this process is creating the index, or was refused permission.
     is_seen_to: AtomicBool,
-    /// Why it could not be made the last time.
+    /// The last error.
     problem: Mutex<Option<String>>,
 }
 
@@ -51,7 +51,7 @@ impl VectorIndex {
         Self { pool, dimension, scan_up_to, state: Arc::default() }
     }
 
-    /// Whether a database of this number of chunks needs an index.
+    /// Returns whether a database with this number of chunks needs an index.
     fn is_wanted(&self, chunks: i64) -> bool {
         chunks > self.scan_up_to.into() && self.dimension <= HalfVector::MAX_INDEXED
     }
@@ -61,7 +61,7 @@ impl VectorIndex {
         self.state.is_valid.load(Ordering::Relaxed)
     }
 
-    /// Whether the index can be used in a database of this number of chunks. Starts creating a missing one.
+    /// Returns whether the index can be used in a database with this number of chunks. Starts creating a missing one.
     pub(super) async fn serves(
         &self,
         transaction: &Transaction<'_>,
@@ -82,7 +82,7 @@ impl VectorIndex {
         Ok(true)
     }
 
-    /// Creates the index in the background, if a database of this number of chunks needs one and lacks it.
+    /// Creates the index in the background, if a database with this number of chunks needs one and lacks it.
     pub(super) fn see_to(&self, chunks: i64) {
         let state = &self.state;
         if !self.is_wanted(chunks)
@@ -99,9 +99,9 @@ impl VectorIndex {
                     drop(pool);
                     tokio::time::sleep(PAUSE).await;
                 }
-                // It will not be allowed the next time either. If another makes it, it is used.
+                // The next attempt would be refused as well. If another process creates the index, it is used.
                 Err(failure @ DatabaseError::Denied(_)) => return state.tell(failure),
-                // Tried again: the disk may be full, the server may go.
+                // Another attempt may succeed: the disk may be full now, or the connection may be lost.
                 Err(failure) => {
                     state.tell(failure);
                     drop(pool);
@@ -114,7 +114,7 @@ impl VectorIndex {
 }
 
 impl State {
-    /// Says why it was not made, once for each reason.
+    /// Logs why the index was not created, once for each reason.
     fn tell(&self, failure: DatabaseError) {
         let problem = failure.to_string();
         let mut last = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,8 +128,8 @@ impl State {
     }
 }
 
-/// Makes the index in one go, which takes a fraction of the time that adding vectors one by one takes; others read and
-/// write meanwhile. False: another is at it.
+/// Creates the index in one step, which takes a fraction of the time of adding vectors one by one. Others can read
+/// and write meanwhile. Returns false if another process is creating it.
 async fn make(pool: &PostgresPool) -> Result<bool, DatabaseError> {
     let client = pool.connect().await?;
     // Creating it may exceed the usual statement timeout, and waits for current transactions.
@@ -140,7 +140,7 @@ async fn make(pool: &PostgresPool) -> Result<bool, DatabaseError> {
     }
     match is_valid(&client).await? {
         Some(true) => return Ok(true),
-        // One who was at it was interrupted.
+        // Another process was interrupted while it created the index.
         Some(false) => {
             client.batch_execute(&format!("DROP INDEX CONCURRENTLY IF EXISTS {INDEX}")).await?;
         }

@@ -1,4 +1,4 @@
-//! Writes: one transaction each, with the one row of `rag_state` locked.
+//! Writes. Each is one transaction that locks the single row of `rag_state`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -22,27 +22,27 @@ use crate::{
     types::{Document, NewChunk, StoreError, labels, reader_labels},
 };
 
-/// Rows of one INSERT statement.
+/// Number of rows in one INSERT statement.
 const ROWS_AT_ONCE: usize = 1_024;
-/// Documents that one round of statements deletes.
+/// Number of documents that one round of statements deletes.
 const DELETED_AT_ONCE: usize = 256;
 
-/// Documents that are ready to be written.
+/// Documents that are prepared for writing.
 pub(super) struct Batch {
-    /// Each once, as it came last.
+    /// The documents. Of several with one URI, only the last one.
     documents: Vec<Prepared>,
-    /// The terms of the chunks, by their places here.
+    /// Terms of the chunks, by their index here.
     terms: Vec<Vec<u8>>,
-    /// Number of all chunks, including those of replaced duplicates of a URI.
+    /// Number of all chunks, including those of replaced duplicates.
     count: u64,
 }
 
 struct Prepared {
     key: Vec<u8>,
     uri: Vec<u8>,
-    /// As a literal: an array of arrays would need them to be of the same length.
+    /// Array literal, because the elements of an array of arrays must have the same length.
     labels: String,
-    /// Labels of its readers.
+    /// Labels of the readers.
     readers: Vec<i64>,
     fields: Vec<u8>,
     chunks: Vec<PreparedChunk>,
@@ -55,23 +55,23 @@ struct PreparedChunk {
     content: Vec<u8>,
 }
 
-/// An array as a literal.
+/// Returns an array literal.
 fn array(numbers: &[i64]) -> String {
     let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
     format!("{{{}}}", numbers.join(","))
 }
 
-/// A document that is in the database.
+/// A document in the database.
 #[derive(Clone)]
 struct Known {
     number: i32,
     block: i32,
-    /// Labels of its readers.
+    /// Labels of the readers.
     readers: Vec<i64>,
 }
 
 impl Batch {
-    /// Computes everything that needs no database.
+    /// Computes everything that does not need the database.
     pub(super) fn new(documents: Vec<(Document, Vec<NewChunk>)>) -> Result<Self, StoreError> {
         let count = documents.iter().map(|(_, chunks)| chunks.len() as u64).sum();
         let mut analyzer = Analyzer::default();
@@ -116,7 +116,7 @@ impl Batch {
         Ok(Self { documents: prepared, terms, count })
     }
 
-    /// Writes all of it or nothing, and says how many chunks are new.
+    /// Writes all documents or none, and returns the number of new chunks.
     pub(super) async fn write(
         mut self,
         client: &mut Lease,
@@ -150,7 +150,7 @@ impl Batch {
         Ok(self.count)
     }
 
-    /// Writes the documents, and gives each its number and block.
+    /// Writes the documents, and assigns number and block to each.
     async fn documents(
         &self,
         transaction: &Transaction<'_>,
@@ -183,11 +183,11 @@ impl Batch {
                 if state.filled >= CHUNKS_IN_BLOCK {
                     (state.block, state.filled) = (state.block + 1, 0);
                 }
-                // One without chunks takes some room, too.
+                // A document without chunks takes some room in a block, too.
                 state.filled += (document.chunks.len() as i64).max(1);
                 blocks.push(state.block);
             }
-            // In their order, so that the numbers of a block's documents are near each other.
+            // Writes in order, so that the documents of a block have numbers close to each other.
             let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
             let sql = "INSERT INTO rag_document (key, uri, labels, fields, block, chunks, readers) \
                 SELECT u.key, u.uri, u.labels::bigint[], u.fields, u.block, u.chunks, u.readers::bigint[] \
@@ -252,7 +252,7 @@ impl Batch {
     }
 }
 
-/// Deletes the documents that pass, and says how many chunks they had.
+/// Deletes the documents that pass the filter, and returns the number of their chunks.
 pub(super) async fn delete(
     client: &mut Lease,
     model: &EmbeddingModel,
@@ -284,16 +284,16 @@ pub(super) async fn delete(
     Ok(count.cast_unsigned())
 }
 
-/// Locks out other writers, and reads the state.
+/// Locks out other writers, and returns the state.
 async fn lock(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<State, StoreError> {
-    // Lookups touch a small part of each table, which the planner does not always see.
+    // Lookups read a small part of each table; the planner does not always recognise this.
     let settings = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
     transaction.batch_execute(settings).await?;
     let statement = transaction.prepare_cached(&format!("{STATE} FOR UPDATE")).await?;
     State::read(&transaction.query_one(&statement, &[]).await?, model)
 }
 
-/// The documents for which a condition holds, by the hashes of their URIs.
+/// Returns the documents for which a condition is true, by the hashes of their URIs.
 async fn find(
     transaction: &Transaction<'_>,
     condition: &str,
@@ -311,7 +311,7 @@ async fn find(
         .collect()
 }
 
-/// The numbers of terms, in their order; those that are new get one.
+/// Returns the numbers of terms, in order. New terms get a number.
 async fn numbers(
     transaction: &Transaction<'_>,
     terms: &[Vec<u8>],
@@ -338,10 +338,10 @@ async fn numbers(
     terms.iter().map(number).collect()
 }
 
-/// Counters that a transaction changes besides documents and chunks.
+/// The counters that a transaction changes, besides documents and chunks.
 #[derive(Default)]
 struct Changes {
-    /// By term and block.
+    /// Changes of postings, by term and block.
     postings: BTreeMap<(i32, i32), Edit>,
     /// Change of the number of chunks with each term.
     terms: BTreeMap<i32, i32>,
@@ -360,7 +360,7 @@ struct Edit {
 }
 
 impl Changes {
-    /// Change for one chunk: 1 if it is added, -1 if it is removed.
+    /// Adds the change of one chunk; `more` is 1 if it is added, -1 if it is removed.
     fn read(&mut self, readers: &[i64], terms: &[(Term, u8)], length: u32, more: i32) {
         for &reader in readers {
             let (chunks, total_length) = self.readers.entry(reader).or_default();
@@ -469,7 +469,7 @@ impl Changes {
     }
 }
 
-/// Changes the postings of terms in blocks.
+/// Applies changes to the postings of terms in blocks.
 async fn edit(
     transaction: &Transaction<'_>,
     edits: &[((i32, i32), Edit)],
