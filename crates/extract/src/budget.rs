@@ -1,4 +1,4 @@
-//! Bound on the bytes that all readers of this process unpack at the same time.
+//! Limits the bytes that all readers of this process unpack at the same time.
 
 use std::{
     collections::VecDeque,
@@ -11,13 +11,13 @@ use crate::{Limits, Stop, Stopped};
 /// The budget of this process.
 pub(crate) static UNPACKED: Budget = Budget::new();
 
-/// How often a waiting reader looks whether its caller has gone.
+/// Interval at which a waiting reader checks whether its caller has gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Bytes that readers have reserved, and the readers that wait.
+/// The bytes that readers have reserved, and the readers that wait.
 ///
-/// Readers are served in the order in which they came, so that small documents do not starve a large one. A reader
-/// reserves once, before it unpacks, and never waits while it holds a reservation, so that no two wait for each other.
+/// Readers are served in the order of their arrival, so that small documents do not starve a large one. A reader
+/// reserves once, before it unpacks, and never waits while it holds a reservation, so that readers cannot deadlock.
 pub(crate) struct Budget {
     state: Mutex<State>,
     changed: Condvar,
@@ -29,7 +29,7 @@ struct State {
     waiting: VecDeque<u64>,
 }
 
-/// Bytes that a reader may unpack; given back when dropped.
+/// The right of a reader to unpack a number of bytes, until it is dropped.
 pub(crate) struct Reservation {
     budget: &'static Budget,
     bytes: u64,
@@ -41,8 +41,8 @@ impl Budget {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits until all reservations fit into [`Limits::max_unpacked_bytes_at_once`], or there is no other. The time
-    /// of the document does not run meanwhile.
+    /// Waits until all reservations fit into [`Limits::max_unpacked_bytes_at_once`], or until there is no other
+    /// reservation. The wait does not count for the time limit of the document.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Budget {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             stop.exclude(began.elapsed());
         }
-        // The next in line may fit as well.
+        // The next waiting reader may fit as well.
         self.changed.notify_all();
         Ok(Reservation { budget: self, bytes })
     }
@@ -124,7 +124,7 @@ mod tests {
             }
             thread
         };
-        // More than there is for all: it gets the budget alone. The small one would fit at once.
+        // More bytes than the whole budget: this reader gets the budget alone. The small one would fit at once.
         let (large, small) = (wait(1_000), wait(10));
         assert!(order.recv_timeout(Duration::from_millis(60)).is_err());
         drop(first);

@@ -1,8 +1,9 @@
-//! CSV: each row on a line, its cells with the names of their columns.
+//! CSV: one line for each row, whose cells have the names of their columns.
 
 use crate::{ExtractError, Extracted, Extractor, Problem, Source, decode::decode, rows::Rows};
 
-/// Comma, semicolon, tab or bar between cells; a first row that looks like names gives the names.
+/// Reads CSV with commas, semicolons, tabs or bars between cells. If the first row looks like names, it names the
+/// columns.
 pub(crate) struct Csv;
 
 impl Extractor for Csv {
@@ -42,7 +43,7 @@ impl Extractor for Csv {
     }
 }
 
-/// The delimiter that the first line has most often outside of quotes.
+/// Returns the delimiter that is most frequent in the first line outside of quotes.
 fn delimiter(text: &str) -> u8 {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
@@ -55,6 +56,6 @@ fn delimiter(text: &str) -> u8 {
             count.1 += 1;
         }
     }
-    // The first of equals.
+    // If several are equally frequent, the first one.
     counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(delimiter, _)| *delimiter)
 }

@@ -1,10 +1,10 @@
-//! Taking passages out of a text, with the places in it kept true.
+//! Removes passages from a text, and adapts all spans in the text.
 
 use std::ops::Range;
 
 use crate::Extracted;
 
-/// Takes these passages out; they must be in order and on character boundaries.
+/// Removes these passages, which must be in order and on character boundaries.
 pub(crate) fn cut_out(extracted: &mut Extracted, passages: &[Range<usize>]) {
     if passages.is_empty() {
         return;
@@ -12,7 +12,7 @@ pub(crate) fn cut_out(extracted: &mut Extracted, passages: &[Range<usize>]) {
     let mut kept = String::with_capacity(extracted.content.len());
     let mut from = 0;
     for passage in passages {
-        // A passage may begin inside the one before it.
+        // A passage may begin within the previous one.
         kept.push_str(&extracted.content[from..passage.start.max(from)]);
         from = from.max(passage.end);
     }
@@ -30,7 +30,7 @@ pub(crate) fn cut_out(extracted: &mut Extracted, passages: &[Range<usize>]) {
     extracted.headings.retain(|heading| !heading.span.is_empty());
 }
 
-/// Maps positions to those after the cut; positions come in ascending order.
+/// Maps positions before the cut to positions after it. Positions must be in ascending order.
 struct Shift<'a> {
     passages: &'a [Range<usize>],
     next: usize,

@@ -5,22 +5,23 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 use crate::{ExtractError, Extracted, Problem};
 
-/// Decoded text, with how it was decoded.
+/// Decoded text, and how it was decoded.
 pub(crate) struct Decoded {
     pub(crate) text: String,
     encoding: &'static str,
     invalid: usize,
-    /// Whether the encoding is a guess: no byte order mark, no declaration, no valid UTF-8.
+    /// Whether the encoding is a guess: there is no byte order mark and no declaration, and the bytes are not valid
+    /// UTF-8.
     guessed: bool,
 }
 
-/// Bytes of a document that are examined to see whether it is text.
+/// Number of bytes that are examined to decide whether a document is text.
 const SAMPLE: usize = 64 << 10;
-/// Up to this many invalid characters count as damage, however short the text is.
+/// Number of invalid characters that still counts as damage, however short the text is.
 const DAMAGE: usize = 40;
 
 impl Decoded {
-    /// Returns a document of the text, with its encoding and problems.
+    /// Returns the text as a document, with its encoding and problems.
     ///
     /// # Errors
     ///
@@ -32,14 +33,14 @@ impl Decoded {
         Ok(self.into_extracted())
     }
 
-    /// Returns the text, even of bytes that are hardly text.
+    /// Returns the text, even if the bytes are hardly text.
     #[cfg(any(feature = "docx", feature = "pdf", feature = "spreadsheet"))]
     pub(crate) fn into_text(self) -> String {
         self.text
     }
 
-    /// Whether the bytes are not text: more than a tenth of the characters are invalid, or the encoding is a guess and
-    /// there are NULs.
+    /// Returns whether the bytes are not text: more than a tenth of the characters are invalid, or the encoding is a
+    /// guess and there are NULs.
     fn is_junk(&self) -> bool {
         let start = &self.text[..self.text.floor_char_boundary(SAMPLE)];
         if self.guessed && start.contains('\0') {
@@ -64,7 +65,7 @@ impl Decoded {
     }
 }
 
-/// Decodes bytes. The byte order mark decides the encoding, then the declaration, then detection.
+/// Decodes bytes. The encoding comes from the byte order mark, else from the declaration, else from detection.
 pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
     if let Some(decoded) = utf_32(bytes) {
         return decoded;
@@ -87,7 +88,7 @@ pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
 /// Returns the encoding that a document declares in its first bytes: the value after a name and an equals sign, as in
 /// `<meta charset="…">` and `<?xml … encoding="…"?>`.
 pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> Option<&'a str> {
-    // A declaration that is readable here is in an encoding that extends ASCII.
+    // A declaration that is readable in ASCII is in an encoding that extends ASCII.
     let start = &bytes[..bytes.len().min(within)];
     let start = start.utf8_chunks().next()?.valid();
     let value = start.match_indices(name).find_map(|(at, name)| {
@@ -101,7 +102,7 @@ pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> 
     Some(if value.to_ascii_lowercase().starts_with("utf-16") { "utf-8" } else { value })
 }
 
-/// Whether the bytes are not text: many of them are no character in any encoding.
+/// Returns whether the bytes are not text: many of them are not characters in any encoding.
 pub(crate) fn looks_binary(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(8192)];
     if Encoding::for_bom(start).is_some() || utf_16(start).is_some() {
@@ -126,7 +127,7 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
         valid += chunk.valid().bytes().filter(|byte| *byte >= 0xC0).count();
         invalid += usize::from(!chunk.invalid().is_empty());
     }
-    // Valid characters of several bytes do not occur by chance: this is UTF-8 with some damage.
+    // Valid characters of several bytes do not occur by chance: this is damaged UTF-8.
     if invalid == 0 || valid > 2 * invalid {
         return UTF_8;
     }
@@ -135,7 +136,7 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Deny)
 }
 
-/// Detects UTF-16 without a byte order mark by the positions of NUL bytes: one in most characters.
+/// Detects UTF-16 without a byte order mark by the positions of NUL bytes, which most characters contain.
 fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = &bytes[..bytes.len().min(4096)];
     let nuls =
@@ -152,7 +153,7 @@ fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Decodes UTF-32 with a byte order mark, which the Encoding Standard leaves out.
+/// Decodes UTF-32 with a byte order mark, which the Encoding Standard does not include.
 fn utf_32(bytes: &[u8]) -> Option<Decoded> {
     let (encoding, number): (_, fn([u8; 4]) -> u32) = match bytes {
         [0xFF, 0xFE, 0, 0, ..] if bytes.len().is_multiple_of(4) => ("UTF-32LE", u32::from_le_bytes),
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn junk_is_no_document() {
-        // A linear congruential generator, so that each run sees the same.
+        // A linear congruential generator, so that each run uses the same bytes.
         let mut random = 1_u64;
         let mut junk = |length: usize| -> Vec<u8> {
             let byte = |_| {
@@ -235,9 +236,9 @@ mod tests {
             let declared = decode(&junk, Some("utf-8")).document();
             assert_eq!(declared, Err(ExtractError::NoText), "{length}");
         }
-        // With zeros in it, as records of a database have them.
+        // With zeros, as in records of a database.
         assert!(decode(&b"id\x01\xe9\0\0name\0".repeat(50), None).document().is_err());
-        // A log whose end was never written to the disk, one with colours, and text with some damage.
+        // A log with an unwritten end, a log with colours, and damaged text.
         let log =
             ["A line of a log, with nothing else.\n".repeat(400), "\0".repeat(1_000)].concat();
         assert!(decode(log.as_bytes(), None).document().is_ok());

@@ -1,4 +1,4 @@
-//! The text of a document with the places of pages and headings.
+//! The text of a document with the spans of pages and headings.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -14,13 +14,13 @@ pub struct Extracted {
     /// The URI of the document ([`Hint::source_uri`](crate::Hint::source_uri)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_uri: Option<String>,
-    /// The media type that the document was read as, without parameters.
+    /// The media type as which the document was read, without parameters.
     pub mime_type: String,
-    /// Its title, if it declares one.
+    /// The title, if the document declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The detected character encoding, by its name in the WHATWG Encoding Standard; only for formats that do not fix
-    /// it.
+    /// The detected character encoding, by its name in the WHATWG Encoding Standard; only for formats that allow
+    /// several encodings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
     /// Number of pages, for formats with pages.
@@ -30,18 +30,18 @@ pub struct Extracted {
     pub character_count: usize,
     /// The pages, in order; at most [`Self::page_count`].
     pub pages: Vec<Page>,
-    /// The headings, in order; none for formats without headings.
+    /// The headings, in order; empty for formats without headings.
     pub headings: Vec<Heading>,
-    /// Whether a sentence may continue after a line break, as in plain text; false where each line is a unit.
+    /// Whether a sentence may continue after a line break, as in plain text; false if each line is a unit.
     pub wrapped: bool,
     /// Metadata that the document declares: `author`, `description`, `language` and the like.
     pub metadata: BTreeMap<String, String>,
-    /// Parts that could not be read, or were left out.
+    /// Parts that could not be read, or were removed.
     pub problems: Vec<Problem>,
 }
 
 impl Extracted {
-    /// Returns a document of a text alone.
+    /// Returns a document with this text and no other values.
     pub fn new(content: String) -> Self {
         Self { content, ..Self::default() }
     }
@@ -51,9 +51,9 @@ impl Extracted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Page {
-    /// Its number, from 1, in the order of the document.
+    /// Number from 1, in the order of the document.
     pub number: u32,
-    /// The span of its text.
+    /// Span of the text.
     pub span: Range<usize>,
 }
 
@@ -68,11 +68,11 @@ impl Page {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Heading {
-    /// Its level, from 1 for the highest.
+    /// Level, from 1 for the highest.
     pub level: u8,
-    /// Its text.
+    /// Text of the heading.
     pub title: String,
-    /// Its span.
+    /// Span of the heading.
     pub span: Range<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Heading {
     }
 }
 
-/// A part of a document that could not be read, or was left out.
+/// A part of a document that could not be read, or was removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -99,34 +99,34 @@ pub enum Problem {
     /// NUL characters, replaced by spaces.
     #[error("{count} NUL characters")]
     Nul {
-        /// Their number.
+        /// Number of NUL characters.
         count: usize,
     },
-    /// Text that is hidden from readers of the document. It is left out, because it may be an instruction for language
+    /// Text that is hidden from readers of the document. It is removed, because it may be an instruction for language
     /// models.
     #[error("{count} passages that are hidden from readers")]
     Hidden {
         /// Number of passages.
         count: usize,
     },
-    /// The document is not of its declared format; its text was taken as plain text.
+    /// The document does not have its declared format; it was read as plain text.
     #[error("read as plain text: {reason}")]
     TakenAsText {
-        /// The problem, with its place.
+        /// The reason, with its position.
         reason: String,
     },
     /// A page whose text could not be read.
     #[error("page {number}: {reason}")]
     Page {
-        /// Its number, from 1.
+        /// Page number, from 1.
         number: u32,
-        /// The problem.
+        /// The reason.
         reason: String,
     },
-    /// Another problem.
+    /// A problem of another kind.
     #[error("{reason}")]
     Other {
-        /// The problem, with its place.
+        /// The reason, with its position.
         reason: String,
     },
 }

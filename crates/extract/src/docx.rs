@@ -1,4 +1,4 @@
-//! DOCX (Office Open XML, ECMA-376): paragraphs, headings, tables and notes, with the pages that Word has seen.
+//! DOCX (Office Open XML, ECMA-376): paragraphs, headings, tables and notes, with the pages that Word has stored.
 
 mod body;
 
@@ -13,12 +13,12 @@ use crate::{
     package::{self, Package, attribute, each_event, properties},
 };
 
-/// Word's documents.
+/// Reads documents of Word.
 pub(crate) struct Docx;
 
 const MEDIA_TYPE: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "DOCX";
 
 impl Extractor for Docx {
@@ -56,7 +56,7 @@ impl Extractor for Docx {
         properties(FORMAT, CORE, &package.optional(CORE)?, &mut extracted)?;
         let pages = page_count(&package.optional("docProps/app.xml")?)?;
         if !breaks.is_empty() || pages == Some(1) {
-            // The notes at the end belong to no page that is known; they go with the last.
+            // The page of endnotes is not known; they are added to the last page.
             let length = length.max(extracted.content.len());
             let starts = std::iter::once(0).chain(breaks.iter().copied());
             let ends = breaks.iter().copied().chain([length]);
@@ -64,14 +64,14 @@ impl Extractor for Docx {
             extracted.pages =
                 (1..).zip(spans).map(|(number, span)| Page { number, span }).collect();
         }
-        // The count may be a template's, and older than the pages.
+        // The stored count may come from a template, and be older than the pages.
         let seen = u32::try_from(extracted.pages.len()).ok().filter(|pages| *pages > 0);
         extracted.page_count = pages.max(seen);
         Ok(extracted)
     }
 }
 
-/// The levels of the styles that are headings, by the styles' ids. Ids are translated with Word; names are not.
+/// Returns the levels of heading styles by their ids. Word translates the ids of styles, but not their names.
 fn heading_levels(styles: &[u8]) -> Result<HashMap<String, u8>, ExtractError> {
     let mut levels = HashMap::new();
     let mut style = String::new();
@@ -99,12 +99,12 @@ fn heading_levels(styles: &[u8]) -> Result<HashMap<String, u8>, ExtractError> {
     Ok(levels)
 }
 
-/// The level of an outline level, which counts from 0; 9 is body text (ECMA-376 part 1, 17.3.1.20).
+/// Returns the level of an outline level, which counts from 0; 9 is body text (ECMA-376 part 1, 17.3.1.20).
 fn outline_level(value: Option<String>) -> Option<u8> {
     value?.parse::<u8>().ok().filter(|level| *level < 9).map(|level| level + 1)
 }
 
-/// Returns the number of pages that the writing program counted.
+/// Returns the number of pages that the writing program has stored.
 fn page_count(app: &[u8]) -> Result<Option<u32>, ExtractError> {
     let mut pages = None;
     let mut in_pages = false;

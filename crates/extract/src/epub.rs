@@ -1,4 +1,4 @@
-//! EPUB 2 and 3: the chapters of a book in their order, each an XHTML document.
+//! EPUB 2 and 3: the chapters of a book in order, each an XHTML document.
 
 use std::{
     borrow::Cow,
@@ -14,12 +14,12 @@ use crate::{
     package::{self, Package, attribute, each_event, properties},
 };
 
-/// Books.
+/// Reads books.
 pub(crate) struct Epub;
 
 const MEDIA_TYPE: &str = "application/epub+zip";
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "EPUB";
 
 impl Extractor for Epub {
@@ -32,7 +32,7 @@ impl Extractor for Epub {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
-        // The first part of the archive is the media type, as it stands.
+        // The first part of the archive is the media type, without compression.
         let start = &bytes[..bytes.len().min(200)];
         let is_one =
             bytes.starts_with(b"PK\x03\x04") && package::names(start, MEDIA_TYPE.as_bytes());
@@ -74,7 +74,7 @@ impl Extractor for Epub {
     }
 }
 
-/// Adds a chapter behind those before it.
+/// Appends a chapter to the previous ones.
 fn append(extracted: &mut Extracted, page: html::Read) {
     if page.content.is_empty() {
         return;
@@ -107,7 +107,7 @@ fn root_file(container: &[u8]) -> Result<String, ExtractError> {
     path.ok_or(ExtractError::Malformed { format: FORMAT, reason })
 }
 
-/// The paths of the chapters, in reading order, each once.
+/// Returns the paths of the chapters, in reading order, each once.
 fn spine(path: &str, opf: &[u8]) -> Result<Vec<String>, ExtractError> {
     let folder = path.rfind('/').map_or("", |at| &path[..=at]);
     let mut items: HashMap<String, String> = HashMap::new();
@@ -133,7 +133,7 @@ fn spine(path: &str, opf: &[u8]) -> Result<Vec<String>, ExtractError> {
     Ok(chapters.filter(|chapter| seen.insert(chapter.clone())).collect())
 }
 
-/// Returns the encrypted parts. Encrypted fonts do not matter.
+/// Returns the paths of encrypted parts. Encrypted fonts are allowed.
 fn encrypted(xml: &[u8]) -> Result<HashSet<String>, ExtractError> {
     let mut parts = HashSet::new();
     each_event(FORMAT, "META-INF/encryption.xml", xml, |event| {
@@ -147,7 +147,7 @@ fn encrypted(xml: &[u8]) -> Result<HashSet<String>, ExtractError> {
     Ok(parts)
 }
 
-/// A reference as a path in the archive.
+/// Converts a reference to a path in the archive.
 fn resolved(folder: &str, reference: &str) -> String {
     let reference = reference.split(['#', '?']).next().unwrap_or(reference);
     let mut bytes = Vec::with_capacity(reference.len());
@@ -178,7 +178,7 @@ fn resolved(folder: &str, reference: &str) -> String {
     segments.join("/")
 }
 
-/// XHTML with end tags where elements of raw text are empty: HTML would take all that follows `<title/>` for the title.
+/// Adds end tags to empty elements of raw text: an HTML parser would read everything after `<title/>` as the title.
 fn with_ends(xhtml: &str) -> Cow<'_, str> {
     const RAW: [&str; 8] =
         ["title", "script", "style", "textarea", "iframe", "noscript", "noframes", "xmp"];

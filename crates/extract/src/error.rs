@@ -13,12 +13,12 @@ pub enum ExtractError {
     Limit {
         /// The name of the limit.
         limit: &'static str,
-        /// Its value.
+        /// Value of the limit.
         allowed: u64,
-        /// The number found, or at least that many.
+        /// The number found, or a lower bound of it.
         found: u64,
     },
-    /// It took longer than [`Limits::max_time`](crate::Limits::max_time).
+    /// Reading took longer than [`Limits::max_time`](crate::Limits::max_time).
     #[error("reading the document takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// The caller stopped the reading ([`Hint::stop`](crate::Hint::stop)).
@@ -33,18 +33,18 @@ pub enum ExtractError {
         /// The media type.
         media_type: String,
     },
-    /// The document is declared as text, but its bytes are not.
+    /// The document is declared as text, but its bytes are not text.
     #[error("there is no text in it")]
     NoText,
     /// The document is encrypted.
     #[error("the document is encrypted, and needs a password")]
     Encrypted,
-    /// The document is damaged, or not of its format.
+    /// The document is damaged, or does not have its declared format.
     #[error("invalid {format}: {reason}")]
     Malformed {
-        /// The name of the format.
+        /// Name of the format.
         format: &'static str,
-        /// The problem, with its place.
+        /// The reason, with its position.
         reason: String,
     },
 }

@@ -2,16 +2,17 @@
 
 use crate::{ExtractError, Extracted, Limits, Stop};
 
-/// An extractor of one or several formats.
+/// Reads documents of one or several formats.
 pub trait Extractor: Send + Sync {
-    /// Returns the media types that it reads, in lower case: exact ones (`text/html`), or patterns with a star at the
-    /// end (`text/*`) or the beginning (`*+json`). Exact types take precedence.
+    /// Returns the media types that this extractor reads, in lower case: exact types (`text/html`), or patterns with
+    /// a star at the end (`text/*`) or the beginning (`*+json`). Exact types take precedence.
     fn media_types(&self) -> &[&str];
 
-    /// Returns the file extensions that it reads, in lower case and without the dot, each with its media type.
+    /// Returns the file extensions that this extractor reads, in lower case and without the dot, each with its media
+    /// type.
     fn extensions(&self) -> &[(&str, &str)];
 
-    /// Returns the media type of a document whose first bytes identify it beyond doubt as one for this extractor.
+    /// Returns the media type of a document if its first bytes clearly identify a format of this extractor.
     fn recognize(&self, _bytes: &[u8]) -> Option<&'static str> {
         None
     }
@@ -31,18 +32,19 @@ pub trait Extractor: Send + Sync {
 pub struct Source<'a> {
     /// The bytes of the document.
     pub bytes: &'a [u8],
-    /// Its media type, in lower case and without parameters.
+    /// Media type, in lower case and without parameters.
     pub media_type: &'a str,
     /// The character encoding that the media type declares.
     pub charset: Option<&'a str>,
-    /// Limits of what reading it may cost.
+    /// Limits on the cost of reading.
     pub limits: &'a Limits,
     /// Ends the reading at its deadline, or when the caller has gone.
     pub stop: &'a Stop,
 }
 
 impl Source<'_> {
-    /// Checks whether a reader may continue that has written `content` bytes of text. Readers call it for each element.
+    /// Checks whether a reader that has written `content` bytes of text may continue. Readers call this for each
+    /// element.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Gathers the text of the parts of word processors and presentations: DOCX, ODT, PPTX.
+//! Collects the text of the parts of word processors and presentations: DOCX, ODT, PPTX.
 
 use quick_xml::events::{BytesStart, Event};
 
@@ -7,21 +7,21 @@ use crate::{
     package::{each_event, resolved},
 };
 
-/// Gathers the text of a part whose text stands in certain elements.
+/// Collects the text of a part in which only certain elements have text.
 pub(crate) trait TextElements {
     /// Begins an element.
     fn start(&mut self, element: &BytesStart<'_>);
     /// Ends an element of this name.
     fn end(&mut self, name: &str);
-    /// Returns whether the open element holds text of the document.
+    /// Returns whether the open element contains text of the document.
     fn is_in_text(&self) -> bool;
     /// Adds text.
     fn push(&mut self, text: &str);
-    /// Number of gathered bytes.
+    /// Returns the number of collected bytes.
     fn len(&self) -> usize;
 }
 
-/// Gathers the text of a part, within the limits of `source`; `before` is how many bytes other parts have given.
+/// Collects the text of a part, within the limits of `source`; `before` is the number of bytes from other parts.
 pub(crate) fn gather(
     format: &'static str,
     part: &str,
@@ -38,7 +38,7 @@ pub(crate) fn gather(
                 text.end(element.local_name().as_ref());
             }
             Event::End(element) => text.end(element.local_name().as_ref()),
-            // The limit holds before the copy: one event may be as large as the part.
+            // Checks the limit before the copy, because one event may be as large as the part.
             Event::Text(characters) if text.is_in_text() => {
                 source.check(before + text.len() + characters.len())?;
                 text.push(&characters);
@@ -56,7 +56,7 @@ pub(crate) fn gather(
     })
 }
 
-/// Ends the line, unless nothing stands in it.
+/// Ends the line, unless it is empty.
 pub(crate) fn end_line(text: &mut String) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -1,8 +1,8 @@
-//! What a caller knows about a document.
+//! Known facts about a document.
 
 use crate::{Limits, Stop};
 
-/// What a caller knows about a document besides its bytes, and the limits for reading it.
+/// Known facts about a document besides its bytes, and the limits for reading it.
 ///
 /// ```
 /// use marquetry_extract::Hint;
@@ -13,13 +13,13 @@ use crate::{Limits, Stop};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hint<'a> {
-    /// Its file name. The extension decides the format if the media type does not.
+    /// File name. Its extension determines the format if the media type does not.
     pub file_name: Option<&'a str>,
-    /// Its media type, with or without a charset.
+    /// Media type, with or without a charset.
     pub media_type: Option<&'a str>,
-    /// Its URI, copied to [`Extracted::source_uri`](crate::Extracted::source_uri).
+    /// URI, which is copied to [`Extracted::source_uri`](crate::Extracted::source_uri).
     pub source_uri: Option<&'a str>,
-    /// Limits of what reading it may cost.
+    /// Limits on the cost of reading.
     pub limits: Limits,
     /// Ends the reading early, for example when the caller has gone.
     pub stop: Option<&'a Stop>,

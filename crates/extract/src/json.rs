@@ -1,4 +1,4 @@
-//! JSON: a line for each scalar value, after the path to it.
+//! JSON: one line for each scalar value, after its path.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,7 +10,7 @@ use serde_json::{Deserializer, value::RawValue};
 
 use crate::{ExtractError, Extracted, Extractor, Problem, Source, decode::decode};
 
-/// One value, or several after one another (NDJSON).
+/// Reads one value, or several in sequence (NDJSON).
 pub(crate) struct Json;
 
 impl Extractor for Json {
@@ -51,8 +51,8 @@ impl Extractor for Json {
     }
 }
 
-/// Arrays and objects at this depth are one line each, with their scalar values and without their keys and brackets:
-/// paths would grow with the depth, and brackets alone would fill passages.
+/// Depth at which arrays and objects become one line each, with their scalar values and without keys and brackets.
+/// Otherwise paths would grow with the depth, and brackets would fill passages.
 const MAX_DEPTH: usize = 64;
 
 struct Lines<'a> {
@@ -89,8 +89,8 @@ impl Lines<'_> {
 }
 
 impl Lines<'_> {
-    /// Returns the scalar values in an array or object, with spaces between. It reads tokens, without recursion: the
-    /// text is valid JSON of any depth.
+    /// Returns the scalar values in an array or object, with spaces between them. Reads tokens without recursion,
+    /// because valid JSON may have any depth.
     fn scalars(&self, raw: &str) -> Result<String, serde_json::Error> {
         let mut scalars = String::new();
         let mut rest = raw;
@@ -121,12 +121,12 @@ impl Lines<'_> {
     }
 }
 
-/// Whether a character outside of strings separates values.
+/// Returns whether a character outside of strings separates values.
 fn is_structure(one: char) -> bool {
     matches!(one, '[' | ']' | '{' | '}' | ',' | ':') || one.is_ascii_whitespace()
 }
 
-/// Returns the length of the string that a text begins with, its quotes included.
+/// Returns the length of the string at the start of a text, including its quotes.
 fn length_of_string(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -184,7 +184,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     }
 }
 
-/// A string, with U+FFFD for each lone surrogate: serde_json gives those as bytes only.
+/// Parses a string, with U+FFFD for each lone surrogate: serde_json returns such strings only as bytes.
 struct Text;
 
 impl Visitor<'_> for Text {

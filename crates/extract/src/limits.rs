@@ -1,4 +1,4 @@
-//! Limits of what reading a document may cost.
+//! Limits on the cost of reading a document.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ExtractError;
 
-/// Limits of what reading a document may cost. Exceeding one is an error that names it, unless it says otherwise.
+/// Limits on the cost of reading a document. A document over a limit causes an error that names the limit, unless its
+/// description says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -15,16 +16,16 @@ pub struct Limits {
     pub max_bytes: u64,
     /// Longest text of a document, in bytes of UTF-8; 64 MiB by default.
     pub max_content_bytes: u64,
-    /// Most bytes that the compressed parts of a document (DOCX, EPUB, ODT, PPTX, spreadsheets, PDF) unpack to, all
-    /// together; 256 MiB by default.
+    /// Largest total size of the compressed parts of a document (DOCX, EPUB, ODT, PPTX, spreadsheets, PDF) after
+    /// unpacking, in bytes; 256 MiB by default.
     pub max_unpacked_bytes: u64,
-    /// Most bytes that all documents which this process reads at the same time unpack to; 512 MiB by default. A
-    /// document for which there is no room waits; a larger one is read alone. The wait does not count for
+    /// Largest total size after unpacking of all documents that this process reads at the same time, in bytes; 512
+    /// MiB by default. A document that does not fit waits; a larger one is read alone. The wait does not count for
     /// [`Self::max_time`].
     pub max_unpacked_bytes_at_once: u64,
     /// Most pages; 10,000 by default.
     pub max_pages: u32,
-    /// Time limit of one document, by the clock; 60 seconds by default.
+    /// Time limit for one document, in wall time; 60 seconds by default.
     pub max_time: Duration,
 }
 

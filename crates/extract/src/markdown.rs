@@ -1,4 +1,4 @@
-//! Markdown: the text as it stands, without hidden parts.
+//! Markdown: the source text without hidden parts.
 
 use pulldown_cmark::{Event, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
@@ -7,8 +7,8 @@ use crate::{
     html::HiddenPassages,
 };
 
-/// Markdown is readable as it is. Comments and hidden elements are removed: a reader of the rendered page does not see
-/// them.
+/// Reads Markdown. The source text is readable, so it stays unchanged; comments and hidden elements are removed,
+/// because a reader of the rendered page does not see them.
 pub(crate) struct Markdown;
 
 impl Extractor for Markdown {

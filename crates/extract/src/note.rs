@@ -1,4 +1,4 @@
-//! Notes: records with a field of text.
+//! Notes: records with a text field.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,18 +16,18 @@ use crate::{Extracted, registry::finish};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// Its name.
+    /// Name of the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its text.
+    /// Text of the note.
     pub text: String,
-    /// Its URI.
+    /// URI of the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
 }
 
 impl Note {
-    /// Returns its text as a document.
+    /// Returns the text as a document.
     pub fn extract(&self) -> Extracted {
         let mut extracted = Extracted {
             content: self.text.clone(),

@@ -1,4 +1,4 @@
-//! ODT: the texts of LibreOffice and others (OpenDocument 1.3, part 3).
+//! ODT: text documents of LibreOffice and others (OpenDocument 1.3, part 3).
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use crate::{
     package::{self, Package, attribute, properties},
 };
 
-/// OpenDocument's texts.
+/// Reads OpenDocument texts.
 pub(crate) struct Odt;
 
 const MEDIA_TYPE: &str = "application/vnd.oasis.opendocument.text";
 const TEMPLATE: &str = "application/vnd.oasis.opendocument.text-template";
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "ODT";
 
 impl Extractor for Odt {
@@ -29,7 +29,7 @@ impl Extractor for Odt {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
-        // The first part of the archive is the media type, as it stands.
+        // The first part of the archive is the media type, without compression.
         let start = &bytes[..bytes.len().min(200)];
         let is_one =
             bytes.starts_with(b"PK\x03\x04") && package::names(start, MEDIA_TYPE.as_bytes());
@@ -53,20 +53,20 @@ impl Extractor for Odt {
     }
 }
 
-/// Gathers the text.
+/// Collects the text.
 #[derive(Default)]
 struct Body {
     text: String,
     headings: Vec<Heading>,
-    /// Whether the body was reached; styles stand before it.
+    /// Whether the body was reached; styles come before it.
     is_in_body: bool,
-    /// The style that is being read, and those whose text is not shown.
+    /// The style that is being read, and the styles of hidden text.
     style: String,
     hidden_styles: HashSet<String>,
-    /// The open paragraphs, of which one may stand in a note within another, with the level of those that are headings
-    /// and where their text begins.
+    /// The open paragraphs (a note within a paragraph has its own), each with its level if it is a heading, and the
+    /// start of its text.
     paragraphs: Vec<(Option<u8>, Option<usize>)>,
-    /// Elements that are open from one on whose text is not shown.
+    /// Number of open elements since the outermost hidden one.
     left_out: usize,
     items: usize,
     tables: usize,
@@ -118,7 +118,7 @@ impl TextElements for Body {
             "tab" => self.push("\t"),
             "line-break" => self.push(if self.tables > 0 { " " } else { "\n" }),
             "s" => {
-                /// More are made to fill a page, or a memory.
+                /// Most spaces that are written; documents with more use them to fill a page, or to exhaust memory.
                 const MOST: usize = 80;
                 let count = attribute(element, "c").and_then(|count| count.parse().ok());
                 self.push(&" ".repeat(count.unwrap_or(1).min(MOST)));
@@ -158,7 +158,7 @@ impl TextElements for Body {
         let is_nested = self.paragraphs.len() > 1;
         let Some((_, start)) = self.paragraphs.last_mut() else { return };
         if start.is_none() {
-            // White space between elements begins no text.
+            // White space between elements does not begin a text.
             if text.trim().is_empty() {
                 return;
             }

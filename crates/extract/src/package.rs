@@ -1,4 +1,4 @@
-//! The zip archive that an office document is, and the XML of its parts.
+//! Reads the zip archive of an office document, and the XML of its parts.
 
 use std::{
     borrow::Cow,
@@ -17,7 +17,7 @@ use crate::{
     decode::decode,
 };
 
-/// Whether a zip archive names this file, going by its directory, which is at its end.
+/// Returns whether the directory at the end of a zip archive has a file of this name.
 pub(crate) fn names(bytes: &[u8], name: &[u8]) -> bool {
     const DIRECTORY: usize = 1 << 16;
     let has = |part: &[u8]| part.windows(name.len()).any(|window| window == name);
@@ -25,20 +25,20 @@ pub(crate) fn names(bytes: &[u8], name: &[u8]) -> bool {
         || has(&bytes[..bytes.len().min(DIRECTORY)])
 }
 
-/// Whether this is an encrypted document: an OLE file that holds the package (MS-OFFCRYPTO).
+/// Returns whether this is an encrypted document: an OLE file with the package (MS-OFFCRYPTO).
 pub(crate) fn is_encrypted(bytes: &[u8]) -> bool {
     let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
     bytes.starts_with(b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1") && names(bytes, &name)
 }
 
-/// The parts of a document, unpacked as they are asked for.
+/// The parts of a document, which are unpacked on request.
 pub(crate) struct Package<'a> {
     /// Name of the format in errors.
     format: &'static str,
     archive: ZipArchive<Cursor<&'a [u8]>>,
     source: Source<'a>,
     unpacked: u64,
-    /// Reserves the bytes that the archive declares to unpack to.
+    /// A reservation of the unpacked size that the archive declares.
     _reservation: Reservation,
 }
 
@@ -56,8 +56,8 @@ impl<'a> Package<'a> {
         Ok(Self { format, archive, source: *source, unpacked: 0, _reservation: reservation })
     }
 
-    /// Unpacks a part, if there is one of this name. The bytes are counted. `zip` refuses a part that is larger than the
-    /// archive declares; memory was reserved by these sizes.
+    /// Unpacks a part; returns `None` if it does not exist. Counts the bytes. `zip` refuses a part that is larger
+    /// than the archive declares, which is the size for which memory was reserved.
     pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, ExtractError> {
         self.source.stop.check()?;
         let part = match self.archive.by_name(name) {
@@ -78,7 +78,7 @@ impl<'a> Package<'a> {
         Ok(Some(bytes))
     }
 
-    /// Checks that a document of OpenDocument is not encrypted.
+    /// Checks that an OpenDocument document is not encrypted.
     pub(crate) fn check_open_document(&mut self) -> Result<(), ExtractError> {
         const MANIFEST: &str = "META-INF/manifest.xml";
         each_event(self.format, MANIFEST, &self.optional(MANIFEST)?, |event| match event {
@@ -91,12 +91,12 @@ impl<'a> Package<'a> {
         })
     }
 
-    /// Unpacks a part; returns no bytes if it is missing.
+    /// Unpacks a part; returns an empty list if it is missing.
     pub(crate) fn optional(&mut self, name: &str) -> Result<Vec<u8>, ExtractError> {
         Ok(self.part(name)?.unwrap_or_default())
     }
 
-    /// Unpacks a part without which the document is malformed.
+    /// Unpacks a part that a valid document must have.
     pub(crate) fn required(&mut self, name: &str) -> Result<Vec<u8>, ExtractError> {
         let format = self.format;
         self.part(name)?
@@ -129,7 +129,7 @@ pub(crate) fn each_event(
     }
 }
 
-/// Decodes a part. UTF-8 is borrowed: a copy of the largest part would double the memory that it takes.
+/// Decodes a part. UTF-8 is borrowed, because a copy of the largest part would double the memory.
 fn text_of(xml: &[u8]) -> Cow<'_, str> {
     let is_utf_16 = xml.iter().take(2).any(|byte| *byte == 0);
     match std::str::from_utf8(xml) {
@@ -154,7 +154,7 @@ pub(crate) fn resolved(reference: &BytesRef<'_>) -> Option<String> {
     quick_xml::escape::resolve_xml_entity(reference).map(str::to_owned)
 }
 
-/// Copies the metadata of an office document, which has the names of Dublin Core.
+/// Copies the metadata of an office document, whose names are those of Dublin Core.
 pub(crate) fn properties(
     format: &'static str,
     part: &str,
@@ -198,7 +198,7 @@ pub(crate) fn properties(
 mod tests {
     use super::*;
 
-    /// A document of Word with one part.
+    /// Returns a Word document with one part.
     #[cfg(feature = "docx")]
     fn document(text: &str) -> Vec<u8> {
         use std::io::Write as _;
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(waiting.join().unwrap().unwrap().content.trim(), "Flour.");
     }
 
-    /// Memory is reserved by the sizes that an archive declares.
+    /// Memory is reserved for the sizes that an archive declares.
     #[cfg(feature = "docx")]
     #[test]
     fn an_archive_that_declares_too_few_bytes_is_refused() {

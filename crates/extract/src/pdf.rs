@@ -1,7 +1,7 @@
-//! PDF (ISO 32000): the text of each page, in the order in which it is written.
+//! PDF (ISO 32000): the text of each page, in the order in which it is written in the file.
 //!
-//! Interpreting a PDF may take any time, and its interpreter may panic. So each document is read on a thread of its
-//! own. When the time is over, the thread is abandoned; it ends at the next glyph or shape that it draws.
+//! Interpreting a PDF may take any time, and the interpreter may panic. Therefore each document is read on a separate
+//! thread. After the time limit the thread is abandoned; it ends at the next glyph or shape that it draws.
 
 mod filters;
 mod page;
@@ -36,7 +36,7 @@ use crate::{
 /// Extracts the text of pages; text in images is not recognised.
 pub(crate) struct Pdf;
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "PDF";
 
 impl Extractor for Pdf {
@@ -58,8 +58,8 @@ impl Extractor for Pdf {
             return Err(malformed("it does not begin with %PDF-"));
         }
         let (bytes, limits, stop) = (source.bytes.to_vec(), *source.limits, source.stop.clone());
-        // Given back with this call, also when the thread is abandoned: a reader that never ends must not block the
-        // others. `Worker` bounds the threads that may go on.
+        // Released at the end of this call, even if the thread is abandoned: a reader that never ends must not block
+        // the others. `Worker` limits the number of threads.
         let room = Room::default();
         let _give_back = GiveBack(room.clone());
         let worker = Worker::begin()?;
@@ -68,12 +68,12 @@ impl Extractor for Pdf {
             let _worker = worker;
             let done = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, &stop, &room)));
             let done = done.unwrap_or_else(|panic| Err(refusal(panic.as_ref())));
-            // An error means that the call has ended: its time is over.
+            // Sending fails if the call has ended because its time was over.
             let _ = sender.send(done);
         };
         let spawned = thread::Builder::new().name("pdf".to_owned()).stack_size(STACK).spawn(work);
         spawned.map_err(|error| malformed(&format!("failed to start a thread: {error}")))?;
-        // The thread ends by itself at its deadline; if it does not, the call ends here.
+        // The thread ends by itself at its deadline; otherwise this call ends here.
         loop {
             match receiver.recv_timeout(LOOK_AGAIN) {
                 Ok(done) => return done,
@@ -86,7 +86,7 @@ impl Extractor for Pdf {
     }
 }
 
-/// The reservation of a document, held by the call and filled by its thread.
+/// The reservation of a document. The call holds it, and its thread fills it.
 #[derive(Clone, Default)]
 struct Room(Arc<Mutex<Option<Reservation>>>);
 
@@ -96,7 +96,7 @@ impl Room {
     }
 }
 
-/// Gives the reservation back.
+/// Releases the reservation when it is dropped.
 struct GiveBack(Room);
 
 impl Drop for GiveBack {
@@ -105,17 +105,17 @@ impl Drop for GiveBack {
     }
 }
 
-/// How often a waiting call checks whether its caller has gone.
+/// Interval at which a waiting call checks whether its caller has gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Nested forms are read by recursion, to a depth that hayro bounds.
+/// Stack size of the thread, in bytes. Nested forms are read by recursion, to a depth that hayro limits.
 const STACK: usize = 16 << 20;
 
-/// A thread that reads a document; counted, so that abandoned threads stay few.
+/// A thread that reads a document. It is counted, so that abandoned threads stay few.
 struct Worker(&'static AtomicUsize);
 
 impl Worker {
-    /// More threads than most machines have processors.
+    /// Most threads; more than most machines have processors.
     const MAX: usize = 64;
 
     fn begin() -> Result<Self, ExtractError> {
@@ -156,7 +156,7 @@ fn read(
 ) -> Result<Extracted, ExtractError> {
     let unpacked = unpacked::check(&bytes, limits, stop)?;
     *room.lock() = Some(UNPACKED.reserve(unpacked, limits, stop)?);
-    // Its call may have ended while it waited.
+    // The caller may have gone while this document waited.
     stop.check()?;
     let pdf = hayro_syntax::Pdf::new(Arc::new(bytes)).map_err(|error| match error {
         LoadPdfError::Decryption(DecryptionError::PasswordProtected) => ExtractError::Encrypted,
@@ -184,7 +184,7 @@ fn read(
             if panic.is::<PageStopped>() {
                 return Err(refusal(panic.as_ref()));
             }
-            // The cache may hold half-finished entries of this page.
+            // The cache may hold incomplete entries of this page.
             cache = InterpreterCache::new();
             let reason = refusal(panic.as_ref()).to_string();
             extracted.problems.push(Problem::Page { number, reason });

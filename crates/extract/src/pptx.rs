@@ -1,4 +1,4 @@
-//! PPTX (Office Open XML, ECMA-376): the text of each slide, in the order in which they are shown.
+//! PPTX (Office Open XML, ECMA-376): the text of each slide, in the order of the presentation.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use crate::{
     package::{self, Package, attribute, each_event, properties},
 };
 
-/// PowerPoint's presentations.
+/// Reads presentations of PowerPoint.
 pub(crate) struct Pptx;
 
 const MEDIA_TYPE: &str =
     "application/vnd.openxmlformats-officedocument.presentationml.presentation";
 const WITH_MACROS: &str = "application/vnd.ms-powerpoint.presentation.macroenabled.12";
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "PPTX";
 
 const PRESENTATION: &str = "ppt/presentation.xml";
@@ -93,7 +93,7 @@ fn append(extracted: &mut Extracted, slide: Slide, number: u32) {
     extracted.pages.push(Page { number, span: start..content.len() });
 }
 
-/// The ids of the slides' relations, in the order of the presentation.
+/// Returns the ids of the slides' relations, in the order of the presentation.
 fn order(xml: &[u8]) -> Result<Vec<String>, ExtractError> {
     let mut ids = Vec::new();
     each_event(FORMAT, PRESENTATION, xml, |event| {
@@ -113,7 +113,7 @@ fn order(xml: &[u8]) -> Result<Vec<String>, ExtractError> {
     Ok(ids)
 }
 
-/// The parts that relations lead to, by their ids.
+/// Returns the parts of relations, by the ids of the relations.
 fn targets(xml: &[u8]) -> Result<HashMap<String, String>, ExtractError> {
     let mut targets = HashMap::new();
     each_event(FORMAT, "ppt/_rels/presentation.xml.rels", xml, |event| {
@@ -133,17 +133,17 @@ fn targets(xml: &[u8]) -> Result<HashMap<String, String>, ExtractError> {
     Ok(targets)
 }
 
-/// Gathers the text of a slide.
+/// Collects the text of a slide.
 #[derive(Default)]
 struct Slide {
     text: String,
     titles: Vec<Heading>,
     is_hidden: bool,
-    /// Whether the shape is the slide's title.
+    /// Whether the open shape is the slide's title.
     is_title: bool,
     in_text: bool,
     in_table: bool,
-    /// Start of the text of the paragraph, once there is any.
+    /// Start of the paragraph's text, once there is any.
     start: Option<usize>,
     mark: &'static str,
     left_out: usize,
@@ -187,7 +187,7 @@ impl TextElements for Slide {
                 let show = attribute(element, "show");
                 self.is_hidden = matches!(show.as_deref(), Some("0" | "false"));
             }
-            // The same again for older programs.
+            // `Fallback` repeats the content for older programs.
             "Fallback" => self.left_out += 1,
             "sp" => self.is_title = false,
             "ph" => {

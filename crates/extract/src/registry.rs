@@ -1,4 +1,4 @@
-//! The choice of the extractor of a document.
+//! Chooses the extractor of a document.
 
 use std::{
     ops::{Range, RangeInclusive},
@@ -10,7 +10,7 @@ use crate::{
     html, json, markdown, rtf, text, xml,
 };
 
-/// A list of extractors. The first one that knows a document reads it.
+/// A list of extractors. The first one that supports a document reads it.
 ///
 /// ```
 /// use marquetry_extract::{Extracted, ExtractError, Extractor, Hint, Registry, Source};
@@ -40,7 +40,7 @@ pub struct Registry {
 }
 
 impl Default for Registry {
-    /// Returns all extractors of the enabled features.
+    /// Returns a registry with all extractors of the enabled features.
     fn default() -> Self {
         let extractors: Vec<Box<dyn Extractor>> = vec![
             #[cfg(feature = "pdf")]
@@ -81,12 +81,12 @@ impl Registry {
         self.extractors.insert(0, Box::new(extractor));
     }
 
-    /// Reads a document. The extractor is chosen by the first bytes if they identify the format, else by the media
-    /// type, else by the extension, else by whether the document looks like text.
+    /// Reads a document. The first bytes determine the extractor if they identify the format; else the media type,
+    /// else the extension, else whether the document looks like text.
     ///
     /// # Errors
     ///
-    /// [`ExtractError`]: the document holds no text, is encrypted or damaged, or exceeds a limit of the hint.
+    /// [`ExtractError`] if the document has no text, is encrypted or damaged, or exceeds a limit of the hint.
     pub fn extract(&self, bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
         hint.limits.check_bytes(bytes.len() as u64)?;
         let declared = hint.media_type.map(str::to_ascii_lowercase).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Registry {
         if let Some(certain) = certain {
             return Ok(certain);
         }
-        // Some formats are recognised by two letters, with which a text may begin as well.
+        // Some formats are identified by two letters, which may also begin a text.
         if let Some(other) = infer::get(bytes).filter(is_binary)
             && decode::looks_binary(bytes)
         {
@@ -133,7 +133,7 @@ impl Registry {
             !matches!(declared, "" | "application/octet-stream" | "binary/octet-stream");
         let by_type = says_something.then(|| self.by_media_type(declared)).flatten();
         let by_name = || self.by_extension(file_name?);
-        // Many programs declare `text/plain` without looking at the file; its name is more reliable.
+        // Many programs declare `text/plain` without checking; the file name is more reliable.
         let known = match by_type {
             Some(_) if declared == "text/plain" => by_name().or(by_type),
             _ => by_type.or_else(by_name),
@@ -186,7 +186,7 @@ impl Registry {
     }
 }
 
-/// Applies the steps that all formats share: removes NULs, which databases refuse, and invisible characters; counts the
+/// Applies the steps for all formats: removes NULs, which databases refuse, and invisible characters; counts the
 /// characters.
 pub(crate) fn finish(extracted: &mut Extracted) {
     let nuls = extracted.content.bytes().filter(|byte| *byte == 0).count();
@@ -202,8 +202,8 @@ pub(crate) fn finish(extracted: &mut Extracted) {
     extracted.character_count = extracted.content.chars().count();
 }
 
-/// Returns runs of tag characters (U+E0000 to U+E007F). They spell ASCII that is not displayed. Their one visible use
-/// is the flags of some regions, after a black flag.
+/// Returns runs of tag characters (U+E0000 to U+E007F). They spell ASCII that is not displayed. Their only visible
+/// use is in the flags of some regions, after a black flag.
 fn invisible(content: &str) -> Vec<Range<usize>> {
     const TAGS: RangeInclusive<char> = '\u{E0000}'..='\u{E007F}';
     let mut runs: Vec<Range<usize>> = Vec::new();
@@ -229,7 +229,7 @@ fn charset(parameters: &str) -> Option<&str> {
     Some(value.trim().trim_matches('"'))
 }
 
-/// Whether a format that was recognised by its first bytes holds no text.
+/// Returns whether a format that was identified by its first bytes has no text.
 fn is_binary(kind: &infer::Type) -> bool {
     use infer::MatcherType;
     matches!(

@@ -1,23 +1,23 @@
-//! Tables as text: each row on a line, its cells with the names of their columns.
+//! Converts tables to text: one line for each row, whose cells have the names of their columns.
 
 /// Rows of a table as lines of text: `name: Ada; born: 1815`.
 #[derive(Default)]
 pub(crate) struct Rows {
-    /// The names of the columns, in their order; empty if there are none.
+    /// Names of the columns, in order; empty if there are none.
     names: Option<Vec<(usize, String)>>,
-    /// Whether a row has followed the names.
+    /// Whether a row came after the names.
     has_rows: bool,
     text: String,
 }
 
 impl Rows {
-    /// Length of the text so far.
+    /// Returns the length of the text so far.
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Adds a row of cells with their columns; the first one that has more than one cell gives the names of the columns,
-    /// if it looks like names.
+    /// Adds a row of cells with their columns. The first row with more than one cell names the columns, if it looks
+    /// like names.
     pub(crate) fn push<'a>(&mut self, cells: impl Iterator<Item = (usize, &'a str)>) {
         let cells: Vec<(usize, String)> = cells
             .map(|(column, cell)| (column, cell.split_whitespace().collect::<Vec<_>>().join(" ")))
@@ -49,7 +49,7 @@ impl Rows {
         self.text.push('\n');
     }
 
-    /// The text, and after it the names, if no row has followed them.
+    /// Returns the text. If no row came after the names, the names are part of it.
     pub(crate) fn finish(self) -> String {
         let mut text = self.text;
         if !self.has_rows {
@@ -60,7 +60,7 @@ impl Rows {
     }
 }
 
-/// Whether cells in ascending columns are names of them: short, different, and no numbers.
+/// Returns whether cells look like names of columns: short, different, and not numbers.
 fn looks_like_names(cells: &[(usize, String)]) -> bool {
     let is_name = |cell: &str| {
         !cell.is_empty() && cell.len() <= 80 && cell.parse::<f64>().is_err() && !cell.ends_with('.')

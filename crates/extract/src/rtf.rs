@@ -4,10 +4,10 @@ use encoding_rs::{Encoding, WINDOWS_1252};
 
 use crate::{ExtractError, Extracted, Extractor, Heading, Page, Problem, Source};
 
-/// Rich text.
+/// Reads rich text.
 pub(crate) struct Rtf;
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "RTF";
 
 impl Extractor for Rtf {
@@ -40,13 +40,13 @@ const MAX_DEPTH: usize = 1_024;
 struct Reader<'a> {
     rest: &'a [u8],
     text: String,
-    /// Bytes in the document's encoding that are not decoded yet.
+    /// Bytes in the document's encoding that were not decoded yet.
     pending: Vec<u8>,
     /// The first half of a character beyond U+FFFF.
     half: Option<u16>,
     encoding: &'static Encoding,
     groups: Vec<Group>,
-    /// Groups that are open beyond the depth that is followed.
+    /// Number of open groups below the tracked depth.
     deeper: usize,
     state: Group,
     /// Number of replacement characters still to skip.
@@ -61,16 +61,16 @@ struct Reader<'a> {
     hidden: usize,
 }
 
-/// State that holds until a group ends.
+/// The state of a group, which ends with it.
 #[derive(Clone, Copy)]
 struct Group {
     into: Into,
     is_hidden: bool,
-    /// Number of replacement characters for a character that older readers do not know.
+    /// Number of replacement characters after a character that older readers do not support.
     instead: usize,
 }
 
-/// Destination of text.
+/// A destination of text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Into {
     Text,
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
                 b'~' => self.push("\u{A0}"),
                 b'_' => self.push("-"),
                 b'\r' | b'\n' => self.end_paragraph(),
-                // A destination that readers pass over which do not know it.
+                // Readers ignore such a destination if they do not know it.
                 b'*' => self.state.into = Into::Nowhere,
                 _ => {}
             }
@@ -283,7 +283,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A character in the document's encoding, or a part of one.
+    /// Adds a character in the document's encoding, or a part of one.
     fn byte(&mut self, byte: u8) {
         if self.skip > 0 {
             self.skip -= 1;
@@ -294,7 +294,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A unit of UTF-16, with a sign in older files.
+    /// Adds a unit of UTF-16, which has a sign in older files.
     fn unicode(&mut self, number: i64) {
         self.skip = self.state.instead;
         // Units are from -32,768 to 65,535.
@@ -319,7 +319,7 @@ impl<'a> Reader<'a> {
         if self.state.is_hidden {
             return;
         }
-        /// Longer titles are none.
+        /// Longest title, in bytes. Longer paragraphs are not titles.
         const MOST: usize = 1_024;
         match self.state.into {
             Into::Text => self.text.push_str(text),

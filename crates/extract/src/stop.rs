@@ -8,8 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tells work on another thread when to end: at a deadline, or because its caller has gone. [`Self::now`] ends all
-/// copies.
+/// Ends work on another thread: at a deadline, or because its caller has gone. [`Self::now`] ends all copies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,7 +28,7 @@ pub struct Stop {
 #[derive(Debug, Default)]
 struct Shared {
     now: AtomicBool,
-    /// Time that does not count for deadlines, in nanoseconds.
+    /// Time that does not count towards deadlines, in nanoseconds.
     excluded: AtomicU64,
 }
 
@@ -37,26 +36,26 @@ struct Shared {
 struct Deadline {
     at: Instant,
     time: Duration,
-    /// [`Shared::excluded`] when the deadline was set.
+    /// Value of [`Shared::excluded`] when the deadline was set.
     excluded_before: u64,
 }
 
 impl Deadline {
-    /// Returns when the time is over; None if that is too far away to be a point in time.
+    /// Returns the time of the deadline; `None` if it cannot be represented as an [`Instant`].
     fn end(&self, shared: &Shared) -> Option<Instant> {
         let excluded = shared.excluded.load(Ordering::Relaxed) - self.excluded_before;
         self.at.checked_add(Duration::from_nanos(excluded))
     }
 }
 
-/// Why work ended early.
+/// The reason why work ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stopped {
-    /// It took longer than this.
+    /// The work took longer than this.
     #[error("takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
-    /// Its caller has gone.
+    /// The caller of the work has gone.
     #[error("its caller has gone")]
     Now,
 }
@@ -67,16 +66,16 @@ impl Stop {
         Self::default()
     }
 
-    /// Returns a stop whose deadline is `time` from now.
+    /// Returns a stop with a deadline after `time`.
     pub fn within(time: Duration) -> Self {
         Self::never().and_within(time)
     }
 
-    /// Returns a copy for a part of the same work, whose deadline is at most `time` from now.
+    /// Returns a copy for a part of the same work, with a deadline after `time` at the latest.
     #[must_use]
     pub fn and_within(&self, time: Duration) -> Self {
         let excluded_before = self.shared.excluded.load(Ordering::Relaxed);
-        // A time too far away to be a point in time is no limit.
+        // A time that cannot be represented is no limit.
         let deadline = Instant::now().checked_add(time);
         let deadline = deadline.map(|at| Deadline { at, time, excluded_before });
         let earlier = match (self.deadline, deadline) {
@@ -96,13 +95,13 @@ impl Stop {
         self.shared.now.store(true, Ordering::Relaxed);
     }
 
-    /// Returns a guard that ends the work at its next check when it is dropped, for callers that may go early.
+    /// Returns a guard that ends the work at its next check when it is dropped, for callers that may go away early.
     #[must_use]
     pub fn on_drop(&self) -> StopOnDrop {
         StopOnDrop(Some(self.clone()))
     }
 
-    /// Checks whether the work may continue. Work calls it often.
+    /// Checks whether the work may continue. The work must call this often.
     ///
     /// # Errors
     ///
@@ -118,12 +117,12 @@ impl Stop {
         }
     }
 
-    /// Whether the work was ended by [`Self::now`], whatever its deadline.
+    /// Returns whether [`Self::now`] was called, whatever the deadline is.
     pub(crate) fn is_now(&self) -> bool {
         self.shared.now.load(Ordering::Relaxed)
     }
 
-    /// Extends the deadlines of all copies: work that waited for other work has not used its own time.
+    /// Extends the deadlines of all copies by the time that the work waited for other work.
     #[cfg(any(feature = "docx", feature = "pdf", feature = "spreadsheet"))]
     pub(crate) fn exclude(&self, waited: Duration) {
         let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);

@@ -1,8 +1,8 @@
-//! Plain text and source code: the text as it stands.
+//! Plain text and source code: the unchanged text.
 
 use crate::{ExtractError, Extracted, Extractor, Page, Source, decode::decode};
 
-/// Plain text, with pages if it has form feeds.
+/// Reads plain text, which has pages if it has form feeds.
 pub(crate) struct PlainText;
 
 impl Extractor for PlainText {
@@ -17,7 +17,7 @@ impl Extractor for PlainText {
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let mut extracted = decode(source.bytes, source.charset).document()?;
         let content = &extracted.content;
-        // A form feed ends a page (RFCs, `pdftotext`); one at the end begins no further page.
+        // A form feed ends a page (RFCs, `pdftotext`). A form feed at the end begins no further page.
         if content.trim_end().contains('\u{C}') {
             let mut start = 0;
             for page in content.trim_end().split_inclusive('\u{C}') {
@@ -33,7 +33,7 @@ impl Extractor for PlainText {
     }
 }
 
-/// Source code and configuration: lines that stand for themselves.
+/// Reads source code and configuration, in which each line is a unit.
 pub(crate) struct SourceCode;
 
 impl Extractor for SourceCode {
@@ -133,9 +133,9 @@ impl Extractor for SourceCode {
     }
 }
 
-/// Whether documents of a media type are source code, or configuration that is written like it.
+/// Returns whether documents of a media type are source code, or configuration files.
 pub fn is_source_code(media_type: &str) -> bool {
-    // Text that is named in the same way.
+    // Media types of prose whose names look like those of source code.
     const PROSE: [&str; 5] =
         ["text/x-log", "text/x-markdown", "text/x-rst", "text/x-tex", "text/x-web-markdown"];
     if PROSE.contains(&media_type) {

@@ -1,4 +1,4 @@
-//! XML: each element on a line with its name, unless it stands inside of text.
+//! XML: one line for each element with its name, unless the element is within text.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::{
     decode::{declared_after, decode},
 };
 
-/// Elements, attributes and text. Entities that a document declares are never expanded.
+/// Reads elements, attributes and text. Entities that a document declares are never expanded.
 pub(crate) struct Xml;
 
 impl Extractor for Xml {
@@ -64,19 +64,19 @@ impl Extractor for Xml {
 #[derive(Default)]
 struct Lines {
     text: String,
-    /// The text of the line that is not written yet.
+    /// Text of the current line.
     line: String,
-    /// The element of the line.
+    /// Name of the line's element.
     name: String,
     attributes: String,
     open: Vec<Open>,
-    /// Entities that are not known.
+    /// Number of unknown entities.
     entities: usize,
 }
 
 struct Open {
     has_text: bool,
-    /// The element is inside of a line of text, which continues after it.
+    /// The element is within a line of text, which continues after it.
     is_inline: bool,
 }
 
@@ -101,7 +101,7 @@ impl Lines {
                     self.push(&format!("&{};", &*reference));
                 }
             }
-            // Comments are not displayed, and a DTD holds no content.
+            // Comments are not displayed, and a DTD has no content.
             _ => {}
         }
     }

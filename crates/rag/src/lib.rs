@@ -14,13 +14,13 @@ mod pipeline;
 mod quotes;
 mod record_document;
 
-/// Texts into vectors: the crate `marquetry-embed`.
+/// Computes vectors of texts: the crate `marquetry-embed`.
 pub use marquetry_embed as embedding;
-/// Documents into text: the crate `marquetry-extract`.
+/// Extracts text from documents: the crate `marquetry-extract`.
 pub use marquetry_extract as extraction;
-/// Stores of chunks, and searches in them: the crate `marquetry-index`.
+/// Stores and searches chunks: the crate `marquetry-index`.
 pub use marquetry_index as index;
-/// Records with owners and permissions: the crate `marquetry-records`.
+/// Stores records with owners and permissions: the crate `marquetry-records`.
 pub use marquetry_records as records;
 
 pub use marquetry_extract::{Extracted, extract};

@@ -1,4 +1,4 @@
-//! A library: files that are indexed in one database, searched and cited.
+//! A library: a database in which files are indexed, searched and cited.
 
 use std::{
     ffi::OsString,
@@ -26,7 +26,7 @@ use crate::{
 
 /// A database of files and records, with the model that embeds them, as one user sees them.
 ///
-/// Clones share the database. A Tokio runtime with time is needed.
+/// Clones share the database. A library needs a Tokio runtime with timers.
 ///
 /// ```
 /// # #[cfg(feature = "libsql")]
@@ -51,7 +51,7 @@ pub struct Library {
     pipeline: Pipeline,
     records: Records,
     caller: Caller,
-    /// The database's own file; None for a server.
+    /// The database file; `None` for a PostgreSQL server.
     file: Option<PathBuf>,
 }
 
@@ -65,24 +65,24 @@ pub struct LibraryBuilder {
     read_only: bool,
 }
 
-/// Why an operation of a library failed.
+/// An error of an operation of a library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryError {
-    /// The database cannot be opened, or refuses the search.
+    /// The database cannot be opened, or refused the search.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// This kind of database needs a feature that the crate was built without.
+    /// The database needs a feature that was disabled when this crate was built.
     #[error(
         "this program was built without support for {database}; build marquetry-rag with the feature {feature}"
     )]
     MissingFeature {
         /// The kind of database.
         database: &'static str,
-        /// The feature of this crate.
+        /// The missing feature of this crate.
         feature: &'static str,
     },
-    /// A PostgreSQL cannot be opened to be read only; give its user fewer rights instead.
+    /// A PostgreSQL database cannot be opened read-only. Connect as a user without write permission instead.
     #[error("PostgreSQL cannot be opened read-only; connect as a user with read permission only")]
     ReadOnlyServer,
     /// An operation on records failed.
@@ -106,12 +106,12 @@ impl From<RecordStoreError> for LibraryError {
 }
 
 impl LibraryBuilder {
-    /// Embeds with this model instead of the built-in one.
+    /// Sets the model, instead of the built-in one.
     pub fn embedder(self, embedder: Arc<dyn Embedder>) -> Self {
         Self { embedder: Some(embedder), ..self }
     }
 
-    /// Acts as this user instead of `local` of the organisation `default`.
+    /// Sets the user, instead of `local` of the organisation `default`.
     pub fn caller(self, caller: Caller) -> Self {
         Self { caller: Some(caller), ..self }
     }
@@ -121,21 +121,22 @@ impl LibraryBuilder {
         Self { reset: true, ..self }
     }
 
-    /// Only reads: the file is neither created nor changed. Not for a PostgreSQL.
+    /// Opens the database read-only: the file is neither created nor changed. Not supported for PostgreSQL.
     pub fn read_only(self) -> Self {
         Self { read_only: true, ..self }
     }
 
-    /// Opens a database: the path of a file, or the URL of a PostgreSQL with pgvector,
-    /// `postgresql://user:password@host/database` (also `postgres:`).
+    /// Opens a database: the path of a file, or the URL of a PostgreSQL database with pgvector,
+    /// `postgresql://user:password@host/database` (or `postgres:`).
     ///
-    /// A missing file is created; its directory must exist. In a PostgreSQL, missing tables are created; see
+    /// A missing file is created; its directory must exist. In a PostgreSQL database, missing tables are created; see
     /// [`PostgresStore`](crate::index::PostgresStore) for TLS.
     ///
     /// # Errors
     ///
     /// [`StoreError::OtherModel`] if the database was filled by another model; see [`Self::reset`].
-    /// [`LibraryError::MissingFeature`] for a file without the feature `libsql`, a URL without `postgres`.
+    /// [`LibraryError::MissingFeature`] for a file without the feature `libsql`, or a URL without the feature
+    /// `postgres`.
     pub async fn open(self, database: impl AsRef<Path>) -> Result<Library, LibraryError> {
         let database = database.as_ref();
         let url = database
@@ -205,8 +206,8 @@ impl LibraryBuilder {
 }
 
 impl Library {
-    /// Opens a database with the built-in model, for the user `local`: `"kb.db"`, or `"postgresql://…"` (feature
-    /// `postgres`). A missing file is created.
+    /// Opens a database with the built-in model, for the user `local`. `database` is the path of a file, such as
+    /// `"kb.db"`, or `"postgresql://…"` (feature `postgres`). A missing file is created.
     ///
     /// # Errors
     ///
@@ -215,7 +216,7 @@ impl Library {
         Self::builder().open(database).await
     }
 
-    /// Returns a builder, for another model or user, or to read only.
+    /// Returns a builder, to choose another model or user, or to open the database read-only.
     pub fn builder() -> LibraryBuilder {
         LibraryBuilder::default()
     }
@@ -224,7 +225,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// The database failed. Unreadable files are no error: the report names them with the reason.
+    /// The database failed. An unreadable file is not an error: the report names it with the reason.
     pub async fn index(
         &self,
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
@@ -256,8 +257,8 @@ impl Library {
         Ok(indexer.run(&paths, |_| ()).await?)
     }
 
-    /// Finds the best passages for a question that the user may read: `library.search("…")`, or a [`SearchRequest`] with
-    /// a filter and a limit.
+    /// Returns the best passages for a question that the user may read: `library.search("…")`, or a [`SearchRequest`]
+    /// with a filter and a limit.
     ///
     /// # Errors
     ///
@@ -274,12 +275,12 @@ impl Library {
         Ok(self.pipeline.search(request).await?)
     }
 
-    /// Cites the passages of documents that answer a question, as blocks to put before a model's prompt
+    /// Cites the passages of documents that answer a question, as blocks that belong before a model's prompt
     /// ([`Citations::text`]). Documents are named by URI, as in `hit.chunk.document`.
     ///
     /// # Errors
     ///
-    /// The database failed. Documents that are not there are no error: the citations name them with the reason.
+    /// The database failed. A missing document is not an error: the citations name it with the reason.
     pub async fn cite(
         &self,
         question: &str,
@@ -291,11 +292,12 @@ impl Library {
         Ok(resolver.resolve(&self.caller, &request).await?)
     }
 
-    /// Moves all changes into the database file, which can then be copied alone. Does nothing for a server.
+    /// Moves all changes into the database file, which can then be copied alone. Does nothing for a PostgreSQL
+    /// server.
     ///
     /// # Errors
     ///
-    /// If another process uses the file, so that not all changes were moved. No data is lost.
+    /// Another process uses the file, so that not all changes were moved. No data is lost.
     pub async fn checkpoint(&self) -> Result<(), LibraryError> {
         self.pipeline.store().checkpoint().await?;
         Ok(self.records.store().checkpoint().await?)

@@ -1,4 +1,4 @@
-//! Straightens typographic quotes: people type straight ones in searches.
+//! Replaces typographic quotes, because people type straight quotes in searches.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The body of a document.
+//! Reads the body of a document.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -13,18 +13,18 @@ use super::{
     FORMAT, outline_level,
 };
 
-/// Gathers the text of a document's parts.
+/// Collects the text of a document's parts.
 pub(super) struct Body<'a> {
     levels: &'a HashMap<String, u8>,
     source: Source<'a>,
     text: String,
     headings: Vec<Heading>,
-    /// Open paragraphs: those of a text box are nested in another one.
+    /// Open paragraphs; a paragraph of a text box is within another one.
     paragraphs: Vec<Paragraph>,
-    /// Number of open tables, and the separator before the next text of a cell.
+    /// Number of open tables, with the separator before the next text of a cell.
     tables: usize,
     mark: &'static str,
-    /// Ends of pages as Word rendered them, and as the author asked for them.
+    /// Ends of pages: those of Word's last rendering, and those that the author set.
     rendered_breaks: Vec<usize>,
     asked_breaks: Vec<usize>,
     /// Number of open elements whose text is hidden.
@@ -39,7 +39,7 @@ pub(super) struct Body<'a> {
 struct Paragraph {
     level: Option<u8>,
     is_item: bool,
-    /// Start of its text, once there is any.
+    /// Start of the paragraph's text, once there is any.
     start: Option<usize>,
 }
 
@@ -71,12 +71,13 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Returns the ends of pages: as Word rendered them, else as the author asked for them.
+    /// Returns the ends of pages of Word's last rendering, or else those that the author set.
     pub(super) fn breaks(&self) -> Vec<usize> {
         let breaks = [&self.rendered_breaks, &self.asked_breaks];
         let mut breaks =
             breaks.into_iter().find(|breaks| !breaks.is_empty()).cloned().unwrap_or_default();
-        // A break before all text, or two on one place, make no page with text; the count is Word's to say.
+        // A break before all text, or a second one at the same position, makes no page with text. The number of pages
+        // comes from Word.
         breaks.dedup();
         breaks
     }
@@ -114,7 +115,7 @@ impl<'a> Body<'a> {
             && !self.text.ends_with("\n\n")
             && !self.text.is_empty()
         {
-            // After a list or a table.
+            // The previous element was a list or a table.
             self.text.push('\n');
         }
         self.text.push_str(std::mem::take(&mut self.mark));
@@ -147,7 +148,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Headings of a text box inside of a heading would stand within it; they are left out.
+    /// Adds a heading. A heading of a text box within another heading is left out.
     fn add_heading(&mut self, level: u8, title: String, span: Range<usize>) {
         if self.headings.last().is_none_or(|last| last.span.end <= span.start) {
             self.headings.push(Heading { level, title, span });
@@ -160,7 +161,7 @@ impl TextElements for Body<'_> {
         let name = element.local_name();
         let value = || attribute(element, "val");
         match name.as_ref() {
-            // The same again for older programs; text that was moved away.
+            // `Fallback` repeats the content for older programs; `moveFrom` is text that was moved to another place.
             "Fallback" | "moveFrom" => self.left_out += 1,
             "p" => self.paragraphs.push(Paragraph::default()),
             "pStyle" => {

@@ -1,4 +1,4 @@
-//! Text as it flows on a page: white space collapsed, blocks apart.
+//! Collects text as a page shows it: white space collapsed, blocks separated.
 
 use crate::Heading;
 
@@ -12,7 +12,7 @@ pub(super) enum Break {
     Block,
 }
 
-/// Gathers words.
+/// Collects words.
 #[derive(Default)]
 pub(super) struct Flow {
     text: String,
@@ -21,7 +21,7 @@ pub(super) struct Flow {
     mark: &'static str,
     is_preformatted: bool,
     headings: Vec<Heading>,
-    /// The level of the heading that is open, and where its text begins.
+    /// Level of the open heading, and the start of its text.
     heading: Option<(u8, Option<usize>)>,
 }
 
@@ -30,22 +30,22 @@ impl Flow {
         self.text.len()
     }
 
-    /// At least this much stands before the next word.
+    /// Sets the least separator before the next word.
     pub(super) fn set_break(&mut self, at_least: Break) {
         self.pending = self.pending.max(at_least);
     }
 
-    /// The next word begins a line with this.
+    /// Starts the line of the next word with this mark.
     pub(super) fn set_mark(&mut self, mark: &'static str) {
         self.set_break(Break::Line);
         self.mark = mark;
     }
 
-    /// This stands before the next word.
+    /// Writes this mark before the next word.
     pub(super) fn set_mark_in_line(&mut self, mark: &'static str) {
         self.set_break(Break::Space);
         if !self.mark.is_empty() {
-            // The cell before is empty; its mark stays.
+            // The previous cell is empty; its mark stays.
             self.separate();
             self.set_break(Break::Space);
         }
@@ -90,7 +90,7 @@ impl Flow {
         }
     }
 
-    /// The text and its headings.
+    /// Returns the text and its headings.
     pub(super) fn finish(mut self) -> (String, Vec<Heading>) {
         self.end_heading();
         // Preformatted text may end in white space.

@@ -14,10 +14,10 @@ use super::{
 use flow::{Break, Flow};
 use open::OpenElements;
 
-// `html5ever` 0.40 makes a tree, so that memory and recursion grow with the depth of a stranger's page, and would bring nine
-// crates, among them a second `phf`. `html5gum` has the same tokenizer of the standard without a tree.
-/// Elements are tracked only as far as needed to know whether text is hidden. No tree is built, so that depth costs
-/// nothing.
+// `html5ever` 0.40 builds a tree, so that memory and recursion grow with the depth of an untrusted page, and would
+// add nine crates, among them a second `phf`. `html5gum` has the same tokenizer of the standard without a tree.
+/// Reads web pages. Elements are tracked only as far as needed to know whether text is hidden. No tree is built, so
+/// deep nesting costs nothing.
 pub(super) struct Html;
 
 impl Extractor for Html {
@@ -76,8 +76,8 @@ fn tokens(html: &str) -> impl Iterator<Item = Token<usize>> {
     })
 }
 
-/// Where hidden passages are in a piece of HTML that stands in a Markdown text: comments, and elements that are not
-/// shown. One is asked for all the pieces of a text, in their order.
+/// Finds hidden passages in the pieces of HTML in a Markdown text: comments, and elements that are not shown. One
+/// value reads all pieces of a text in order.
 #[derive(Default)]
 pub(super) struct HiddenPassages {
     open: OpenElements,
@@ -86,7 +86,7 @@ pub(super) struct HiddenPassages {
 }
 
 impl HiddenPassages {
-    /// Reads a piece that begins at this place.
+    /// Reads a piece that begins at this position.
     pub(super) fn read(&mut self, html: &str, at: usize) {
         for token in tokens(html) {
             match token {
@@ -107,18 +107,18 @@ impl HiddenPassages {
         }
     }
 
-    /// A paragraph of Markdown begins; its elements end with it.
+    /// Starts a paragraph of Markdown. Elements that are opened in it end with it.
     pub(super) fn start_paragraph(&mut self) {
         self.open.start(b"p", &BTreeMap::new(), false);
     }
 
-    /// A paragraph of Markdown ends here.
+    /// Ends a paragraph of Markdown.
     pub(super) fn end_paragraph(&mut self, at: usize) {
         self.open.end(b"p");
         self.update(at, at);
     }
 
-    /// The passages, in a text of this length.
+    /// Returns the hidden passages of a text with this length.
     pub(super) fn finish(mut self, length: usize) -> Vec<Range<usize>> {
         self.passages.extend(self.start.map(|start| start..length));
         self.passages
@@ -225,7 +225,7 @@ impl Page {
         }
     }
 
-    /// A heading ends with its element, however that ends.
+    /// Ends the open heading if its element was closed in any way.
     fn follow_headings(&mut self) {
         if !self.open.in_heading() {
             self.flow.end_heading();
@@ -238,7 +238,7 @@ impl Page {
             return;
         };
         let name = name.to_ascii_lowercase();
-        // Only known names are used: a document may contain any number of others.
+        // Only known names are used, because a document may contain any number of others.
         if ["author", "date", "description", "generator", "keywords"].contains(&name.as_str()) {
             self.metadata.entry(name).or_insert_with(|| content.trim().to_owned());
         }

@@ -1,9 +1,9 @@
-//! Which elements are open, and whether what stands in them is seen: as much of the tree construction of the HTML
-//! Standard (section 13.2.6) as decides that.
+//! Tracks open elements, and whether their contents are visible: the part of tree construction in the HTML Standard
+//! (section 13.2.6) that determines this.
 
 use super::Attributes;
 
-/// The elements that are open, outermost first.
+/// The open elements, outermost first.
 #[derive(Default)]
 pub(super) struct OpenElements {
     stack: Vec<Open>,
@@ -18,8 +18,8 @@ struct Open {
     is_hidden: bool,
 }
 
-/// An end tag looks no further for its start than this: nothing that people write is deeper, and looking through all of
-/// a hundred thousand open elements for each of as many end tags would take minutes.
+/// Number of open elements that are searched for the start of an end tag. People do not write deeper nesting;
+/// searching all of a hundred thousand open elements for as many end tags would take minutes.
 const MAX_LOOK: usize = 256;
 
 impl OpenElements {
@@ -27,7 +27,7 @@ impl OpenElements {
         self.hidden > 0
     }
 
-    /// Inside of SVG or MathML.
+    /// Returns whether the current element is in SVG or MathML.
     pub(super) fn in_foreign(&self) -> bool {
         self.foreign > 0
     }
@@ -50,16 +50,15 @@ impl OpenElements {
         self.count(name, is_hidden, usize::wrapping_add);
     }
 
-    /// Closes the element that the end tag belongs to, and what is open inside of it; an end tag that belongs to none is
-    /// passed over.
+    /// Closes the element of an end tag, and the elements within it. An end tag without an element is ignored.
     pub(super) fn end(&mut self, name: &[u8]) {
-        // `</b>` does not end a block that was opened inside of `<b>`, and `</div>` no table that was opened inside of
-        // `<div>`: else what a browser hides would be shown here.
+        // `</b>` does not end a block that was opened within `<b>`, and `</div>` does not end a table that was opened
+        // within `<div>`. Otherwise text that a browser hides would be extracted.
         let stops: fn(&[u8]) -> bool = if is_special(name) { is_scope } else { is_special };
         self.close(|open| open == name, |open| stops(open) && open != name);
     }
 
-    /// Closes elements whose end tag may be left out before this start tag.
+    /// Closes elements whose end tag may be omitted before this start tag.
     fn close_implied(&mut self, name: &[u8]) {
         match name {
             b"li" => self.close(|open| open == b"li", |open| is_special(open) && !is_passed(open)),
@@ -92,7 +91,7 @@ impl OpenElements {
         }
     }
 
-    /// Closes the innermost element that is one of these, unless another one stands in the way.
+    /// Closes the innermost element that `is_it` accepts, unless an element that `stops` accepts is within it.
     fn close(&mut self, is_it: impl Fn(&[u8]) -> bool, stops: impl Fn(&[u8]) -> bool) {
         for (above, open) in self.stack.iter().rev().take(MAX_LOOK).enumerate() {
             if is_it(&open.name) {
@@ -126,7 +125,7 @@ impl OpenElements {
     }
 }
 
-/// Elements that begin and end a block of text.
+/// Returns whether an element begins and ends a block of text.
 pub(super) fn is_block(name: &[u8]) -> bool {
     is_heading(name)
         || matches!(
@@ -171,7 +170,7 @@ fn is_heading(name: &[u8]) -> bool {
     matches!(name, [b'h', b'1'..=b'6'])
 }
 
-/// The Standard's "special" category: elements that an end tag of another element does not close.
+/// Returns whether an element is in the Standard's category "special": end tags of other elements do not close it.
 fn is_special(name: &[u8]) -> bool {
     is_block(name)
         || is_scope(name)
@@ -202,7 +201,7 @@ fn is_special(name: &[u8]) -> bool {
         )
 }
 
-/// Elements that bound the scope of end tags ("has an element in scope").
+/// Returns whether an element limits the scope of end tags ("has an element in scope").
 fn is_scope(name: &[u8]) -> bool {
     matches!(
         name,
@@ -218,7 +217,7 @@ fn is_scope(name: &[u8]) -> bool {
     )
 }
 
-/// Special elements that the search for an open `li`, `dt` or `dd` passes.
+/// Returns whether the search for an open `li`, `dt` or `dd` continues beyond this special element.
 fn is_passed(name: &[u8]) -> bool {
     matches!(name, b"address" | b"div" | b"p")
 }
@@ -251,7 +250,7 @@ fn is_void(name: &[u8]) -> bool {
     )
 }
 
-/// Elements whose text browsers do not show.
+/// Returns whether browsers never show the text of an element.
 fn is_never_shown(name: &[u8]) -> bool {
     matches!(
         name,
@@ -272,7 +271,7 @@ fn is_never_shown(name: &[u8]) -> bool {
     )
 }
 
-/// Whether the attributes of an element hide it. Style sheets are not read.
+/// Returns whether the attributes of an element hide it. Style sheets are not considered.
 fn hides(name: &[u8], attributes: &Attributes) -> bool {
     if attributes.contains_key("hidden") || (name == b"dialog" && !attributes.contains_key("open"))
     {

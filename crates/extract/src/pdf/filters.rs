@@ -1,9 +1,9 @@
-//! Filters that stand before or instead of Deflate: turned back, or counted.
+//! Decodes filters around compressed data, and computes the length of LZW data.
 
 use std::borrow::Cow;
 
-/// The data without the encodings as text that are around it (ISO 32000-2, 7.4.2 and 7.4.3). What looks like one is
-/// taken for one, so this is for data that may have one.
+/// Returns the data without encodings as text around it (ISO 32000-2, 7.4.2 and 7.4.3). Data that looks encoded is
+/// decoded, so call this only for data that may be encoded.
 pub(super) fn without_text_encodings(data: &[u8]) -> Cow<'_, [u8]> {
     const MAX_LAYERS: usize = 4;
     let mut data = Cow::Borrowed(data);
@@ -14,7 +14,7 @@ pub(super) fn without_text_encodings(data: &[u8]) -> Cow<'_, [u8]> {
     data
 }
 
-/// Whether the start of the data, white space aside, is made of such bytes alone.
+/// Returns whether the start of the data consists of such bytes, ignoring white space.
 fn is_made_of(data: &[u8], is_digit: fn(u8) -> bool) -> bool {
     const ENOUGH: usize = 64;
     let mut bytes = data.iter().filter(|byte| !byte.is_ascii_whitespace()).take(ENOUGH).peekable();
@@ -66,15 +66,15 @@ fn base_85(data: &[u8]) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// How many bytes LZW data holds, up to somewhat more than is allowed (ISO 32000-2, 7.4.4); data of another kind soon
-/// has a code that cannot be. The second number says how many bytes were read for it.
+/// Returns the number of bytes that LZW data unpacks to, up to slightly more than `allowed` (ISO 32000-2, 7.4.4), and
+/// the number of bytes read. Other data soon has an impossible code, which ends the count.
 pub(super) fn lzw_length(data: &[u8], allowed: u64) -> (u64, usize) {
     let early = lzw_length_if(data, allowed, 1);
     let late = lzw_length_if(data, allowed, 0);
     (early.0.max(late.0), early.1 + late.1)
 }
 
-/// `early`: how many codes earlier the code length grows.
+/// Counts for one variant of LZW; `early` is the number of codes by which the code length grows earlier.
 fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> (u64, usize) {
     const CLEAR: usize = 256;
     const END: usize = 257;
@@ -141,7 +141,8 @@ mod tests {
         // The example of the standard: 45 45 45 45 45 65 45 45 45 66.
         let example = [0x80, 0x0B, 0x60, 0x50, 0x22, 0x0C, 0x0C, 0x85, 0x01];
         assert_eq!(lzw_length(&example, 100).0, 10);
-        // One letter, and then the code that is made only now, again and again: each is longer than the one before.
+        // One letter, and then repeatedly the code that is being defined: each string is longer than the previous
+        // one.
         let mut bits = format!("{:09b}{:09b}", 256, 65);
         for code in 258..4096_usize {
             let width = match code + 1 {

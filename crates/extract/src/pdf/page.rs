@@ -1,4 +1,4 @@
-//! The glyphs of a page into lines of text.
+//! Arranges the glyphs of a page into lines of text.
 
 use std::panic::resume_unwind;
 
@@ -12,7 +12,8 @@ use hayro_interpret::{
 use crate::Stop;
 use crate::{ExtractError, Limits};
 
-/// Why a page was left: thrown through the interpreter, which cannot be stopped otherwise.
+/// The reason why reading a page ended. It is thrown as a panic, because the interpreter cannot be stopped in another
+/// way.
 pub(super) struct PageStopped(pub(super) ExtractError);
 
 /// Collects the text of a page.
@@ -38,7 +39,7 @@ struct Placed {
     length: usize,
 }
 
-/// Glyphs are measured in thousandths of the font's size (ISO 32000-2, 9.2.4).
+/// Units per font size: glyphs are measured in thousandths of it (ISO 32000-2, 9.2.4).
 const UNITS: f64 = 1000.0;
 
 impl PageText {
@@ -65,7 +66,7 @@ impl PageText {
 
     fn add(&mut self, meaning: &str, placed: Placed) {
         if let Some(last) = &self.last {
-            // Bold letters are sometimes printed twice.
+            // Some programs print bold letters twice.
             let is_again = (placed.origin - last.origin).hypot() < 0.1 * last.size
                 && self.text[self.text.len() - last.length..] == *meaning;
             if is_again {
@@ -77,7 +78,7 @@ impl PageText {
         for character in meaning.chars() {
             match ligature(character) {
                 Some(letters) => self.text.push_str(letters),
-                // Breaks are for lines.
+                // Line breaks are determined by positions.
                 None if character.is_control() => self.text.push(' '),
                 None => self.text.push(character),
             }
@@ -92,17 +93,17 @@ fn between(last: &Placed, next: &Placed, is_apart: bool) -> &'static str {
     let way = next.origin - last.end;
     let (along, across) = (way.dot(last.direction), way.cross(last.direction).abs());
     let is_turned = last.direction.dot(next.direction) < 0.9;
-    // Indices stand up to half a line higher or lower.
+    // Indices are up to half a line higher or lower.
     if is_turned || across > 0.6 * size || along < -1.5 * size {
-        // Downwards is across to the right of the writing.
+        // Down is to the right of the direction of writing.
         let is_next_line = way.cross(last.direction) < 0.0 && across < 1.9 * size && !is_turned;
         return if is_next_line { "\n" } else { "\n\n" };
     }
-    // Between words are a quarter of the size and more, between letters seldom a tenth.
+    // Spaces between words are a quarter of the font size and more; gaps between letters are seldom a tenth.
     if along > 0.17 * size && !is_apart { " " } else { "" }
 }
 
-/// The letters that a ligature is made of.
+/// Returns the letters of a ligature.
 fn ligature(character: char) -> Option<&'static str> {
     Some(match character {
         '\u{FB00}' => "ff",
@@ -129,7 +130,7 @@ impl Device<'_> for PageText {
         let start =
             run.glyphs().first().map(|glyph| props.transform * glyph.transform() * Point::ZERO);
         match mode {
-            // The outlines of the glyphs that were just filled (text rendering mode 2).
+            // The outlines of the glyphs that were filled before (text rendering mode 2).
             DrawMode::Stroke(_) if start.is_some() && self.filled == start => return,
             DrawMode::Fill(_) => self.filled = start,
             _ => self.filled = None,

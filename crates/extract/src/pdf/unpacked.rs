@@ -1,4 +1,4 @@
-//! Counts the bytes of the compressed streams of a document before they are unpacked into memory.
+//! Counts the bytes of a document's compressed streams before they are unpacked into memory.
 
 use std::{borrow::Cow, cell::Cell, io::Read};
 
@@ -10,11 +10,12 @@ use super::{
 };
 use crate::Stop;
 
-/// Counts the bytes that the streams unpack to, and keeps none. Streams are found by their keyword and not by the document's table,
-/// which may be damaged or lie.
+/// Counts the bytes that all streams unpack to, without storing them. Finds streams by their keyword, because the
+/// document's table may be damaged or wrong.
 ///
-/// The streams of a document stand one after the other, so that all of them together read about as many bytes as it
-/// has. One whose keywords stand within other streams' data would be read again and again; it is refused before long.
+/// Streams come one after the other, so reading all of them reads about as many bytes as the document has. If
+/// keywords are within the data of other streams, the same data would be read again and again; such a document is
+/// refused early.
 pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<u64, ExtractError> {
     let work = Work::new(bytes.len(), stop);
     let mut unpacked = 0;
@@ -24,7 +25,7 @@ pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<u64, E
         from = after;
         let data = &bytes[after..];
         let data = data.strip_prefix(b"\r").unwrap_or(data);
-        // `endstream` is followed by a line break as well, and then by no packed data.
+        // `endstream` is followed by a line break as well, but not by packed data.
         let Some(data) = data.strip_prefix(b"\n") else { continue };
         let dictionary = dictionary_before(bytes, after);
         work.add(dictionary.len())?;
@@ -49,7 +50,7 @@ pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<u64, E
     Ok(unpacked)
 }
 
-/// Counts the bytes that were read, and bounds them.
+/// Counts the bytes that were read, and limits them.
 struct Work<'a> {
     read: Cell<u64>,
     most: u64,
@@ -58,7 +59,8 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(length: usize, stop: &'a Stop) -> Self {
-        /// Bytes read per byte of the document: its dictionaries, and its streams by two decoders, with a margin.
+        /// Most bytes that are read per byte of the document: its dictionaries, and its streams by two decoders, with
+        /// a margin.
         const TIMES: u64 = 16;
         const AT_LEAST: u64 = 1 << 20;
         let most = (length as u64).saturating_mul(TIMES).max(AT_LEAST);
@@ -92,8 +94,8 @@ fn dictionary_before(bytes: &[u8], here: usize) -> &[u8] {
     &before[last(b" obj").or_else(|| last(b"\nobj")).unwrap_or(0)..]
 }
 
-/// Whether a dictionary names a filter that encodes as text, or names its filters in a way that is not understood here:
-/// by a reference to another object, or with escapes.
+/// Returns whether a dictionary names a filter that encodes as text, or names filters in a form that is not parsed
+/// here: by a reference to another object, or with escapes.
 fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
     let has = |name: &[u8]| memchr::memmem::find(dictionary, name).is_some();
     let filter = memchr::memmem::find(dictionary, b"/Filter").map(|at| &dictionary[at + 7..]);
@@ -102,10 +104,10 @@ fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
     is_reference || has(b"85") || has(b"Hex") || has(b"AHx") || has(b"#")
 }
 
-/// A stream may be packed several times over.
+/// Most compression stages of one stream.
 const MAX_STAGES: usize = 4;
 
-/// Counts the bytes of a stage and of the stages packed in it, up to one more than is allowed.
+/// Counts the unpacked bytes of a stage and of the stages within it, up to one more than `allowed`.
 fn count(mut stage: Box<dyn Read + '_>, allowed: u64, depth: usize, stop: &Stop) -> u64 {
     let mut start = [0; 2];
     let mut got = 0;
@@ -130,7 +132,7 @@ fn count(mut stage: Box<dyn Read + '_>, allowed: u64, depth: usize, stop: &Stop)
     drain(&mut stage, allowed, stop)
 }
 
-/// Counts bytes, up to one more than is allowed. Damaged data ends the count.
+/// Counts bytes, up to one more than `allowed`. Damaged data ends the count.
 fn drain(stage: &mut dyn Read, allowed: u64, stop: &Stop) -> u64 {
     let mut buffer = [0; 1 << 14];
     let mut total = 0;
@@ -146,7 +148,7 @@ fn drain(stage: &mut dyn Read, allowed: u64, stop: &Stop) -> u64 {
 fn unpack<'a>(data: &'a [u8], work: &'a Work<'a>) -> Option<Box<dyn Read + 'a>> {
     let start = *data.first_chunk::<2>()?;
     let data = Packed { data, work };
-    // A lenient reader may unpack data without a header, too.
+    // A lenient reader may also unpack data without a header.
     Some(if is_zlib(start) {
         Box::new(ZlibDecoder::new(data))
     } else {
@@ -154,12 +156,12 @@ fn unpack<'a>(data: &'a [u8], work: &'a Work<'a>) -> Option<Box<dyn Read + 'a>> 
     })
 }
 
-/// Deflate, with a checksum of the header (RFC 1950, 2.2).
+/// Returns whether the data is Deflate with a checksum of the header (RFC 1950, 2.2).
 fn is_zlib(start: [u8; 2]) -> bool {
     start[0] & 0x0F == 8 && u16::from_be_bytes(start).is_multiple_of(31)
 }
 
-/// Compressed data whose reads are counted. It ends when too much was read.
+/// Compressed data whose reads are counted. It ends after too many bytes were read.
 struct Packed<'a> {
     data: &'a [u8],
     work: &'a Work<'a>,
@@ -167,7 +169,7 @@ struct Packed<'a> {
 
 impl Read for Packed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        /// Bytes per read. A decoder reads ahead, and this bounds the cost of data that is damaged at its start.
+        /// Bytes per read. It limits the cost of data that is damaged at its start, because a decoder reads ahead.
         const AT_ONCE: usize = 64;
         if self.work.is_over() {
             return Ok(0);

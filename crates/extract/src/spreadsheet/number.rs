@@ -1,11 +1,11 @@
-//! Displayed text of numbers: plain, percent, date, or none (ECMA-376 part 1, 18.8.30 and 18.8.31).
+//! Formats numbers as displayed: plain, percent, date, or no text (ECMA-376 part 1, 18.8.30 and 18.8.31).
 
 /// The kind of a number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// A number.
+    /// A plain number.
     Number,
-    /// A hundred times the number, and a per cent sign.
+    /// A percentage: a hundred times the number, and a per cent sign.
     Percent,
     /// A day, a time of day, or both.
     Moment { day: bool, time: bool },
@@ -14,7 +14,8 @@ pub(super) enum Shown {
 }
 
 impl Shown {
-    /// The formats that have numbers and no code. Those from 27 on are days of East Asian calendars.
+    /// Returns the kind of a built-in format, which has a number and no code. Those from 27 on are dates of East
+    /// Asian calendars.
     pub(super) fn built_in(id: u32) -> Self {
         match id {
             9 | 10 => Self::Percent,
@@ -25,7 +26,7 @@ impl Shown {
         }
     }
 
-    /// Returns the kind of a format code for positive numbers: its first section decides.
+    /// Returns the kind of a format code for positive numbers, from its first section.
     pub(super) fn of_code(code: &str) -> Self {
         let mut letters = String::new();
         let mut sections = 1;
@@ -34,14 +35,14 @@ impl Shown {
         while let Some(character) = characters.next() {
             match character {
                 '"' => has_literal |= characters.by_ref().take_while(|&it| it != '"').count() > 0,
-                // The next character stands for itself, for its width, or fills the cell.
+                // The next character is literal, sets a width, or fills the cell.
                 '\\' | '_' | '*' => {
                     has_literal |= character == '\\';
                     characters.next();
                 }
                 '[' => {
                     let inside: String = characters.by_ref().take_while(|&it| it != ']').collect();
-                    // `[h]` counts hours beyond a day; colours, conditions and languages say nothing here.
+                    // `[h]` counts hours beyond a day; colours, conditions and languages do not change the kind.
                     let inside = inside.to_ascii_lowercase();
                     if !inside.is_empty()
                         && inside.bytes().all(|it| matches!(it, b'h' | b'm' | b's'))
@@ -75,7 +76,7 @@ impl Shown {
         }
     }
 
-    /// A number as it is seen, nearly: as precise as it is, and dates as ISO 8601 has them.
+    /// Returns a number approximately as displayed: with full precision, and with dates in ISO 8601.
     pub(super) fn text(self, stored: &str, since_1904: bool) -> String {
         let stored = stored.trim();
         let Some(number) = stored.parse::<f64>().ok().filter(|number| number.is_finite()) else {
@@ -96,7 +97,7 @@ impl Shown {
     }
 }
 
-/// The day and the time that a number of days stands for.
+/// Returns the day and the time that a number of days represents.
 fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Option<String> {
     // The last day of the year 9999.
     const LAST: f64 = 2_958_466.0;
@@ -108,10 +109,10 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
     let (day, second) = (seconds / SECONDS, seconds % SECONDS);
     let (hours, minutes, rest) = (second / 3600, second / 60 % 60, second % 60);
     if !shows_day {
-        // Beyond a day, hours are counted on.
+        // Hours beyond a day continue to count.
         return Some(format!("{:02}:{minutes:02}:{rest:02}", day * 24 + hours));
     }
-    // Days to the first of January 1970. Excel believes, as Lotus did, that 1900 had a 29th of February.
+    // Days to 1 January 1970. Excel assumes, as Lotus did, that 1900 had a 29 February.
     let to_1970 = match since_1904 {
         true => 24_107,
         false if day < 60 => 25_568,
@@ -125,16 +126,15 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
     Some(text)
 }
 
-// `jiff` would bring two crates for these lines; `humantime`, which we have, knows no day before 1970.
-/// Year, month and day of a day counted from the first of January 1970, in the Gregorian calendar.
+// `jiff` would add two crates for these lines; `humantime`, which we already use, supports no day before 1970.
+/// Returns year, month and day in the Gregorian calendar, for a day that is counted from 1 January 1970.
 fn date(days: i64) -> (i64, i64, i64) {
-    // Counted from the first of March of the year 0, so that leap days are at the end of years; 400 years have 146,097
-    // days.
+    // Counted from 1 March of the year 0, so that leap days are at the end of years; 400 years have 146,097 days.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // From March on, five months have 153 days.
+    // From March on, each five months have 153 days.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };

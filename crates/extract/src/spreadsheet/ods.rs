@@ -1,4 +1,4 @@
-//! ODS: the sheets of LibreOffice and others.
+//! ODS: spreadsheets of LibreOffice and others.
 
 use std::collections::HashSet;
 
@@ -12,16 +12,16 @@ use super::{
     sheets::{MAX_COLUMNS, Sheets},
 };
 
-/// OpenDocument's spreadsheets.
+/// Reads OpenDocument spreadsheets.
 pub(crate) struct Ods;
 
 const MEDIA_TYPE: &str = "application/vnd.oasis.opendocument.spreadsheet";
 const TEMPLATE: &str = "application/vnd.oasis.opendocument.spreadsheet-template";
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "ODS";
 
-/// Rows that a sheet may have.
+/// Most rows of a sheet.
 const MAX_ROWS: usize = 1_048_576;
 
 impl Extractor for Ods {
@@ -34,7 +34,7 @@ impl Extractor for Ods {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
-        // The first part of the archive is the media type, as it stands.
+        // The first part of the archive is the media type, without compression.
         let start = &bytes[..bytes.len().min(200)];
         let is_one = bytes.starts_with(b"PK\x03\x04")
             && package::names(start, b"application/vnd.oasis.opendocument.spreadsheet");
@@ -68,17 +68,17 @@ impl Extractor for Ods {
 /// Reads the cells of all sheets.
 struct Cells<'l> {
     sheets: Sheets<'l>,
-    /// The styles of sheets that are not shown, and the one that is being read.
+    /// The styles of hidden sheets, and the style that is being read.
     hidden_styles: HashSet<String>,
     style: String,
-    /// Number of open tables: a cell may hold a table.
+    /// Number of open tables; a cell may contain a table.
     tables: usize,
     is_hidden: bool,
     row: Row,
-    /// The next column of the row, or of the columns' descriptions.
+    /// The next column of the row, or of the descriptions of columns.
     column: usize,
     cell: Option<Cell>,
-    /// Number of open paragraphs: a comment in a paragraph may hold another.
+    /// Number of open paragraphs; a comment in a paragraph may contain another one.
     paragraphs: usize,
     /// Number of open elements whose text is not part of the cell.
     left_out: usize,
@@ -92,7 +92,7 @@ struct Row {
 
 struct Cell {
     repeated: usize,
-    /// Its displayed text; without a paragraph, its value.
+    /// Displayed text; for a cell without a paragraph, its value.
     text: String,
     value: String,
 }
@@ -146,7 +146,7 @@ impl Cells<'_> {
                     self.column = 0;
                 }
             }
-            // The text of a table in a cell belongs to the cell.
+            // The text of a table in a cell belongs to that cell.
             _ if self.tables != 1 => self.mark(name),
             "table-column" => {
                 let first = self.column;
@@ -178,7 +178,7 @@ impl Cells<'_> {
         Ok(())
     }
 
-    /// Elements that stand for white space in a cell, or mark displayed text.
+    /// Handles elements that represent white space in a cell, or mark displayed text.
     fn mark(&mut self, name: &str) {
         let Some(cell) = &mut self.cell else { return };
         match name {
@@ -187,7 +187,7 @@ impl Cells<'_> {
                 cell.value.clear();
                 cell.text.push(' ');
             }
-            // However many spaces it stands for.
+            // One space, however many the element represents.
             "s" | "tab" | "line-break" => cell.text.push(' '),
             _ => {}
         }
@@ -205,7 +205,7 @@ impl Cells<'_> {
             "table" => self.tables = self.tables.saturating_sub(1),
             "p" | "h" => self.paragraphs = self.paragraphs.saturating_sub(1),
             "covered-table-cell" if self.tables == 1 => {
-                // It lies below another one.
+                // The cell is covered by a merged one.
                 if let Some(cell) = self.cell.take() {
                     self.column = (self.column + cell.repeated).min(MAX_COLUMNS);
                 }
@@ -239,12 +239,13 @@ impl Cells<'_> {
     }
 }
 
-/// Comments, drawings beside the cells, readings of East Asian text, and tracked changes.
+/// Returns whether an element is left out: comments, drawings beside the cells, phonetic readings of East Asian text,
+/// tracked changes.
 fn is_left_out(name: &str) -> bool {
     matches!(name, "annotation" | "shapes" | "ruby-text" | "tracked-changes" | "desc" | "title")
 }
 
-/// Whether a row or a column is not shown, by its own or by a filter's doing.
+/// Returns whether a row or column is hidden, by itself or by a filter.
 fn is_collapsed(element: &BytesStart<'_>) -> bool {
     attribute(element, "visibility").is_some_and(|it| matches!(&*it, "collapse" | "filter"))
 }

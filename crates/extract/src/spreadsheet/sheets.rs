@@ -7,12 +7,12 @@ use crate::{ExtractError, Extracted, Heading, Problem, Source, rows::Rows};
 /// Most columns of a sheet in Excel and LibreOffice; cells further to the right are skipped.
 pub(super) const MAX_COLUMNS: usize = 16_384;
 
-/// Sheets as text.
+/// Collects sheets as text.
 pub(super) struct Sheets<'a> {
     source: Source<'a>,
     text: String,
     headings: Vec<Heading>,
-    /// Number of hidden rows, cells and sheets that hold text.
+    /// Number of hidden rows, cells and sheets with text.
     hidden: usize,
     name: String,
     rows: Rows,
@@ -43,7 +43,7 @@ impl<'a> Sheets<'a> {
         self.hidden_columns = HiddenColumns::default();
     }
 
-    /// Counts a hidden part that holds text.
+    /// Counts a hidden part with text.
     pub(super) fn count_hidden(&mut self) {
         self.hidden += 1;
     }
@@ -54,7 +54,8 @@ impl<'a> Sheets<'a> {
         self.hidden_columns.hide(first, last);
     }
 
-    /// Adds a cell to the current row. The limit of the text holds for the row as well: many cells may share one text.
+    /// Adds a cell to the current row. The limit of the text also applies to the row, because many cells may share
+    /// one text.
     pub(super) fn cell(&mut self, column: usize, text: &str) -> Result<(), ExtractError> {
         let text = text.trim();
         // A row that repeats columns still has at most as many cells as columns.
@@ -71,7 +72,7 @@ impl<'a> Sheets<'a> {
         Ok(())
     }
 
-    /// Ends a row, which may stand for several equal rows.
+    /// Ends a row, which may represent several equal rows.
     pub(super) fn end_row(&mut self, is_hidden: bool, repeated: usize) -> Result<(), ExtractError> {
         let row = std::mem::take(&mut self.row);
         self.row_bytes = 0;
@@ -89,7 +90,7 @@ impl<'a> Sheets<'a> {
         Ok(())
     }
 
-    /// Returns the document; empty sheets are left out.
+    /// Returns the document without empty sheets.
     pub(super) fn finish(mut self) -> Extracted {
         self.finish_sheet();
         let mut extracted = Extracted { headings: self.headings, ..Extracted::new(self.text) };
@@ -123,12 +124,12 @@ impl<'a> Sheets<'a> {
     }
 }
 
-/// The hidden columns. Each range costs the same, whatever their number.
+/// The hidden columns. The cost of a range does not depend on its length.
 #[derive(Default)]
 struct HiddenColumns {
-    /// Change of the number of ranges from one column to the next.
+    /// Change of the number of hidden ranges from one column to the next.
     changes: BTreeMap<usize, i64>,
-    /// The merged ranges, computed on first use: in order, and disjoint.
+    /// The merged ranges, in order and disjoint; computed on first use.
     hidden: Option<Vec<Range<usize>>>,
 }
 

@@ -1,4 +1,4 @@
-//! XLSX: Excel's workbooks.
+//! XLSX: workbooks of Excel.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -13,9 +13,9 @@ use super::{
     sheets::Sheets,
 };
 
-// `calamine` 0.38 would bring eight crates and does not say which rows and columns are hidden (tafia/calamine#237, closed as
+// `calamine` 0.38 would add eight crates, and does not report hidden rows and columns (tafia/calamine#237, closed as
 // not planned). A search must not find text that Excel hides.
-/// Excel's workbooks.
+/// Reads workbooks of Excel.
 pub(crate) struct Xlsx;
 
 const MEDIA_TYPE: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
@@ -23,7 +23,7 @@ const MACROS: &str = "application/vnd.ms-excel.sheet.macroenabled.12";
 const TEMPLATE: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.template";
 const MACRO_TEMPLATE: &str = "application/vnd.ms-excel.template.macroenabled.12";
 
-/// Name in errors.
+/// Name of the format in errors.
 const FORMAT: &str = "XLSX";
 
 impl Extractor for Xlsx {
@@ -56,7 +56,7 @@ impl Extractor for Xlsx {
 
         let mut sheets = Sheets::new(*source);
         for sheet in &workbook.sheets {
-            // Charts and dialogs are sheets as well, of another kind.
+            // Charts and dialogs are also sheets, without a worksheet.
             let Some(part) = related.sheets.get(&sheet.relation) else { continue };
             if sheet.is_hidden {
                 sheets.count_hidden();
@@ -81,7 +81,7 @@ impl Extractor for Xlsx {
     }
 }
 
-/// Which sheets there are.
+/// The sheets of a workbook.
 #[derive(Default)]
 struct Workbook {
     sheets: Vec<Sheet>,
@@ -114,9 +114,9 @@ impl Workbook {
     }
 }
 
-/// Which parts belong to a workbook.
+/// The parts of a workbook.
 struct Related {
-    /// Worksheets by the ids that the workbook has for them.
+    /// Worksheets by their ids in the workbook.
     sheets: HashMap<String, String>,
     strings: String,
     styles: String,
@@ -133,7 +133,7 @@ impl Related {
             let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
             let Some(target) = attribute(&element, "Target") else { return Ok(()) };
             let part = part_name(&target);
-            // The URIs of the two editions of the standard end alike.
+            // The URIs of both editions of the standard end in the same way.
             match attribute(&element, "Type").unwrap_or_default().rsplit('/').next() {
                 Some("worksheet") => {
                     related.sheets.insert(attribute(&element, "Id").unwrap_or_default(), part);
@@ -148,7 +148,7 @@ impl Related {
     }
 }
 
-/// The name of a part that `xl/workbook.xml` refers to.
+/// Returns the name of a part from a reference in `xl/workbook.xml`.
 fn part_name(target: &str) -> String {
     let mut steps = if target.starts_with('/') { Vec::new() } else { vec!["xl"] };
     for step in target.split('/') {
@@ -161,7 +161,7 @@ fn part_name(target: &str) -> String {
     steps.join("/")
 }
 
-/// The texts that cells refer to by number, one after the other.
+/// The shared texts, to which cells refer by number.
 #[derive(Default)]
 struct Strings {
     text: String,
@@ -211,7 +211,7 @@ impl Strings {
     }
 }
 
-/// The kinds of the number formats that cells refer to.
+/// Returns the kinds of the number formats to which cells refer.
 fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
     let mut codes: HashMap<u32, Shown> = HashMap::new();
     let mut formats = Vec::new();
@@ -241,7 +241,7 @@ fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
     Ok(formats)
 }
 
-/// The tables that the displayed text of a value depends on.
+/// The tables that determine the displayed text of a value.
 struct Values {
     strings: Strings,
     shown: Vec<Shown>,
@@ -265,7 +265,7 @@ impl Values {
             "b" if value.trim() == "0" => Cow::Borrowed("FALSE"),
             "" | "n" if !value.is_empty() => Cow::Owned(shown.text(value, self.since_1904)),
             "str" | "inlineStr" => unescaped(value),
-            // Errors and ISO 8601 dates are displayed as they stand.
+            // Errors and ISO 8601 dates are displayed unchanged.
             _ => Cow::Borrowed(value),
         }
     }
@@ -279,14 +279,14 @@ struct Cells<'a, 'l> {
     next_column: usize,
     cell: Cell,
     reads: Reads,
-    /// Number of open readings of East Asian text, which are displayed beside it.
+    /// Number of open phonetic readings of East Asian text, which are displayed beside it.
     phonetic: usize,
 }
 
 #[derive(Default)]
 struct Cell {
     column: usize,
-    /// The type of the value; a number by default.
+    /// Type of the value; a number by default.
     kind: String,
     format: usize,
     value: String,
@@ -296,9 +296,9 @@ struct Cell {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     Nothing,
-    /// The value of a cell; of a formula the last result.
+    /// The value of a cell; for a formula, its last result.
     Value,
-    /// Something in a text that stands in the cell itself, and that text.
+    /// An element of a text within the cell itself, or that text.
     Inline,
     InlineText,
 }
@@ -387,7 +387,7 @@ fn is_set(element: &BytesStart<'_>, name: &str) -> bool {
     attribute(element, name).is_some_and(|value| matches!(&*value, "1" | "true" | "on"))
 }
 
-/// The column, counted from 0, of a place such as `AB12`.
+/// Returns the column, counted from 0, of a cell reference such as `AB12`.
 fn column(place: &str) -> Option<usize> {
     let letters = place.bytes().take_while(u8::is_ascii_alphabetic);
     let number = letters.take(4).fold(0, |number, letter| {
@@ -396,13 +396,14 @@ fn column(place: &str) -> Option<usize> {
     number.checked_sub(1)
 }
 
-/// Text with its `_x000D_` resolved, by which XML's forbidden characters are written (ECMA-376 part 1, 22.9.2.19).
+/// Returns a text with its `_x000D_` escapes decoded, which represent characters that XML forbids (ECMA-376 part 1,
+/// 22.9.2.19).
 fn unescaped(text: &str) -> Cow<'_, str> {
     const LENGTH: usize = "_x000D_".len();
     let character = |text: &str| {
         let code = text.get(..LENGTH)?.strip_prefix("_x")?.strip_suffix('_')?;
         code.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
-        // Halves of surrogate pairs stay as they are written.
+        // Halves of surrogate pairs stay escaped.
         char::from_u32(u32::from_str_radix(code, 16).ok()?)
     };
     let mut unescaped = String::new();

@@ -1,4 +1,4 @@
-//! Chapters: lines that say so, and Markdown headings.
+//! Finds chapters by numbered headings and by Markdown headings.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -15,22 +15,22 @@ static NUMBERED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("the pattern is fixed")
 });
 
-/// A longer line is a sentence that begins like a heading.
+/// Longest heading, in bytes. A longer line is a sentence that begins like a heading.
 const LONGEST_HEADING: usize = 120;
 
-/// A heading, and the lines that it takes.
+/// A heading and its lines.
 pub(crate) struct Heading {
     pub(crate) line: Range<usize>,
     pub(crate) title: String,
 }
 
-/// Returns the parts of a text with the chapter of each. The part before the first heading has none; a text without
+/// Returns the parts of a text with their chapters. The part before the first heading has no chapter; a text without
 /// headings is one part.
 pub(crate) fn sections(text: &str) -> Vec<(Range<usize>, Option<Chapter>)> {
     divide(text, &without_contents(text, headings(text)))
 }
 
-/// The parts of a text whose headings are known.
+/// Divides a text at the given headings.
 pub(crate) fn divide(text: &str, headings: &[Heading]) -> Vec<(Range<usize>, Option<Chapter>)> {
     let starts = headings.iter().map(|heading| heading.line.start);
     let ends = starts.clone().chain([text.len()]);
@@ -66,7 +66,7 @@ fn headings(text: &str) -> Vec<Heading> {
     headings
 }
 
-/// The title of a heading, without the number of its chapter.
+/// Returns the title of a heading, without the number of its chapter.
 pub(crate) fn title(heading: &str) -> &str {
     numbered(heading).unwrap_or(heading)
 }
@@ -89,7 +89,7 @@ fn markdown(line: &str) -> Option<&str> {
     (!title.is_empty()).then_some(title)
 }
 
-/// Without runs of three headings and more that have no text between them: a table of contents.
+/// Removes a table of contents: three or more headings without text between them.
 fn without_contents(text: &str, headings: Vec<Heading>) -> Vec<Heading> {
     const CONTENTS: usize = 3;
     let is_followed_at_once =
@@ -103,7 +103,7 @@ fn without_contents(text: &str, headings: Vec<Heading>) -> Vec<Heading> {
         if goes_on {
             continue;
         }
-        // The last of the run may be the first chapter itself: text follows it, unless the text ends.
+        // The last heading may belong to the first chapter itself, if text follows it.
         let text_follows = !text[headings[place].line.end..].trim_start().is_empty();
         let after = if text_follows { place } else { place + 1 };
         if after - first >= CONTENTS {

@@ -1,20 +1,20 @@
 //! Finds the blocks of source code: functions, classes, groups of declarations.
 //!
-//! Languages differ; what they share is that a blank line stands between functions, and that what belongs to something
-//! is indented. So a block begins at the first line after a blank line that is indented no further than the blocks
-//! around it, and one that is too long is divided again at its own inner blocks.
+//! Most languages separate functions by blank lines, and indent the contents of a block. So a block begins at the
+//! first line after a blank line that is indented no further than the blocks around it. A block that is too long is
+//! divided at its own inner blocks.
 
 use std::ops::Range;
 
 use super::{ChunkError, cutter::Cutter};
 
-/// Most bytes of several blocks in one chunk: small declarations are put together, functions stand alone.
+/// Most bytes of several blocks in one chunk. Small declarations share a chunk; a function usually has its own.
 const JOINED: usize = 1 << 10;
-/// A block that is longer than this is divided; about a hundred lines.
+/// Longest block in bytes that is not divided; about a hundred lines.
 const LONGEST_BLOCK: usize = 4 << 10;
-/// Longest block, in bytes, before it is divided at any end of a line.
+/// Longest block, in bytes, in which inner blocks are searched; a longer one is divided at any line end.
 const LONGEST_LOOK: usize = 256 << 10;
-/// Deepest nesting at which blocks are divided; below it, lines are taken in order.
+/// Deepest nesting at which blocks are divided. Deeper blocks are divided by lines.
 const MAX_DEPTH: usize = 8;
 
 /// A line that is not blank.
@@ -38,7 +38,7 @@ enum Kind {
     Other,
 }
 
-/// Gives the blocks of a part of a program to the cutter.
+/// Passes the blocks of a part of a program to the cutter.
 pub(super) fn push_blocks<F: Fn(&str) -> usize>(
     text: &str,
     part: Range<usize>,
@@ -67,7 +67,7 @@ pub(super) fn push_blocks<F: Fn(&str) -> usize>(
     push(&block, 0, cutter)
 }
 
-/// Gives a block to the cutter, or, if it is too long, the blocks in it.
+/// Passes a block to the cutter; if the block is too long, passes its inner blocks.
 fn push<F: Fn(&str) -> usize>(
     block: &[Line],
     depth: usize,
@@ -79,7 +79,7 @@ fn push<F: Fn(&str) -> usize>(
     if span.len() <= LONGEST_BLOCK && cutter.fits(span.len(), tokens) {
         return cutter.push_block(span);
     }
-    // The head and the end of a block are not inner blocks.
+    // The first and last lines of a block are not inner blocks.
     let outer = block.iter().map(|line| line.indent).min().unwrap_or(0);
     let inner = block.iter().map(|line| line.indent).filter(|indent| *indent > outer).min();
     let Some(inner) = inner.filter(|_| depth < MAX_DEPTH) else {
@@ -93,13 +93,13 @@ fn push<F: Fn(&str) -> usize>(
         }
     }
     match from {
-        // It has no inner blocks.
+        // There are no inner blocks.
         0 => push_lines(block, cutter),
         _ => push(&block[from..], depth + 1, cutter),
     }
 }
 
-/// As many lines at a time as fit, if possible up to where something stands apart.
+/// Passes lines in groups, each with as many lines as fit. Groups end at blank lines if possible.
 fn push_lines<F: Fn(&str) -> usize>(
     block: &[Line],
     cutter: &mut Cutter<'_, F>,
@@ -121,12 +121,12 @@ fn push_lines<F: Fn(&str) -> usize>(
     Ok(())
 }
 
-/// Whether a block begins at a line that follows another one, among blocks that are indented so far.
+/// Returns whether a block begins at a line, given the line before and the indentation of the blocks.
 fn begins(line: &Line, before: &Line, indent: usize) -> bool {
     if line.indent > indent || matches!(line.kind, Kind::Closing | Kind::Continuing) {
         return false;
     }
-    // A comment stays with the lines below it, also across a blank line.
+    // A comment stays with the lines below it, even across a blank line.
     let is_led = before.kind == Kind::Leading && before.indent <= indent;
     let is_closed = before.kind == Kind::Closing && before.indent <= indent;
     (line.is_apart && !is_led) || is_closed

@@ -1,42 +1,42 @@
-//! Putting sentences, words or blocks of code together into chunks.
+//! Combines sentences, words or blocks of code into chunks.
 
 use std::{collections::VecDeque, ops::Range};
 
 use super::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, count_words, words};
 use crate::{Stop, quotes::straighten_quotes};
 
-/// Makes chunks of units that it is given one after the other.
+/// Makes chunks from units that are added in order.
 ///
-/// Each unit is measured once, and what is open is at most one chunk, so that time grows with the text alone and memory
-/// with the chunks, whatever the options are.
+/// Each unit is measured once, and at most one chunk is open. Therefore time depends only on the length of the text,
+/// and memory on the chunks, whatever the options are.
 pub(super) struct Cutter<'a, F> {
     text: &'a str,
     options: &'a ChunkOptions,
     count_tokens: F,
     stop: &'a Stop,
-    /// Tokens of an empty text: those that a model adds to each passage.
+    /// Tokens of an empty text: a model adds these to each passage.
     base_tokens: usize,
     /// Most bytes of several units in one chunk.
     joined_bytes: usize,
     /// Most bytes of all chunks together.
     room: usize,
     open: VecDeque<Unit>,
-    /// Tokens of the open units and of the text between them.
+    /// Tokens of the open units and the text between them.
     open_tokens: usize,
-    /// Number of open units that the chunk before has, too.
+    /// Number of open units that the previous chunk contains, too.
     repeated: usize,
     chapter: Option<Chapter>,
-    /// Bytes measured since the last look at the clock.
+    /// Bytes that were measured since the last check of the time limit.
     unchecked: usize,
     chunk_bytes: usize,
     chunks: Vec<Chunk>,
 }
 
-/// The units of chunks.
+/// A sentence, word or block of code.
 struct Unit {
     span: Range<usize>,
     tokens: usize,
-    /// Tokens between the unit before and this one.
+    /// Tokens between the previous unit and this one.
     gap_tokens: usize,
 }
 
@@ -71,7 +71,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         })
     }
 
-    /// From here on, chunks of several units have at most this many bytes, and a unit of more than half of that is a
+    /// Limits chunks of several units to this many bytes from here on. A unit longer than half of that becomes a
     /// separate chunk.
     pub(super) fn join_up_to(&mut self, bytes: usize) {
         self.joined_bytes = bytes.min(self.options.max_bytes.get());
@@ -87,7 +87,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         self.end_section()
     }
 
-    /// Ends the open chunk. The next units belong to this chapter.
+    /// Ends the open chunk, and sets the chapter of the next units.
     pub(super) fn begin_section(&mut self, chapter: Option<Chapter>) -> Result<(), ChunkError> {
         self.end_section()?;
         self.chapter = chapter;
@@ -108,7 +108,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         Ok(())
     }
 
-    /// Returns the tokens of a part of the text, without those that a model adds to each passage.
+    /// Returns the number of tokens in a part of the text, without those that a model adds to each passage.
     pub(super) fn tokens(&mut self, span: Range<usize>) -> Result<usize, ChunkError> {
         const OFTEN: usize = 1 << 16;
         self.unchecked += span.len() + 64;
@@ -124,7 +124,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         })
     }
 
-    /// The same for a line of any length; one that fits into no chunk is not measured.
+    /// Returns the number of tokens in a line. A line that is too long for any chunk is not measured.
     pub(super) fn tokens_of_line(&mut self, line: Range<usize>) -> Result<usize, ChunkError> {
         match line.len() > self.options.max_bytes.get() {
             true => Ok(usize::MAX),
@@ -132,14 +132,14 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         }
     }
 
-    /// Whether a chunk may have this many bytes and tokens.
+    /// Returns whether a chunk may have this many bytes and tokens.
     pub(super) fn fits(&self, bytes: usize, tokens: usize) -> bool {
         let has_room =
             |limit: std::num::NonZeroUsize| self.base_tokens.saturating_add(tokens) <= limit.get();
         bytes <= self.options.max_bytes.get() && self.options.max_tokens.is_none_or(has_room)
     }
 
-    /// Adds a unit. One that exceeds a limit by itself is cut between words, and a word between characters.
+    /// Adds a unit. A unit over a limit is cut between words, and a word over a limit between characters.
     pub(super) fn push(&mut self, unit: Range<usize>) -> Result<(), ChunkError> {
         // A unit with too many bytes is not measured as a whole.
         if unit.len() <= self.options.max_bytes.get() {
@@ -180,7 +180,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         }
     }
 
-    /// Halves a word until its parts fit; a single character always does.
+    /// Halves a word until its parts fit. A single character always fits.
     fn push_word(&mut self, word: Range<usize>) -> Result<(), ChunkError> {
         let mut parts = vec![word];
         while let Some(part) = parts.pop() {
@@ -197,16 +197,16 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         Ok(())
     }
 
-    /// Tokens of the white space between two units.
+    /// Returns the number of tokens in the white space between two units.
     fn gap(&mut self, gap: Range<usize>) -> Result<usize, ChunkError> {
-        // More than fits is never joined, and need not be measured.
+        // Units with more white space between them are never joined, so that it need not be measured.
         if gap.len() > self.options.max_bytes.get() {
             return Ok(usize::MAX);
         }
         self.tokens(gap)
     }
 
-    /// Adds a unit that fits by itself.
+    /// Adds a unit that fits into a chunk.
     fn add(&mut self, span: Range<usize>, tokens: usize) -> Result<(), ChunkError> {
         let gap_tokens = match self.open.back() {
             Some(last) => self.gap(last.span.end..span.start)?,
@@ -216,7 +216,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         if self.open.len() > self.repeated && !self.takes(&unit) {
             self.emit()?;
         }
-        // A chunk holds at least one new unit, and drops repeated ones to make room for it.
+        // A chunk contains at least one new unit. Repeated units are dropped to make room for it.
         while !self.open.is_empty() && !self.takes(&unit) {
             self.drop_first();
         }
@@ -229,7 +229,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         Ok(())
     }
 
-    /// Whether the open chunk has room for this unit.
+    /// Returns whether the open chunk has room for this unit.
     fn takes(&self, unit: &Unit) -> bool {
         let Some(first) = self.open.front() else { return true };
         let bytes = unit.span.end - first.span.start;
@@ -249,7 +249,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         self.repeated = self.repeated.saturating_sub(1);
     }
 
-    /// Makes a chunk of the open units, and keeps those open that the next one repeats.
+    /// Makes a chunk from the open units, and keeps those open that the next chunk repeats.
     fn emit(&mut self) -> Result<(), ChunkError> {
         let (Some(first), Some(last)) = (self.open.front(), self.open.back()) else {
             return Ok(());
@@ -265,7 +265,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         }
         self.chunks.push(chunk);
         self.stop.check()?;
-        // A chunk that is smaller than asked for repeats less, so that it does not repeat nearly all of itself.
+        // A chunk that is smaller than requested repeats fewer units, so that it does not repeat nearly all of
+        // itself.
         let length = self.open.len();
         let kept = self.options.overlap.saturating_mul(length).div_ceil(self.options.size.get());
         let kept = kept.min(length - 1);
@@ -297,7 +298,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
     }
 }
 
-/// The boundary between characters that is nearest to the middle of a word; none if it is a single one.
+/// Returns the boundary between characters nearest to the middle of a word; `None` for a single character.
 fn middle(text: &str, word: &Range<usize>) -> Option<usize> {
     let half = word.start + word.len() / 2;
     let (before, after) = (text.floor_char_boundary(half), text.ceil_char_boundary(half));

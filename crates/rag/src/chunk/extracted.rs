@@ -1,16 +1,16 @@
-//! Cuts the text of a document, with its pages and headings.
+//! Cuts the text of a document into chunks with pages and headings.
 
 use std::ops::Range;
 
 use super::{Chapter, Chunk, ChunkError, ChunkOptions, Form, Strategy, chapters, cut};
 use marquetry_extract::{Extracted, Heading, Stop, is_source_code};
 
-/// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have their page and their headings, if
-/// the document has any. Spans refer to [`Extracted::content`].
+/// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have a page and headings if the document
+/// has any. Spans refer to [`Extracted::content`].
 ///
-/// With [`Strategy::Chapter`], no chunk crosses a heading; if the document has no headings, they are searched for in
-/// the text. With the other strategies, a chunk has the chapter in which it begins, and ends before the next heading: a
-/// heading belongs to the text below it.
+/// With [`Strategy::Chapter`], no chunk crosses a heading; if the document has no headings, they are looked for in
+/// the text. With the other strategies, a chunk belongs to the chapter in which it begins, and ends before the next
+/// heading, because a heading belongs to the text below it.
 ///
 /// ```
 /// use marquetry_rag::{ChunkOptions, Hint, Strategy, chunk_extracted, count_words, extract};
@@ -73,8 +73,8 @@ pub fn chunk_extracted_until(
 
 type Section = (Range<usize>, Option<Chapter>);
 
-/// Returns the parts of a text between headings, so that a heading is in one passage with the text below it. Headings
-/// without text between them stay together.
+/// Returns the parts of a text between headings. A heading is in the same part as the text below it; headings without
+/// text between them are in one part.
 fn parts(extracted: &Extracted) -> Vec<Section> {
     let text = extracted.content.as_str();
     let mut starts = vec![0];
@@ -82,7 +82,7 @@ fn parts(extracted: &Extracted) -> Vec<Section> {
     for heading in &extracted.headings {
         let start = heading.span.start;
         if start >= end && !text[end..start].trim().is_empty() {
-            // Marks of the heading, such as `##`, belong to it.
+            // Markers of the heading, such as `##`, belong to it.
             let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
             starts.push(line.max(end));
         }
@@ -92,11 +92,11 @@ fn parts(extracted: &Extracted) -> Vec<Section> {
     starts.iter().zip(ends).map(|(start, end)| (*start..end, None)).collect()
 }
 
-/// Tracks the headings above passages, which are visited in order.
+/// Tracks the headings above passages. Passages must be visited in order.
 struct Above<'a> {
     extracted: &'a Extracted,
     next: usize,
-    /// Those above the present position, from the highest.
+    /// The headings above the present position, outermost first.
     open: Vec<&'a Heading>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Above<'a> {
         Self { extracted, next: 0, open: Vec::new() }
     }
 
-    /// Returns the headings above a passage, those at its beginning included.
+    /// Returns the headings above a passage, including those at its beginning.
     fn of(&mut self, span: &Range<usize>) -> Vec<String> {
         let mut end = span.start;
         while let Some(heading) = self.extracted.headings.get(self.next) {
@@ -125,7 +125,7 @@ impl<'a> Above<'a> {
     }
 }
 
-/// Returns the chapters that the headings of the document begin.
+/// Returns the chapters of the document, by its headings.
 fn chapters_of(extracted: &Extracted) -> Vec<Section> {
     let headings: Vec<_> = extracted
         .headings
@@ -138,7 +138,7 @@ fn chapters_of(extracted: &Extracted) -> Vec<Section> {
     chapters::divide(&extracted.content, &headings)
 }
 
-/// Shortens a title: each chunk has a copy of it.
+/// Shortens a title, because each chunk holds a copy of it.
 fn beginning(title: &str) -> &str {
     const LONGEST: usize = 512;
     &title[..title.floor_char_boundary(LONGEST)]

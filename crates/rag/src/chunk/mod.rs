@@ -1,4 +1,4 @@
-//! Cuts a text into chunks: pieces small enough to embed and to show, each with its exact span in the text.
+//! Cuts a text into chunks: pieces that are small enough to embed and show, with their exact spans in the text.
 
 mod chapters;
 mod code;
@@ -29,7 +29,7 @@ pub enum Strategy {
     Sentence,
     /// Words, with single spaces between them.
     Word,
-    /// Sentences that never cross from one chapter into the next; `size` counts sentences.
+    /// Sentences. No chunk crosses the boundary of a chapter; `size` counts sentences.
     Chapter,
 }
 
@@ -46,7 +46,7 @@ impl FromStr for Strategy {
     }
 }
 
-/// Options of cutting a text.
+/// Options for cutting a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -58,7 +58,7 @@ pub struct ChunkOptions {
     /// Number of units that a chunk repeats from the one before it; less than `size`, 0 by default.
     pub overlap: usize,
     /// Most tokens of a chunk; no limit by default. A longer sentence is cut between words, and a longer word between
-    /// characters. Tokens are counted for each unit, and for the text between units, and added up.
+    /// characters. The tokens of a chunk are the sum of the tokens of its units and of the text between them.
     pub max_tokens: Option<NonZeroUsize>,
     /// Longest chunk, in bytes of the text; 16 KiB by default. Longer sentences and words are cut in the same way.
     pub max_bytes: NonZeroUsize,
@@ -73,12 +73,12 @@ impl Default for ChunkOptions {
 }
 
 impl ChunkOptions {
-    /// Most chunks of a text: each costs a vector.
+    /// Most chunks of a text. Each chunk needs a vector.
     pub const MAX_CHUNKS: usize = 1 << 20;
-    /// Greatest length of all chunks together, as a multiple of the length of the text: an overlap repeats text. Not
-    /// checked below 1 MiB of chunks.
+    /// Largest total length of all chunks, as a multiple of the length of the text. Overlaps make chunks longer than
+    /// the text. Not checked below 1 MiB of chunks.
     pub const MAX_REPEATS: usize = 8;
-    /// Usual value of [`Self::max_tokens`] for documents: most embedding models read as much.
+    /// Usual value of [`Self::max_tokens`] for documents: most embedding models read this many tokens.
     pub const USUAL_TOKENS: NonZeroUsize = NonZeroUsize::new(512).expect("it is not zero");
 
     /// Returns the options for chunks of this many units.
@@ -93,7 +93,7 @@ impl ChunkOptions {
     }
 }
 
-/// Why a text cannot be cut.
+/// The reason why a text cannot be cut.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChunkError {
@@ -144,28 +144,29 @@ impl From<Stopped> for ChunkError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// Its index among the chunks of the text, from 0.
+    /// Index among the chunks of the text, from 0.
     pub index: usize,
-    /// The text that is embedded, searched and shown: that at `span` with straight quotes; with [`Strategy::Word`],
-    /// also with single spaces.
+    /// The text to embed, search and show: the text at `span` with straight quotes; with [`Strategy::Word`], also
+    /// with single spaces.
     pub content: String,
-    /// Its span in the text, in bytes of UTF-8.
+    /// Span in the text, in bytes of UTF-8.
     pub span: Range<usize>,
-    /// Its chapter.
+    /// The chapter.
     pub chapter: Option<Chapter>,
-    /// The headings above it, from the highest, if headings are known (`chunk_extracted`).
+    /// The headings above the chunk, outermost first, if headings are known (`chunk_extracted`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
-    /// The page on which it begins, from 1, if pages are known (`chunk_extracted`).
+    /// The page on which the chunk begins, from 1, if pages are known (`chunk_extracted`).
     pub page: Option<u32>,
-    /// Number of sentences, or blocks of source code, that it holds wholly or in part; 0 with [`Strategy::Word`].
+    /// Number of sentences, or blocks of source code, in the chunk, including partial ones; 0 with
+    /// [`Strategy::Word`].
     pub sentences: usize,
-    /// Number of its words.
+    /// Number of words.
     pub words: usize,
 }
 
 impl Chunk {
-    /// Returns the chunk with its vector, to be stored.
+    /// Returns the chunk with this vector, ready to be stored.
     pub fn with_vector(self, vector: Vec<f32>) -> NewChunk {
         let Self { content, span, page, chapter, headings, .. } = self;
         let mut chunk = NewChunk::of_text(content, vector);
@@ -174,7 +175,7 @@ impl Chunk {
     }
 }
 
-/// Cuts a text into chunks. A blank text has none.
+/// Cuts a text into chunks. A blank text has no chunks.
 ///
 /// `count_tokens` returns the number of tokens of a text; it is called only if [`ChunkOptions::max_tokens`] is set.
 ///
@@ -204,7 +205,7 @@ pub fn chunk(
     cut(text, sections, Form::Wrapped, options, &Stop::never(), count_tokens)
 }
 
-/// Cuts the sections of a text. No chunk reaches from one into the next.
+/// Cuts the sections of a text. No chunk crosses the boundary of a section.
 fn cut(
     text: &str,
     sections: Vec<(Range<usize>, Option<Chapter>)>,
@@ -232,7 +233,7 @@ fn cut(
     cutter.finish()
 }
 
-/// The form of a text.
+/// The form of a text, which determines where sentences end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A sentence may continue after a line break.
@@ -243,7 +244,7 @@ enum Form {
     Code,
 }
 
-/// Counts the words of a text: the cheapest measure for [`chunk`].
+/// Returns the number of words in a text: the cheapest measure for [`chunk`].
 pub fn count_words(text: &str) -> usize {
     text.split_whitespace().count()
 }

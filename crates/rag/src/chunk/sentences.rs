@@ -4,8 +4,8 @@ use std::{borrow::Cow, ops::Range};
 
 use icu_segmenter::SentenceSegmenter;
 
-/// Hands on the sentences of a part of the text, as places in the text, without white space around them. If lines are
-/// wrapped, a sentence may go on after a line break.
+/// Passes each sentence of a part of the text to a function, as its span without surrounding white space. If lines
+/// are wrapped, a sentence may continue after a line break.
 pub(crate) fn each_sentence<E>(
     text: &str,
     part: Range<usize>,
@@ -72,9 +72,9 @@ fn unwrap_lines(text: &str) -> String {
     String::from_utf8(bytes).expect("line breaks are single bytes, and so are spaces")
 }
 
-/// Whether a paragraph continues from one line to the next.
+/// Returns whether a paragraph continues from one line to the next.
 fn wraps(line: &str, next: &str) -> bool {
-    // A line this short is a heading or an item of a list rather than a line that was full.
+    // Shortest line, in bytes, that counts as full. A shorter one is a heading or an item of a list.
     const SHORTEST_WRAPPED: usize = 40;
     let begins_anew = |line: &str| {
         let marker = line.trim_start_matches(|at: char| at.is_ascii_digit());
@@ -88,7 +88,7 @@ fn wraps(line: &str, next: &str) -> bool {
         && !begins_anew(next)
 }
 
-/// Words before whose full stop no sentence ends, in lower case.
+/// Abbreviations in lower case. A full stop after them does not end a sentence.
 const ABBREVIATIONS: [&str; 49] = [
     "adm", "al", "approx", "art", "assoc", "capt", "cf", "ch", "col", "dept", "dr", "ed", "eds",
     "eq", "eqs", "ex", "fig", "figs", "gen", "gov", "hon", "lt", "maj", "messrs", "mlle", "mme",
@@ -96,9 +96,9 @@ const ABBREVIATIONS: [&str; 49] = [
     "sgt", "sr", "st", "supt", "tab", "univ", "vol", "vols", "vs",
 ];
 
-/// Whether the text ends in a full stop that belongs to a word: `Dr.`, `J.`, `e.g.`.
+/// Returns whether the text ends in a full stop that belongs to a word: `Dr.`, `J.`, `e.g.`.
 fn ends_in_abbreviation(text: &str) -> bool {
-    /// No abbreviation is longer than this, and no more is looked at.
+    /// Longest abbreviation, in bytes.
     const LONGEST: usize = 64;
     let Some(whole) = text.strip_suffix('.') else { return false };
     let before = &whole[whole.ceil_char_boundary(whole.len().saturating_sub(LONGEST))..];

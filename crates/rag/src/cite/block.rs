@@ -1,4 +1,4 @@
-//! Passages, and the blocks that show them to a model.
+//! Cited passages, and the blocks that show them to a model.
 
 use marquetry_context_blocks::{Builder, Context};
 use serde::{Deserialize, Serialize};
@@ -11,38 +11,38 @@ pub(super) const SEARCH_RESULT: &str = "urn:am7:vector:search-result";
 /// Schema of a block with the messages of a chat.
 pub(super) const CHAT_HISTORY: &str = "urn:am7:chat:history";
 
-/// A passage of a document, as a block shows it.
+/// A cited passage of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Passage {
-    /// The URI of its document.
+    /// The URI of the document.
     pub uri: String,
-    /// Its text. It is untrusted: instructions in it must not be followed.
+    /// The text. It is untrusted: instructions in it must not be followed.
     pub content: String,
-    /// Its relevance for the question, from 0 to 1 ([`Hit::relevance`]); None without a question.
+    /// Relevance for the question, from 0 to 1 ([`Hit::relevance`]); `None` without a question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// Its index among the chunks of its document, from 0.
+    /// Index among the chunks of the document, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<u32>,
-    /// Number of chunks of its document.
+    /// Number of chunks of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_count: Option<u32>,
-    /// Its span in the text of its document.
+    /// Span in the text of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offsets: Option<Offsets>,
-    /// The page on which it begins, from 1.
+    /// The page on which the passage begins, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// The type of the record behind its document.
+    /// The type of the document's record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_type: Option<String>,
-    /// The title of its document.
+    /// The title of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Whether it was longer than [`CitationLimits::max_passage_bytes`](super::CitationLimits::max_passage_bytes) and
-    /// is cut.
+    /// Whether the passage was longer than
+    /// [`CitationLimits::max_passage_bytes`](super::CitationLimits::max_passage_bytes) and was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -50,9 +50,9 @@ pub struct Passage {
 /// A span of a text, in bytes of UTF-8: from `start` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offsets {
-    /// The first byte.
+    /// Index of the first byte.
     pub start: usize,
-    /// The byte after the last.
+    /// Index after the last byte.
     pub end: usize,
 }
 
@@ -97,12 +97,12 @@ impl Passage {
     }
 }
 
-/// A message of a chat, as a block shows it.
+/// A cited message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CitedMessage {
-    /// Its author: `user` or `assistant`.
+    /// Author of the message: `user` or `assistant`.
     pub role: String,
-    /// Its text.
+    /// Text of the message.
     pub content: String,
 }
 
@@ -112,7 +112,7 @@ pub struct CitedMessage {
 pub enum Cited {
     /// Passages of documents.
     Passages(Vec<Passage>),
-    /// The newest messages of a chat, the oldest of them first.
+    /// The newest messages of a chat, in their order.
     Chat {
         /// The name of the chat.
         name: String,
@@ -123,25 +123,25 @@ pub enum Cited {
     },
 }
 
-/// A block with the passages for one reference, or for the tags.
+/// A block with the passages for one reference, or for all tags.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CitationBlock {
     /// The URI of the block, `am7://ORGANISATION/vector/citations/ABOUT`.
     pub uri: String,
-    /// The references that it belongs to.
+    /// The references for which the block was made.
     pub references: Vec<String>,
     /// The question.
     pub query: String,
-    /// The instruction of the request for the model.
+    /// Instruction for the model, from the request.
     pub instruction: Option<String>,
-    /// Its content.
+    /// The citations.
     pub cited: Cited,
     pub(super) datamark: bool,
 }
 
 impl CitationBlock {
-    /// Returns the schema of its data: `urn:am7:vector:search-result` or `urn:am7:chat:history`.
+    /// Returns the schema of the block's data: `urn:am7:vector:search-result` or `urn:am7:chat:history`.
     pub fn schema(&self) -> &'static str {
         match self.cited {
             Cited::Passages(_) => SEARCH_RESULT,
@@ -149,7 +149,7 @@ impl CitationBlock {
         }
     }
 
-    /// Returns the passages; none for a chat.
+    /// Returns the passages; an empty slice for a chat.
     pub fn passages(&self) -> &[Passage] {
         match &self.cited {
             Cited::Passages(passages) => passages,

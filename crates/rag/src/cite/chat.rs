@@ -1,13 +1,13 @@
-//! The messages of a chat as it is kept in a record.
+//! Reads the messages of a chat from its record.
 
 use serde_json::Value;
 
 use super::{CitationLimits, block::CitedMessage, known::Known};
 use marquetry_records::Record;
 
-/// The newest messages of a chat, the oldest of them first, and how many older ones there are.
+/// Returns the newest messages of a chat, in their order, and the number of older ones.
 ///
-/// Known messages are left out before the limits are applied.
+/// Messages that the model already sees are left out before the limits are applied.
 pub(super) fn newest(
     record: &Record,
     limits: &CitationLimits,
@@ -41,7 +41,7 @@ pub(super) fn newest(
     (newest, messages.len() - seen)
 }
 
-/// A message of the user or the model; system messages of another chat are not cited.
+/// Parses a message of the user or the model. System messages of another chat are not cited.
 fn message(value: &Value) -> Option<CitedMessage> {
     let role = value["role"].as_str().filter(|role| matches!(*role, "user" | "assistant"))?;
     let content = value["content"].as_str().filter(|content| !content.trim().is_empty())?;

@@ -1,4 +1,4 @@
-//! Passages that the model sees already, which are not cited again.
+//! Tracks passages that the model already sees, so that they are not cited again.
 
 use std::collections::HashSet;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use super::block::{Offsets, Passage};
 
-/// Below this length a text that occurs in a message says nothing: "Yes." is in most of them.
+/// Shortest text, in bytes, that is looked for in messages. Shorter ones such as "Yes." are in most messages.
 const TELLING_BYTES: usize = 32;
 
-/// The text of the messages, and the passages chosen so far.
+/// The text of the messages, and the passages that were chosen so far.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// By document and place in it.
+    /// Passages by document and span.
     places: HashSet<(String, Offsets)>,
     /// Texts of passages and whole messages.
     contents: HashSet<String>,
-    /// Messages in which a passage may be quoted.
+    /// Messages that may quote a passage.
     messages: Vec<String>,
 }
 
 impl Known {
-    /// Of the last messages that have so many bytes together.
+    /// Creates the set from the last messages, up to this many bytes together.
     pub(super) fn of_messages(messages: &[String], mut bytes: usize) -> Self {
         let mut known = Self::default();
         for message in messages.iter().rev() {
@@ -47,7 +47,7 @@ impl Known {
         known
     }
 
-    /// The passages in a block of an earlier answer.
+    /// Adds the passages in a block of an earlier answer.
     fn add_cited(&mut self, data: &Value) {
         let items = |name: &str| data[name].as_array().into_iter().flatten();
         for result in items("results") {
@@ -66,7 +66,7 @@ impl Known {
         }
     }
 
-    /// Takes note of a passage; false if it was known.
+    /// Adds a passage, and returns whether it is new.
     pub(super) fn is_new(&mut self, passage: &Passage) -> bool {
         let place = passage.offsets.map(|offsets| (passage.uri.clone(), offsets));
         if place.as_ref().is_some_and(|place| self.places.contains(place)) {
@@ -79,7 +79,7 @@ impl Known {
         true
     }
 
-    /// Takes note of a text; false if it was known.
+    /// Adds a text, and returns whether it is new.
     pub(super) fn is_new_text(&mut self, content: &str) -> bool {
         let content = plain_words(content);
         let is_quoted = content.len() >= TELLING_BYTES
@@ -88,7 +88,7 @@ impl Known {
     }
 }
 
-/// Words with one space between them: line breaks and indentation make no other text.
+/// Returns the words with single spaces between them, so that line breaks and indentation make no difference.
 fn plain_words(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for word in text.split_whitespace() {

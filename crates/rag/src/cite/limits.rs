@@ -17,15 +17,15 @@ pub struct CitationLimits {
     pub max_bytes: usize,
     /// Most messages of a chat, from the newest; 40 by default.
     pub max_chat_messages: usize,
-    /// Longest messages of one chat together, in bytes of UTF-8; 8 KiB by default.
+    /// Longest total length of the messages of one chat, in bytes of UTF-8; 8 KiB by default.
     pub max_chat_bytes: usize,
-    /// Most messages of a chat that are searched for those not yet in the conversation, from the newest; 200 by
-    /// default.
+    /// Most messages of a chat, from the newest, among which messages are looked for that are not in the
+    /// conversation; 200 by default.
     pub max_chat_scanned: usize,
     /// Most bytes of [`CiteRequest::messages`](super::CiteRequest::messages) that are compared with the passages, from
     /// the last message; 256 KiB by default.
     pub max_known_bytes: usize,
-    /// Longest question, in bytes of UTF-8; only its beginning is searched for. 8 KiB by default.
+    /// Longest question, in bytes of UTF-8; of a longer one only the beginning is used. 8 KiB by default.
     pub max_query_bytes: usize,
 }
 

@@ -31,9 +31,9 @@ use crate::pipeline::{Pipeline, PipelineError};
 /// | `olio.charPerson` | chunks of chats in which the character took part, and of the character itself |
 /// | anything else | its chunks; its text if it has none; and the note `~/Notes/Summaries/NAME - Summary` |
 ///
-/// Each reference gets a block, and all tags together get one. Only passages are cited that the caller may read at
-/// present, even if the index still has older permissions. No passage is cited twice, and none that the messages hold
-/// already.
+/// Each reference gets a block, and all tags together get one. Only passages that the caller may read now are cited,
+/// even if the index still has older permissions. No passage is cited twice, and none that the messages already
+/// contain.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -71,23 +71,23 @@ pub struct CiteRequest {
     /// References: `am7://` URIs, URIs of documents of the store, or serialised references (`{"schema": "data.data",
     /// "objectId": "…"}`). References that name nothing are skipped and reported.
     pub references: Vec<String>,
-    /// Messages that the model sees anyway: passages in them are not cited again.
+    /// Messages that the model already sees. Passages in them are not cited again.
     pub messages: Vec<String>,
-    /// What the citations are for, usually the id of a chat; the last part of the URIs of the blocks.
+    /// The purpose of the citations, usually the id of a chat; the last part of the URIs of the blocks.
     pub about: String,
-    /// An instruction for the model on how to use the passages; repeated in each block.
+    /// Instruction for the model on how to use the passages. Each block repeats it.
     pub instruction: Option<String>,
     /// Whether the blocks are datamarked ([`Context::datamarked`](marquetry_context_blocks::Context::datamarked)).
     pub datamark: bool,
 }
 
 impl CiteRequest {
-    /// Returns a request of a question without references.
+    /// Returns a request for a question without references.
     pub fn new(query: impl Into<String>) -> Self {
         Self { query: query.into(), about: "question".to_owned(), ..Self::default() }
     }
 
-    /// Sets what the citations are for.
+    /// Sets the purpose of the citations ([`Self::about`]).
     #[must_use]
     pub fn about(self, about: impl Into<String>) -> Self {
         Self { about: about.into(), ..self }
@@ -100,7 +100,7 @@ impl CiteRequest {
         self
     }
 
-    /// Adds a message that the model sees anyway.
+    /// Adds a message that the model already sees.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.messages.push(message.into());
@@ -128,7 +128,7 @@ pub struct Citations {
 }
 
 impl Citations {
-    /// Returns the blocks as text, to be put before a message; empty if there are none.
+    /// Returns the blocks as text, which belongs before a message; empty if there are no blocks.
     pub fn text(&self) -> String {
         let mut builder = Builder::new();
         self.blocks.iter().for_each(|block| block.write(&mut builder));
@@ -141,7 +141,7 @@ impl Citations {
     }
 }
 
-/// Why citing failed. Unusable references are no errors: see [`Citations::problems`].
+/// An error of a request for citations. An unusable reference is not an error: see [`Citations::problems`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CiteError {
@@ -177,7 +177,7 @@ enum FoundKind {
 }
 
 impl CitationResolver {
-    /// Returns a resolver for these records and their chunks.
+    /// Creates a resolver for these records and their chunks.
     pub fn new(records: Records, pipeline: Pipeline) -> Self {
         Self { records, pipeline, limits: CitationLimits::default() }
     }
@@ -290,7 +290,7 @@ impl CitationResolver {
     async fn record(&self, caller: &Caller, uri: &str) -> Result<Option<Record>, CiteError> {
         match self.records.get(caller, uri).await {
             Ok(record) => Ok(Some(record)),
-            // Documents of the store may have URIs that are no URIs of records.
+            // Documents of the store may have URIs that are not URIs of records.
             Err(
                 RecordError::NotFound(_)
                 | RecordError::Uri { .. }
@@ -300,7 +300,7 @@ impl CitationResolver {
         }
     }
 
-    /// Returns a chat, with its messages if a separate session holds them.
+    /// Returns a chat with its messages, which a separate session may hold.
     async fn chat(&self, caller: &Caller, mut chat: Record) -> Result<FoundKind, CiteError> {
         let session = chat.attributes.get("session").and_then(|session| session.as_str());
         if !chat.attributes.contains_key("messages")
@@ -313,8 +313,8 @@ impl CitationResolver {
         Ok(FoundKind::Chat(Box::new(chat)))
     }
 
-    /// Applies the limits: first the chats, which are bounded themselves, then the best passage of each reference, then
-    /// the second best of each, so that no reference takes all the room.
+    /// Applies the limits: first to the chats, which have limits of their own, then to the best passage of each
+    /// reference, then to the second best of each, so that no reference takes all the room.
     fn choose(&self, messages: &[String], found: Vec<Found>) -> (Vec<(Vec<String>, Cited)>, usize) {
         let mut known = Known::of_messages(messages, self.limits.max_known_bytes);
         let mut room = self.limits.max_bytes;
@@ -379,16 +379,16 @@ impl Target {
     }
 }
 
-/// Returns `am7://ORGANISATION/vector/citations/ABOUT`. It names the citations; no record has such a URI.
+/// Returns `am7://ORGANISATION/vector/citations/ABOUT`, the URI of the citations. No record has such a URI.
 fn block_uri(caller: &Caller, about: &str) -> String {
-    // The caller's own URI spells the organisation as URIs do.
+    // The caller's own URI has the organisation in the spelling of URIs.
     let organization = caller.user.split("/system.user/").next().unwrap_or("am7://default");
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let about: String = about.chars().take(100).map(plain).collect();
     format!("{organization}/vector/citations/{about}")
 }
 
-/// Returns a reference as reports show it.
+/// Returns a reference in a short form for reports.
 fn shortened(text: &str) -> String {
     text[..text.floor_char_boundary(200)].to_owned()
 }

@@ -1,28 +1,28 @@
-//! Parses references. Whether they exist is checked later.
+//! Parses references. It does not check that they exist.
 
 use marquetry_context_blocks::Am7Uri;
 use serde_json::Value;
 
-/// The longest reference that is looked at; a URI has at most [`Am7Uri::MAX_BYTES`].
+/// Longest reference that is parsed; a URI has at most [`Am7Uri::MAX_BYTES`].
 const MAX_BYTES: usize = 4 * Am7Uri::MAX_BYTES;
 
 /// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reference {
-    /// A record, by the URI that records have.
+    /// A record, by its URI.
     Record(String),
     /// A document of the store without a record.
     Document(String),
 }
 
-/// Why a reference was passed over.
+/// The reason why a reference was not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReferenceProblem {
-    /// It is empty, or `null`.
+    /// The reference is empty or `null`.
     #[error("the reference is empty")]
     Empty,
-    /// It is neither a URI nor a serialised reference.
+    /// The reference is neither a URI nor a serialised reference.
     #[error("the reference is neither a URI nor an object with \"schema\" and \"objectId\": {0}")]
     Malformed(String),
     /// The target does not exist, or the caller may not read it.
@@ -37,9 +37,8 @@ pub enum ReferenceProblem {
 }
 
 impl Reference {
-    /// Reads an `am7://` URI, the URI of a document, or a serialised reference:
-    /// `{"schema": "data.data", "objectId": "…", "organizationPath": "/default"}`, whose organisation is the caller's
-    /// unless it names one.
+    /// Parses an `am7://` URI, the URI of a document, or a serialised reference: `{"schema": "data.data", "objectId":
+    /// "…", "organizationPath": "/default"}`. Without `organizationPath`, the organisation is the caller's.
     pub(super) fn read(text: &str, organization: &str) -> Result<Self, ReferenceProblem> {
         let text = text.trim();
         if text.is_empty() || text == "null" {
@@ -79,12 +78,12 @@ impl Reference {
         let kind =
             part("schema").or_else(|| part("type")).ok_or_else(|| malformed("it has no schema"))?;
         let id = part("objectId").ok_or_else(|| malformed("it has no objectId"))?;
-        // AccountManager7 writes paths of organisations like paths of folders.
+        // AccountManager7 writes organisations as paths.
         let path = part("organizationPath").map(|path| path.trim_matches('/'));
         Self::of_parts(path.filter(|path| !path.is_empty()).unwrap_or(organization), kind, id)
     }
 
-    /// The one spelling that records have: no query, and the record rather than its bytes.
+    /// Returns the reference in the spelling of records: no query, and the record instead of its content.
     fn of_parts(organization: &str, kind: &str, id: &str) -> Result<Self, ReferenceProblem> {
         let uri = Am7Uri::builder().organization(organization).object_type(kind).id(id).build();
         uri.map(|uri| Self::Record(uri.to_string()))

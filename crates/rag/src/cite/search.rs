@@ -1,4 +1,4 @@
-//! Looking passages up, for one caller and one question.
+//! Searches passages for one caller and one question.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ pub(super) struct Question {
 pub(super) struct Search<'a> {
     resolver: &'a CitationResolver,
     caller: &'a Caller,
-    /// [`None`] without a question.
+    /// The question; `None` if it is blank.
     question: Option<Question>,
-    /// Under which names documents name the caller among their readers.
+    /// The names by which documents list the caller among their readers.
     readers: Vec<String>,
-    /// Which documents the caller was seen to be allowed to read, or not.
+    /// For each checked document, whether the caller may read it.
     readable: Mutex<BTreeMap<String, bool>>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Search<'a> {
         Ok(Self { resolver, caller, question, readers, readable: Mutex::default() })
     }
 
-    /// Chunks with all of the tags, of documents and of chats.
+    /// Returns chunks with all of the tags, of documents and of chats.
     pub(super) async fn tags(&self, tags: &[String]) -> Result<Vec<Passage>, CiteError> {
         let models = [Document::VECTOR_MODEL, Document::CHAT_HISTORY].map(str::to_owned).into();
         let mut filter = Filter::default();
@@ -54,7 +54,7 @@ impl<'a> Search<'a> {
         self.passages(filter).await
     }
 
-    /// Chunks of chats in which a character took part, and of the character.
+    /// Returns chunks of chats in which a character took part, and of the character.
     pub(super) async fn character(
         &self,
         uri: &str,
@@ -70,7 +70,7 @@ impl<'a> Search<'a> {
         Ok(self.best(passages))
     }
 
-    /// Chunks of a record, and of the note that sums it up.
+    /// Returns chunks of a record, and of the note with its summary.
     pub(super) async fn general(
         &self,
         uri: &str,
@@ -82,18 +82,18 @@ impl<'a> Search<'a> {
                 passages.extend(self.record(&uri, &summary).await?);
             }
         }
-        // The text of the document itself comes first if both are as relevant.
+        // Passages of the document itself come first if both are equally relevant.
         let mut all = self.record(uri, record).await?;
         all.append(&mut passages);
         Ok(self.best(all))
     }
 
-    /// Chunks of a document without a record.
+    /// Returns chunks of a document without a record.
     pub(super) async fn document(&self, uri: &str) -> Result<Vec<Passage>, CiteError> {
         self.passages(Filter::scope(uri)).await
     }
 
-    /// The notes `~/Notes/Summaries/NAME - Summary` of the caller and of the record's owner.
+    /// Returns the notes `~/Notes/Summaries/NAME - Summary` of the caller and of the record's owner.
     async fn summaries(&self, record: &Record) -> Result<Vec<Record>, CiteError> {
         if record.name.is_empty() {
             return Ok(Vec::new());
@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
             let path = format!("{home}/Notes/Summaries");
             let found = match self.resolver.records.find(self.caller, &path, &name).await {
                 Ok(found) => found,
-                // A name that no note can have.
+                // No note can have this name.
                 Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => Vec::new(),
                 Err(error) => return Err(error.into()),
             };
@@ -120,7 +120,7 @@ impl<'a> Search<'a> {
         Ok(notes)
     }
 
-    /// Chunks of one record that the caller may read; the beginning of its text if it has none.
+    /// Returns the chunks of one record that the caller may read; if it has none, the beginning of its text.
     async fn record(&self, uri: &str, record: &Record) -> Result<Vec<Passage>, CiteError> {
         let passages = self.passages(Filter::scope(uri)).await?;
         if !passages.is_empty() {
@@ -135,7 +135,7 @@ impl<'a> Search<'a> {
             .collect())
     }
 
-    /// Passages of documents that name the caller among their readers.
+    /// Returns passages of documents that have the caller among their readers.
     async fn passages(&self, mut filter: Filter) -> Result<Vec<Passage>, CiteError> {
         filter.readers = Some(self.readers.clone());
         match &self.question {
@@ -144,7 +144,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The best passages.
+    /// Returns the best passages for the question.
     async fn answers(
         &self,
         question: &Question,
@@ -208,9 +208,9 @@ impl<'a> Search<'a> {
         Ok(may)
     }
 
-    /// The best of several searches; without a question their order stays.
+    /// Returns the best passages of several searches; without a question their order stays.
     fn best(&self, mut passages: Vec<Passage>) -> Vec<Passage> {
-        // Passages that were not searched (texts without chunks) come after those that were found.
+        // Texts without chunks were not searched. They come after passages that were found.
         let score = |passage: &Passage| passage.score.unwrap_or_default();
         passages.sort_by(|left, right| score(right).total_cmp(&score(left)));
         passages.dedup_by(|left, right| {

@@ -1,9 +1,9 @@
-//! Why indexing ended early.
+//! Errors that end indexing.
 
 use marquetry_index::{DatabaseError, StoreError};
 use marquetry_records::{RecordError, RecordStoreError};
 
-/// Why indexing ended early. Earlier results stay stored; problems of single files are in the report instead.
+/// An error that ends indexing. Earlier results stay stored. Problems of single files are in the report instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
@@ -27,7 +27,7 @@ impl IndexError {
         )
     }
 
-    /// Returns whether a database failed, rather than that the request cannot be carried out.
+    /// Returns whether a database failed; otherwise the request cannot be carried out.
     pub fn is_of_database(&self) -> bool {
         matches!(self, Self::Store(_) | Self::Records(RecordError::Store(_)))
     }

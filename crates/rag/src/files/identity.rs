@@ -1,23 +1,23 @@
-//! Under which names files are kept.
+//! Ids of the records of files.
 
 use std::{ffi::OsStr, path::Path};
 
 use super::{FileProblem, place};
 use crate::{Caller, Record};
 
-/// Returns the URI of the record of a file, by its path or `file:` URI. It is always the same for a caller, so two
-/// processes that index the file at the same time create only one record.
+/// Returns the URI of the record of a file, by its path or `file:` URI. The URI is always the same for a caller, so
+/// two processes that index the file at the same time create only one record.
 ///
 /// # Errors
 ///
-/// The argument is a URI of something else.
+/// The argument is a URI, but not the `file:` URI of a path.
 pub fn file_record_uri(caller: &Caller, argument: &OsStr) -> Result<String, FileProblem> {
     let path = place::resolved(&place::path_of(argument)?);
     let (_, uri) = of_path(caller, &path);
     Ok(uri)
 }
 
-/// Object id and URI of the record of a file, by its path without links.
+/// Returns object id and URI of the record of a file, by its path without links.
 pub(super) fn of_path(caller: &Caller, path: &Path) -> (String, String) {
     let id = id(caller, path.as_os_str().as_encoded_bytes());
     let record = Record::new("data.data", "").with_organization(&caller.organization);
@@ -25,7 +25,7 @@ pub(super) fn of_path(caller: &Caller, path: &Path) -> (String, String) {
     (id, uri.unwrap_or_default())
 }
 
-/// A UUID (version 8 of RFC 9562) that says whose a file is, and where.
+/// Returns a UUID (version 8 of RFC 9562) that derives from the owner and the path of a file.
 fn id(caller: &Caller, path: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("marquetry 2026 object id of a file");
     for part in [caller.organization.as_bytes(), caller.user.as_bytes(), path] {

@@ -24,10 +24,10 @@ use super::{
 };
 use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, Stop, extract};
 
-/// Indexes files on behalf of a caller, as records of the type `data.data` with their text as content.
+/// Indexes files on behalf of a caller, as records of the type `data.data` whose content is the text of the file.
 ///
-/// Files are identified by their paths. An unchanged file is skipped; a changed one is replaced as a whole. If a run is
-/// stopped or the process is killed, each file has all its chunks or none, and the next run continues.
+/// Files are identified by their paths. An unchanged file is skipped, and a changed one is replaced as a whole. If a
+/// run is stopped or the process is killed, each file has all its chunks or none; the next run indexes the rest.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -64,15 +64,15 @@ struct Shared {
     pipeline: Pipeline,
     caller: Caller,
     options: FileOptions,
-    /// The options that the chunks depend on, besides the files.
+    /// The options that affect chunks, besides the file itself.
     settings: String,
     /// URIs of the tags of each file.
     tags: BTreeSet<String>,
-    /// Kibibytes that are left of [`FileOptions::max_bytes_at_once`].
+    /// Kibibytes that are free of [`FileOptions::max_bytes_at_once`].
     room: Arc<Semaphore>,
 }
 
-/// Raised when a change of the program requires that all files are indexed again.
+/// Version of the indexing. A new version makes the next run index all files again.
 const VERSION: u32 = 2;
 /// Most files in the queue.
 const QUEUE: usize = 256;
@@ -80,13 +80,13 @@ const QUEUE: usize = 256;
 const BATCH_CHUNKS: usize = 2_048;
 const BATCH_FILES: usize = 64;
 const BATCH_BYTES: usize = 16 << 20;
-/// Longest wait of a finished file for others of its transaction, so that a killed process loses little.
+/// Longest time for which a finished file waits for others of its transaction, so that a killed process loses little.
 const BATCH_TIME: Duration = Duration::from_secs(2);
 
 impl Indexer {
-    /// Returns an indexer that stores files as the caller's.
+    /// Creates an indexer that stores files as records of the caller.
     ///
-    /// It needs a Tokio runtime with time.
+    /// It needs a Tokio runtime with timers.
     pub fn new(
         pipeline: Pipeline,
         records: Arc<Records>,
@@ -111,7 +111,8 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// The database failed; files stored by then stay. Problems of single files are no error: the report has them.
+    /// The database failed; files that were stored before stay. Problems of single files are not errors: the report
+    /// has them.
     pub async fn run(
         &mut self,
         arguments: &[OsString],
@@ -120,8 +121,8 @@ impl Indexer {
         self.run_until(arguments, watch, std::future::pending()).await
     }
 
-    /// Indexes as [`Self::run`] does, until `stop` completes: finished files are then stored, the others are left to
-    /// the next run, no files are removed from the index, and [`IndexReport::stopped`] is true.
+    /// Indexes as [`Self::run`] does, until `stop` completes. Then finished files are stored, the other files are
+    /// left to the next run, no files are removed from the index, and [`IndexReport::stopped`] is true.
     ///
     /// # Errors
     ///
@@ -252,7 +253,7 @@ impl Indexer {
         let kept = self.keeper.keep(batch.files).await?;
         self.count_unkept(kept, &mut report, &mut watch);
         if report.stopped {
-            // The walk ends by itself when its receiver is dropped.
+            // The walk ends when its receiver is dropped.
             report.end(started);
             return Ok(report);
         }
@@ -295,7 +296,7 @@ impl Indexer {
         opened.map_err(|problem| (resolved(&path), problem))
     }
 
-    /// Files whose records were not taken do not count as indexed.
+    /// Corrects the report for files whose records were refused.
     fn count_unkept(
         &mut self,
         unkept: Vec<(Prepared, FileProblem)>,
@@ -318,13 +319,13 @@ impl Indexer {
     }
 }
 
-/// Files that are kept together.
+/// Files that are stored in one transaction.
 #[derive(Default)]
 struct Batch {
     files: Vec<Prepared>,
     chunks: usize,
     bytes: usize,
-    /// When the first of them was finished.
+    /// The time at which the first of them was finished.
     since: Option<tokio::time::Instant>,
 }
 
@@ -336,7 +337,7 @@ impl Batch {
         self.files.push(file);
     }
 
-    /// When they are kept at the latest.
+    /// Returns the time by which they must be stored.
     fn until(&self) -> tokio::time::Instant {
         self.since.unwrap_or_else(tokio::time::Instant::now) + BATCH_TIME
     }
@@ -349,9 +350,9 @@ impl Batch {
 /// The result of a worker for a file.
 struct Worked {
     path: PathBuf,
-    /// The stamp of the file, if it need not be read again while unchanged.
+    /// The stamp of the file, if the file need not be read again while the stamp is unchanged.
     stamp: Option<Stamp>,
-    /// None: it is as it was.
+    /// `None` for an unchanged file.
     outcome: Result<Option<Box<Prepared>>, FileProblem>,
 }
 
@@ -361,7 +362,7 @@ impl Shared {
         let mut stamp = None;
         let outcome = self.prepare(found, &path, known, &mut stamp).await;
         if let Err(FileProblem::Embed(_) | FileProblem::Time(_)) = &outcome {
-            // Next time it may go well.
+            // The next attempt may succeed.
             stamp = None;
         }
         Worked { path, stamp, outcome }
@@ -453,13 +454,13 @@ impl Shared {
     }
 }
 
-/// Does something that takes long, for no longer than it may.
+/// Runs blocking work with a time limit.
 async fn blocking<T: Send + 'static>(
     options: &FileOptions,
     work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, FileProblem> {
     let time = options.limits.max_time;
-    // After the time limit, the work is asked to stop without waiting for it; its memory counts until it ends.
+    // After the time limit the work is asked to stop, and not waited for. Its memory counts until it ends.
     match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err(FileProblem::Panic),

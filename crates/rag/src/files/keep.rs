@@ -1,4 +1,4 @@
-//! Stores files: a record with the text, and its chunks.
+//! Stores a file as a record with the text, and as its chunks.
 
 use std::{
     collections::BTreeSet,
@@ -17,21 +17,22 @@ use crate::{
     RecordError, RecordPatch, RecordStoreError, Records, record_document,
 };
 
-/// The attribute with the media type of the file, whose text is the content of the record: `application/pdf`.
+/// Name of the attribute with the media type of the file, such as `application/pdf`. The content of the record is the
+/// text of the file.
 pub const FILE_MEDIA_TYPE: &str = "fileMediaType";
 
-/// A file that is ready to be kept.
+/// A file that is ready to be stored.
 pub(super) struct Prepared {
     pub(super) path: PathBuf,
-    /// Its `file:` URI.
+    /// The `file:` URI.
     pub(super) source: String,
     pub(super) object_id: String,
     pub(super) uri: String,
     pub(super) extracted: Extracted,
     pub(super) chunks: Vec<NewChunk>,
-    /// Of its bytes, in hexadecimal.
+    /// Hash of the file's bytes, in hexadecimal.
     pub(super) hash: String,
-    /// The options by which it was indexed.
+    /// The options with which the file was indexed.
     pub(super) settings: String,
     pub(super) bytes: u64,
     pub(super) modified: Option<SystemTime>,
@@ -39,9 +40,11 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Keys of the metadata of documents: organisation, file, and options of indexing.
+    /// Key and value in the metadata of every document of a file.
     pub(super) const ORIGIN: (&str, &str) = ("origin", "file");
+    /// The key of the `file:` URI in the metadata.
     pub(super) const SOURCE: &str = "source";
+    /// The key of the options of indexing in the metadata.
     pub(super) const SETTINGS: &str = "indexed";
     /// The chunk options, for a later update of the chunks after a change of the record.
     const CHUNKING: &str = "chunking";
@@ -73,12 +76,12 @@ impl Prepared {
         }
     }
 
-    /// Returns the media type of the stored text. Markdown and source code are stored as they were in the file; the
-    /// others have lost their markup.
+    /// Returns the media type of the stored text. Markdown and source code are stored unchanged; the text of other
+    /// formats has no markup.
     fn media_type(&self) -> &str {
         match self.extracted.mime_type.as_str() {
             "text/markdown" => "text/markdown",
-            // Clients are given the content of `text/…` as text, and of `application/…` as bytes.
+            // Clients get content of `text/…` as text, and of `application/…` as bytes.
             code if code.starts_with("text/") && is_source_code(code) => code,
             _ => "text/plain",
         }
@@ -105,14 +108,14 @@ impl Keeper {
         Self { pipeline, records, caller, options, tags: BTreeSet::new() }
     }
 
-    /// Finds the tags that files get, or makes them, and gives their URIs.
+    /// Finds or creates the tags of files, and returns their URIs.
     pub(super) async fn begin(&mut self) -> Result<BTreeSet<String>, RecordError> {
         self.tags.clear();
         for tag in &self.options.tags {
             let found = if self.options.dry_run {
                 match self.records.tag(&self.caller, tag).await {
                     Err(RecordError::UnknownTag(_)) if !tag.starts_with("am7://") => {
-                        // A value that no document has.
+                        // A value that no document can have.
                         self.tags.insert(String::new());
                         continue;
                     }
@@ -150,7 +153,7 @@ impl Keeper {
         Ok(refused)
     }
 
-    /// Keeps the record of a file, and gives the document that its chunks belong to.
+    /// Stores the record of a file, and returns the document for its chunks.
     async fn record(&self, file: &Prepared) -> Result<Document, RecordError> {
         let content = file.extracted.content.clone().into_bytes();
         let there = match self.records.get(&self.caller, &file.uri).await {
@@ -192,8 +195,8 @@ impl Keeper {
         Ok(document)
     }
 
-    /// Checks that the caller owns the record. The text of a file is not written into records of others, even if the
-    /// caller may change them: their owners would read it.
+    /// Checks that the caller owns the record. The text of a file is not written into records of other owners, who
+    /// could read it, even if the caller may change these records.
     fn check_own(&self, record: &Record) -> Result<(), RecordError> {
         if record.owner.as_ref() == Some(&self.caller.user) {
             return Ok(());
@@ -202,8 +205,8 @@ impl Keeper {
         Err(RecordError::Forbidden { action: "index a file into", target })
     }
 
-    /// The record of a file that has none. Where its user has as many groups as one may have, it goes to the nearest
-    /// folder around it that has one.
+    /// Creates the record of a file. If the user has the most groups that are allowed, the record goes to the nearest
+    /// parent folder that has a group.
     async fn create(&self, file: &Prepared, content: &[u8]) -> Result<Record, RecordError> {
         let mut group = self.group(&file.path);
         loop {
@@ -223,8 +226,8 @@ impl Keeper {
         }
     }
 
-    /// Returns the group of a file: its folder below `~/Files`, relative to the user's home if the home contains it.
-    /// If that path is too deep or too long, the nearest parent folder that is not.
+    /// Returns the group of a file: its folder below `~/Files`, relative to the user's home if the file is in the
+    /// home. If that path is too deep or too long, returns the nearest parent that is not.
     fn group(&self, path: &Path) -> String {
         let limits = self.records.limits();
         let folder = path.parent().unwrap_or(path);
@@ -244,14 +247,14 @@ impl Keeper {
         group
     }
 
-    /// Removes a document with its record, and the groups that its folder leaves empty.
+    /// Removes a document with its record, and the groups that become empty.
     pub(super) async fn remove(&self, uri: &str) -> Result<(), IndexError> {
         match self.records.get(&self.caller, uri).await {
             Ok(record) => self.check_own(&record)?,
             Err(RecordError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        // Without its chunks, searches do not find a record that is about to be removed.
+        // Removes the chunks first, so that searches do not find a record that is about to be removed.
         self.pipeline.store().delete(&Filter::scope(uri)).await?;
         match self.records.delete(&self.caller, uri, None).await {
             Ok(record) => Ok(self.remove_empty(record.group.unwrap_or_default()).await?),
@@ -260,8 +263,8 @@ impl Keeper {
         }
     }
 
-    /// Removes empty groups, from this one below `~/Files` upwards, so that removed folders do not count. Groups that
-    /// a user has changed, or that set readers, stay.
+    /// Removes empty groups from this one upwards, below `~/Files`, so that removed folders leave no groups. Groups
+    /// that a user has changed, or that have readers, stay.
     async fn remove_empty(&self, mut path: String) -> Result<(), RecordError> {
         while path.strip_prefix(FILES).is_some_and(|below| below.starts_with('/')) {
             let Some((around, name)) = path.rsplit_once('/') else { break };
@@ -294,14 +297,14 @@ pub(super) fn name(document: &mut Document, path: &Path, extracted: &Extracted, 
     document.metadata.insert(Prepared::SOURCE.to_owned(), source.into());
 }
 
-/// Where what is indexed lies.
+/// Group of all indexed files.
 const FILES: &str = "~/Files";
 
 fn file_name(path: &Path) -> String {
     record_name(&path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Returns a valid name for a record: invisible characters are replaced.
+/// Returns a valid name for a record, with invisible characters replaced.
 fn record_name(name: &str) -> String {
     let seen = |character: char| match character.general_category() {
         GeneralCategory::Control

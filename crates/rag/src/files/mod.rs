@@ -1,4 +1,4 @@
-//! Indexes files and folders of this machine, as records that say where their text is from.
+//! Indexes files and folders of this machine, as records that name their files.
 
 mod error;
 mod identity;

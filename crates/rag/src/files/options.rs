@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, path::PathBuf, thread};
 
 use crate::{ChunkOptions, ExtractLimits};
 
-/// Options of indexing files.
+/// Options for indexing files.
 ///
 /// ```
 /// use marquetry_rag::FileOptions;
@@ -16,34 +16,36 @@ use crate::{ChunkOptions, ExtractLimits};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileOptions {
-    /// Options of chunks; at most 512 tokens each by default, because a "sentence" of a program may be very long.
+    /// Options of chunks. A chunk has at most 512 tokens by default, because a "sentence" of source code may be very
+    /// long.
     pub chunks: ChunkOptions,
-    /// Limits of what reading one file may cost. `max_time` holds for every format.
+    /// Limits on reading one file. `max_time` applies to every format.
     pub limits: ExtractLimits,
-    /// Names or URIs of tags that each file gets, besides those that it has. A missing tag is created from its name.
+    /// Names or URIs of tags to add to each file. A missing tag is created from its name.
     pub tags: Vec<String>,
-    /// Only files in these folders are indexed; without any folder, every named path.
+    /// Folders in which files may be indexed. If empty, every named path may be.
     pub within: Vec<PathBuf>,
-    /// Files that are never indexed, such as the database.
+    /// Files that are never indexed, such as the database itself.
     pub except: Vec<PathBuf>,
-    /// Whether files and folders whose names begin with a dot are indexed. A named path always is.
+    /// Whether to index files and folders whose names begin with a dot. A named path is always indexed.
     pub hidden: bool,
-    /// Whether files are indexed that `.gitignore` or `.ignore` in the folder or its subfolders exclude.
+    /// Whether to index files that `.gitignore` or `.ignore` in the folder or its subfolders exclude.
     pub ignored: bool,
-    /// Counts the files before the first is read, to show the progress.
+    /// Whether to count the files before the first is read, to show the progress.
     pub count: bool,
-    /// Removes files from the index that lay below a named path and do not exist any more.
+    /// Whether to remove files from the index that were below a named path and do not exist any more.
     pub prune: bool,
-    /// Stores nothing and removes nothing.
+    /// Whether to store and remove nothing.
     pub dry_run: bool,
-    /// Remembers sizes and times of files, so that the next run of the same indexer opens only changed files.
+    /// Whether to remember sizes and times of files, so that the next run of the same indexer opens only changed
+    /// files.
     pub watch: bool,
-    /// The home directory of the user: groups are named by the path below it.
+    /// The home directory of the user. The names of groups are paths below it.
     pub home: Option<PathBuf>,
-    /// Number of files that are read at a time; by default the number of processors.
+    /// Number of files that are read at the same time; by default the number of processors.
     pub workers: NonZeroUsize,
-    /// Most bytes of all files that are read at a time; 512 MiB by default. A larger file is read alone. What
-    /// compressed files unpack to is bounded by [`ExtractLimits::max_unpacked_bytes_at_once`].
+    /// Largest size of all files that are read at the same time, in bytes; 512 MiB by default. A larger file is read
+    /// alone. [`ExtractLimits::max_unpacked_bytes_at_once`] limits the unpacked contents of compressed files.
     pub max_bytes_at_once: u64,
 }
 

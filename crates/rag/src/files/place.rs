@@ -1,4 +1,4 @@
-//! Places of files: paths, `file:` URIs, and folders that no link leads out of.
+//! Locations of files: paths, `file:` URIs, and folders that no link leads out of.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -16,19 +16,19 @@ use super::problem::FileProblem;
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) root: Arc<Root>,
-    /// The one file in the root; None for the whole root.
+    /// The single file in the root; `None` for the whole root.
     pub(super) file: Option<PathBuf>,
 }
 
-/// A folder whose files are read by a handle of it, so that no link leads out of it.
+/// A folder whose files are opened relative to a handle of it, so that no link leads out of it.
 pub(super) struct Root {
     pub(super) dir: Dir,
-    /// Its path without links.
+    /// The path without links.
     pub(super) path: PathBuf,
 }
 
 impl Target {
-    /// The path without links.
+    /// Returns the path without links.
     pub(super) fn path(&self) -> PathBuf {
         match &self.file {
             Some(file) => self.root.path.join(file),
@@ -36,8 +36,9 @@ impl Target {
         }
     }
 
-    /// Opens a file or folder, if it lies within one of `within`, or `within` is empty. A link to a folder is followed. A link to a
-    /// file is not: the shell names links as well for `docs/*`, and their targets may lie anywhere.
+    /// Opens a file or folder that is within one of `within`; an empty `within` allows every path. A link to a folder
+    /// is followed. A link to a file is not, because the shell also passes links for `docs/*`, and their targets may
+    /// be anywhere.
     pub(super) fn open(path: &Path, within: &[PathBuf]) -> Result<Self, FileProblem> {
         let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         if is_link && path.metadata().is_ok_and(|target| !target.is_dir()) {
@@ -55,7 +56,7 @@ impl Target {
             if let Some(what) = special(metadata.file_type()) {
                 return Err(FileProblem::Special(what));
             }
-            // A file that is no directory has a name and lies in one.
+            // A path that is not a directory has a name and a parent.
             let name = path.file_name().map(PathBuf::from);
             (path.parent().unwrap_or(Path::new("/")), name)
         };
@@ -64,7 +65,7 @@ impl Target {
     }
 }
 
-/// Resolves the links of a path as far as it exists; a missing file may still be in the index.
+/// Resolves the links of the existing part of a path, because a missing file may still be in the index.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for ancestor in path.ancestors() {
@@ -76,7 +77,7 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
     path
 }
 
-/// Refuses paths outside of these folders; without any, refuses none.
+/// Checks that a path is within one of these folders; an empty list allows every path.
 fn check_within(path: &Path, within: &[PathBuf]) -> Result<(), FileProblem> {
     let is_inside =
         |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
@@ -86,7 +87,7 @@ fn check_within(path: &Path, within: &[PathBuf]) -> Result<(), FileProblem> {
     Err(FileProblem::Outside(within.to_vec()))
 }
 
-/// Returns the path that an argument names: a path, or a `file:` URI.
+/// Returns the path from an argument, which is a path or a `file:` URI.
 pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
     let bytes = argument.as_encoded_bytes();
     if !bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"file:")) {
@@ -118,7 +119,7 @@ pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
 /// assert_eq!(marquetry_rag::file_uri(Path::new("/home/zoë/my notes.md")), "file:///home/zo%C3%AB/my%20notes.md");
 /// ```
 pub fn file_uri(path: &Path) -> String {
-    /// The characters that RFC 3986 allows in a path.
+    /// The characters that need no percent-encoding in a path (RFC 3986).
     const PATH: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'/')
         .remove(b'-')
@@ -144,7 +145,7 @@ fn os_string(bytes: Vec<u8>) -> Option<OsString> {
     String::from_utf8(bytes).ok().map(OsString::from)
 }
 
-/// Returns the name of a kind of entry that is neither a file nor a folder nor a link.
+/// Returns the name of the kind of an entry that is not a file, folder or link.
 pub(super) fn special(kind: std::fs::FileType) -> Option<&'static str> {
     if kind.is_file() || kind.is_dir() || kind.is_symlink() {
         return None;

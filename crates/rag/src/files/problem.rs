@@ -4,38 +4,38 @@ use std::{io, path::PathBuf, time::Duration};
 
 use crate::{ChunkError, EmbedError, ExtractError, PipelineError, RecordError, StoreError};
 
-/// Why a file was not indexed. Indexing continues with the others.
+/// The reason why a file was not indexed. Indexing continues with the other files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileProblem {
     /// The path does not exist.
     #[error("there is no such file or directory")]
     Missing,
-    /// The path lies outside of [`FileOptions::within`](crate::FileOptions::within).
+    /// The path is outside of [`FileOptions::within`](crate::FileOptions::within).
     #[error("outside of the folders that may be indexed ({})", list(.0))]
     Outside(Vec<PathBuf>),
-    /// A URI that names no file of this machine.
+    /// The URI does not name a file of this machine.
     #[error("not a file URI of this machine: {0}")]
     Uri(&'static str),
-    /// A symbolic link, whose target may lie anywhere.
+    /// The path is a symbolic link, whose target may be anywhere.
     #[error("a symbolic link; index its target by the target's path")]
     Link,
-    /// A device, pipe or socket.
+    /// The path is a device, pipe or socket.
     #[error("a {0}, not a file")]
     Special(&'static str),
-    /// A file of the database that holds the index.
+    /// The file belongs to the database that holds the index.
     #[error("a part of the database itself")]
     Database,
-    /// The document holds no text; it may hold images of text.
+    /// The document has no text; it may have images of text.
     #[error("there is no text in it")]
     NoText,
-    /// The file changes while it is read.
+    /// The file changed while it was read.
     #[error("it changed while it was read; index it again")]
     Changing,
     /// The file was removed after its folder was listed.
     #[error("it no longer exists")]
     Vanished,
-    /// It takes longer than [`ExtractLimits::max_time`](crate::ExtractLimits::max_time) to read, by itself.
+    /// Reading takes longer than [`ExtractLimits::max_time`](crate::ExtractLimits::max_time).
     #[error("reading takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// The extractor panicked.
@@ -56,7 +56,7 @@ pub enum FileProblem {
     /// The record of the file was refused.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The file has changed since it was indexed, and its present content is not indexed.
+    /// The file has changed since it was indexed, and its new content could not be indexed.
     #[error("{0}; its earlier index entries are kept")]
     Kept(Box<Self>),
     /// The store refused the file.
@@ -65,7 +65,7 @@ pub enum FileProblem {
 }
 
 impl FileProblem {
-    /// Whether this is a failure, rather than a file of a kind that is not indexed.
+    /// Returns whether this is a failure; otherwise the file is of a kind that is not indexed.
     pub fn is_failure(&self) -> bool {
         !matches!(
             self,

@@ -21,19 +21,19 @@ impl Scope {
     }
 }
 
-/// A document whose file was not found.
+/// A document whose file does not exist.
 pub(super) struct Gone {
     pub(super) path: PathBuf,
     pub(super) uri: String,
 }
 
-/// Documents that are read at a time.
+/// Number of documents in one read.
 const PAGE: usize = 1_000;
 
 /// Returns the caller's documents of files at or below the named paths that the walk did not find.
 ///
-/// If a folder could not be listed, only files count that certainly do not exist. Below a named path that does not
-/// exist itself, no file counts: it may be on a disk that is not mounted.
+/// If a folder could not be listed, returns only files that certainly do not exist. Returns no files below a named
+/// path that does not exist itself, because it may be on a disk that is not mounted.
 pub(super) async fn find(
     pipeline: &Pipeline,
     caller: &Caller,

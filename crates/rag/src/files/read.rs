@@ -1,4 +1,4 @@
-//! Reads a file as it was at one moment.
+//! Reads a file in a consistent state.
 
 use std::{
     fs::File,
@@ -20,8 +20,8 @@ pub(super) struct Contents {
     pub(super) modified: Option<SystemTime>,
 }
 
-/// Size and times of a file, of which at least one changes with its content: programs cannot set the time of the last
-/// change of an inode.
+/// Size and times of a file. At least one of them changes with the content, because programs cannot set the time of
+/// the last change of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     bytes: u64,
@@ -52,7 +52,7 @@ impl Stamp {
 }
 
 impl Stamp {
-    /// Whether the last change is so recent that a further one might leave the same stamp.
+    /// Returns whether the last change is so recent that another change might leave the same stamp.
     fn is_fresh(&self) -> bool {
         #[cfg(unix)]
         let changed = {
@@ -63,21 +63,21 @@ impl Stamp {
         };
         #[cfg(not(unix))]
         let changed = self.modified;
-        // A time in the future is of another clock.
+        // A time in the future comes from another clock.
         changed
             .and_then(|changed| SystemTime::now().duration_since(changed).ok())
             .is_some_and(|age| age < TICK)
     }
 }
 
-/// Opens a file below its root without following links, and never waits for the writer of a pipe.
+/// Opens a file below its root without following links. Never waits for the writer of a pipe.
 fn open(found: &Found) -> Result<File, FileProblem> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
         use cap_std::fs::OpenOptionsExt as _;
-        // A named pipe may have taken the place of the file.
+        // A named pipe may have replaced the file.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     Ok(found.root.dir.open_with(&found.relative, &options)?.into_std())
@@ -90,11 +90,11 @@ pub(super) fn stamp(found: &Found) -> Result<Stamp, FileProblem> {
 
 /// Resolution of the times of files: two changes within it may leave the same time.
 const TICK: Duration = Duration::from_millis(20);
-/// How often reading a changing file is tried.
+/// Most attempts to read a changing file.
 const ATTEMPTS: usize = 4;
 
-/// Reads a file. A file that is too large is not read; one that changes meanwhile is read again, and in the end
-/// refused.
+/// Reads a file. Refuses a file that is too large. Reads a file again if it changes meanwhile, and refuses it after
+/// several attempts.
 pub(super) fn read(
     found: &Found,
     limits: &ExtractLimits,

@@ -12,18 +12,18 @@ use super::FileProblem;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileEvent<'a> {
-    /// The number of files, counted before the first is read ([`FileOptions::count`](crate::FileOptions::count)). Files
-    /// may come and go until they are read.
+    /// The number of files, counted before the first is read ([`FileOptions::count`](crate::FileOptions::count)). The
+    /// number may change until all files are read.
     Counted(u64),
-    /// A file was found.
+    /// The walk found a file.
     Found,
-    /// All files were found.
+    /// The walk is complete.
     Listed,
     /// A file is finished. It may not be stored yet.
     Done {
-        /// Its path.
+        /// Path of the file.
         path: &'a std::path::Path,
-        /// Its outcome.
+        /// Outcome of the file.
         outcome: FileOutcome<'a>,
     },
 }
@@ -32,13 +32,13 @@ pub enum FileEvent<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FileOutcome<'a> {
-    /// New, with this number of chunks.
+    /// The file is new, and has this number of chunks.
     Indexed(u64),
-    /// Indexed again, because its content or the chunk options changed, with this number of chunks.
+    /// The content or the chunk options changed; the file was indexed again, and has this number of chunks.
     Changed(u64),
-    /// Unchanged since it was indexed.
+    /// The file is unchanged since it was indexed.
     Unchanged,
-    /// Not indexed.
+    /// The file was not indexed.
     Refused(&'a FileProblem),
     /// The file does not exist any more; it was removed from the index, or in a dry run would be.
     Removed,
@@ -48,7 +48,7 @@ pub enum FileOutcome<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Refused {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
     /// The reason.
     pub problem: FileProblem,
@@ -72,15 +72,16 @@ pub struct IndexReport {
     pub failures: Vec<Refused>,
     /// Number of files that failed.
     pub failed: u64,
-    /// Files that are no documents, at most [`Self::MAX_NAMED`].
+    /// Files that are not documents, at most [`Self::MAX_NAMED`].
     pub skips: Vec<Refused>,
-    /// Number of files that are no documents, by [`FileProblem::code`].
+    /// Numbers of files that are not documents, by [`FileProblem::code`].
     pub skipped: BTreeMap<&'static str, u64>,
     /// Indexed files that do not exist any more, at most [`Self::MAX_NAMED`].
     pub gone: Vec<PathBuf>,
-    /// Number of those that were removed from the index.
+    /// Number of files in `gone` that were removed from the index.
     pub removed: u64,
-    /// Number of those that were left in the index, because [`FileOptions::prune`](crate::FileOptions::prune) is off.
+    /// Number of files in `gone` that stay in the index, because [`FileOptions::prune`](crate::FileOptions::prune) is
+    /// off.
     pub left: u64,
     /// Whether the run was stopped early.
     pub stopped: bool,
@@ -113,7 +114,7 @@ impl IndexReport {
         self.elapsed = started.elapsed();
     }
 
-    /// Returns the number of files that were looked at.
+    /// Returns the number of examined files.
     pub fn files(&self) -> u64 {
         self.indexed
             + self.changed

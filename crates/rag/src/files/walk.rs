@@ -16,34 +16,34 @@ use super::{
 };
 use crate::Stop;
 
-/// A file to be read, below its root.
+/// A file to read, below its root.
 pub(super) struct Found {
     pub(super) root: Arc<Root>,
     pub(super) relative: PathBuf,
-    /// Its length when its folder was listed.
+    /// Length of the file when its folder was listed.
     pub(super) bytes: u64,
 }
 
 impl Found {
-    /// The path without links.
+    /// Returns the path without links.
     pub(super) fn path(&self) -> PathBuf {
         self.root.path.join(&self.relative)
     }
 }
 
-/// Something that was found.
+/// A file, or a path with the reason why it is not indexed.
 pub(super) type Seen = Result<Found, (PathBuf, FileProblem)>;
 
 /// The result of a walk.
 #[derive(Default)]
 pub(super) struct Walked {
-    /// Every path that exists and is not ignored, unreadable files included.
+    /// Every existing path that is not ignored, including unreadable files.
     pub(super) paths: HashSet<PathKey>,
     /// Whether every folder could be listed.
     pub(super) complete: bool,
 }
 
-/// A path as a hash: a million of them shall fit into memory.
+/// The hash of a path. Hashes of a million paths fit into memory.
 pub(super) type PathKey = [u8; 16];
 
 pub(super) fn key(path: &Path) -> PathKey {
@@ -51,8 +51,8 @@ pub(super) fn key(path: &Path) -> PathKey {
     *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
 }
 
-/// Sends every file below the targets once, and every other entry with the reason why it is not indexed. Links are not
-/// followed. Ends early when the receiver is dropped.
+/// Sends every file below the targets once, and every other entry with the reason why it is not indexed. Does not
+/// follow links. Ends early when the receiver is dropped.
 pub(super) fn walk(
     targets: &[Target],
     options: &FileOptions,
@@ -76,7 +76,7 @@ pub(super) fn walk(
                         Some(io) if io.kind() == std::io::ErrorKind::NotFound => {
                             FileProblem::Vanished
                         }
-                        // Its message repeats the path.
+                        // The error's message contains the path, which is shown already.
                         Some(io) => std::io::Error::from(io.kind()).into(),
                         None => FileProblem::Unreadable(error.to_string()),
                     };
@@ -111,7 +111,7 @@ pub(super) fn count(targets: &[Target], options: &FileOptions, stop: &Stop) -> u
     paths.len() as u64 + failed
 }
 
-/// Skips folders, and entries that may be folders.
+/// Returns whether an entry is a folder, or may be one.
 fn is_folder(entry: &DirEntry) -> bool {
     entry.file_type().is_none_or(|kind| kind.is_dir())
 }
@@ -120,10 +120,10 @@ fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {
     let mut walker = WalkBuilder::new(target.path());
     walker
         .standard_filters(!options.ignored)
-        // Ignore files above the named folder do not count, nor does the user's global list of git.
+        // Ignore files above the named folder and the user's global git settings have no effect.
         .parents(false)
         .git_global(false)
-        // The file is called after git, and means the same without it.
+        // `.gitignore` also applies in folders without a git repository.
         .require_git(false)
         .hidden(!options.hidden)
         .follow_links(false)
@@ -131,7 +131,7 @@ fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {
     walker
 }
 
-/// Returns the kind of an entry; None for folders.
+/// Returns the kind of an entry; `None` for folders.
 fn look(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<Seen> {
     let path = entry.path();
     let refused = |problem| Some(Err((path.to_owned(), problem)));

@@ -1,4 +1,4 @@
-//! The pipeline: cuts texts into chunks, embeds, stores and searches them.
+//! The pipeline: cuts texts into chunks, embeds them, stores them and searches them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -37,7 +37,7 @@ pub struct Pipeline {
     embedder: Arc<dyn Embedder>,
 }
 
-/// Why indexing or searching failed.
+/// An error of indexing or searching.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {
@@ -53,7 +53,7 @@ pub enum PipelineError {
 }
 
 impl Pipeline {
-    /// Returns a pipeline of a store and the model that it was opened for.
+    /// Creates a pipeline from a store and the model for which it was opened.
     ///
     /// # Errors
     ///
@@ -106,12 +106,12 @@ impl Pipeline {
         chunk_extracted_until(extracted, options, stop, |text| self.embedder.count_tokens(text))
     }
 
-    /// Indexes a document in place of its former version, and returns the number of its chunks. Only new chunks are
-    /// embedded.
+    /// Indexes a document in place of its former version, and returns the number of its chunks. Embeds only new
+    /// chunks.
     ///
     /// # Errors
     ///
-    /// A stage failed; the document is then unchanged.
+    /// A step failed; the document is then unchanged.
     pub async fn index(
         &self,
         document: Document,
@@ -122,11 +122,11 @@ impl Pipeline {
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// Returns the chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the document is stored
-    /// already (`is_kept`), only its new chunks are embedded.
+    /// Returns the chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the document is
+    /// already stored (`is_kept`), embeds only its new chunks.
     ///
     /// The embedded text of a chunk begins with the folder, the name and the title of its document and the headings
-    /// above the chunk, so that questions that name them find it. [`NewChunk::content`] is the text alone.
+    /// above the chunk, so that questions with these words find it. [`NewChunk::content`] is the text without them.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Pipeline {
         options: &ChunkOptions,
         stop: &Stop,
     ) -> Result<Vec<NewChunk>, PipelineError> {
-        // Cutting counts tokens, which blocks for long on a long text.
+        // Cutting counts tokens, which blocks for a long time on a long text.
         let this = self.clone();
         let (extracted, options) = (extracted.clone(), *options);
         let cutting = stop.clone();
@@ -178,8 +178,8 @@ impl Pipeline {
         Ok(with_vectors(chunks, vectors))
     }
 
-    /// Replaces the metadata of a document and keeps its chunks. They are embedded again if embedded metadata changed,
-    /// such as the title.
+    /// Replaces the metadata of a document and keeps its chunks. Embeds the chunks again if embedded metadata
+    /// changed, such as the title.
     ///
     /// # Errors
     ///
@@ -196,8 +196,8 @@ impl Pipeline {
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// Returns the vectors of texts to embed for the chunks of a document. Vectors of texts that the document has
-    /// already come from the store; the others are embedded, each once.
+    /// Returns the vectors of texts to embed for the chunks of a document. Vectors of texts that the document already
+    /// has come from the store; the other texts are embedded, each once.
     ///
     /// # Errors
     ///
@@ -235,11 +235,11 @@ impl Pipeline {
         Ok(vectors)
     }
 
-    /// Finds chunks by words and meaning. For a request without a vector, its text is embedded.
+    /// Returns chunks by words and meaning. If the request has no vector, its text is embedded.
     ///
     /// # Errors
     ///
-    /// Embedding the question failed, or the store refused it.
+    /// Embedding the question failed, or the store failed or refused the search.
     pub async fn search(&self, mut request: SearchRequest) -> Result<Vec<Hit>, PipelineError> {
         if request.vector.is_none() && request.text.len() <= SearchRequest::MAX_TEXT_BYTES {
             request.vector = Some(self.embedder.embed_query(&request.text).await?);
