@@ -48,12 +48,12 @@ pub struct KnowledgeConfig {
     /// `marquetry/knowledge.db` below `$XDG_DATA_HOME` or `~/.local/share`.
     #[schemars(example = &"knowledge.db")]
     pub database: Option<String>,
-    /// Organization: the first part of the URIs of records. Agents work in this one only.
+    /// Organization: the first part of the URIs of records. Agents can use only records of this organization.
     #[serde(deserialize_with = "organization")]
     pub organization: String,
     /// Largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
-    /// Content that documents which are read at the same time unpack to, all together, in bytes. Further documents wait.
+    /// Largest total size after unpacking of all documents that are read at the same time, in bytes. Further documents wait.
     pub max_unpacked_bytes_at_once: NonZeroU64,
     /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long again for other work to end.
     pub max_work_ms: NonZeroU64,

@@ -38,7 +38,6 @@ pub(super) fn failed(failure: &Failure) -> CallToolResult {
 
 /// Returns the code of a failed call of a tool of this server; `None` if it succeeded. A failure without a code means
 /// that the arguments did not match the tool's schema.
-/// fit the tool's schema.
 #[must_use]
 pub fn error_code(result: &CallToolResult) -> Option<ErrorCode> {
     if !result.is_error() {

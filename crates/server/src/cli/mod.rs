@@ -285,7 +285,7 @@ struct ConfigArgs {
     /// MCP servers as other clients keep them (mcp.json of Claude, Cursor, VS Code and others); may be given several times.
     #[arg(long, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
-    /// error, warn, info, debug, trace, off, or a list by module such as "info,marquetry::gateway=debug".
+    /// error, warn, info, debug, trace, off, or a list by module such as "info,marquetry_gateway=debug".
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
     /// Format of all messages: text, or JSON with one object a line.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AppsConfig {
-    /// Clients that get Views: "negotiated" for clients that declare the extension `io.modelcontextprotocol/ui`, "always" for all clients, if a
-    /// host shows Views and does not declare it.
+    /// Clients that get Views: "negotiated" for clients that declare the extension `io.modelcontextprotocol/ui`, or "always" for all
+    /// clients. Use "always" for a host that shows Views without declaring the extension.
     pub gating: Gating,
     /// Tools that only Views may call: "listed" for clients that show Views, which hide them from the model, or "hidden" from every list.
     /// They can be called in either case.

@@ -14,24 +14,25 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ConsoleConfig {
-    /// Serves the console, and records calls for it. Without it, `/` says in a few lines how to connect.
+    /// Serves the console, and records calls for it. Without it, `/` shows only how to connect.
     pub enabled: bool,
-    /// Calls of tools that are kept.
+    /// Number of tool calls that are kept.
     pub max_calls: NonZeroUsize,
-    /// What the kept calls take together, in bytes of arguments and answers. Of a call over an eighth of it, only the sizes are kept.
+    /// Size of all kept calls together, in bytes of arguments and answers. For a call larger than an eighth of this, only the sizes are
+    /// kept.
     pub max_calls_bytes: NonZeroUsize,
-    /// Messages of agents and upstreams that are kept; of each the first 64 KiB.
+    /// Number of messages of agents and upstreams that are kept. Only the first 64 KiB of each are kept.
     pub max_messages: NonZeroUsize,
-    /// What the kept messages take together, in bytes.
+    /// Size of all kept messages together, in bytes.
     pub max_messages_bytes: NonZeroUsize,
-    /// Events that are kept for pages that lose their connection for a while.
+    /// Number of events that are kept, for pages that lose their connection for a while.
     pub max_events: NonZeroUsize,
-    /// Pages that follow events at a time. One caller with a token may have a quarter of them.
+    /// Number of pages that can follow events at the same time. One caller with a token may have a quarter of them.
     pub max_streams: NonZeroUsize,
-    /// Port of the frames of Views, at the address of `server.listen`. It has to be another one than that of the page, which keeps Views
-    /// away from the page; 0 lets the system choose.
+    /// Port of the frames of Views, at the address of `server.listen`. It must differ from the port of the page, so that Views have
+    /// another origin and cannot access the page. 0 takes a free port.
     pub views_port: u16,
-    /// Views that are open at a time. One caller with a token may have a quarter of them.
+    /// Number of Views that can be open at the same time. One caller with a token may have a quarter of them.
     pub max_views: NonZeroUsize,
     /// Largest document of a View, in bytes.
     pub max_view_bytes: NonZeroUsize,

@@ -23,9 +23,9 @@ pub struct PlantUmlConfig {
     #[schemars(with = "String")]
     pub url_base: Server,
     /// The PlantUML that draws diagrams on this machine, for the tools `renderPlantUML` and `checkPlantUML`: "auto" for `plantuml` on the
-    /// `PATH`, "off", or the path of a program or of a jar, which `java` runs. Without one, the two tools are not there.
+    /// `PATH`, "off", or the path of a program or of a jar, which `java` runs. Without a PlantUML, the two tools are not listed.
     pub engine: String,
-    /// Time limit of one diagram, in milliseconds. A diagram that takes longer ends the engine; the next one starts it again.
+    /// Time limit of one diagram, in milliseconds. At this limit the engine is ended; the next diagram starts it again.
     pub engine_timeout_ms: NonZeroU64,
     /// The largest drawing, in bytes.
     pub engine_max_output_bytes: NonZeroUsize,
