@@ -400,12 +400,12 @@ struct ExecutedPlan {
 }
 
 impl ExecutedPlan {
-    /// All outcomes of saves.
+    /// Returns the outcomes of all saves.
     fn all(&self) -> impl Iterator<Item = &SaveResult> {
         self.outcomes.iter().chain(&self.structured)
     }
 
-    /// The saved artifacts without that of the whole answer.
+    /// Returns the saved artifacts, except the one of the whole answer.
     fn artifacts(&self) -> impl Iterator<Item = &SavedArtifact> {
         let own = self.outcomes.iter().chain(&self.bundle).chain(&self.structured);
         own.filter(|done| done.outcome == Outcome::Saved).filter_map(|done| done.artifact.as_ref())
@@ -471,7 +471,7 @@ impl ExecutedPlan {
         (result, report)
     }
 
-    /// Without intelligent processing, each item has the outcome of the whole answer.
+    /// Gives each item the outcome of the whole answer, when intelligent processing is off.
     fn tell_items_of_the_whole(&mut self) {
         let (outcome, error) = match &self.whole {
             Some(_) => (Outcome::Saved, None),
@@ -587,7 +587,7 @@ impl ExecutedPlan {
             .collect()
     }
 
-    /// Says whether a part of the answer is neither shown nor saved.
+    /// Returns whether a part of the answer is neither shown nor saved.
     fn is_lossy(&self) -> bool {
         if self.whole.is_some() {
             return false;
@@ -699,7 +699,7 @@ fn object(members: &[(&str, String)]) -> Box<RawValue> {
     RawValue::from_string(json).expect("members are valid JSON")
 }
 
-/// The link that replaces an item.
+/// Returns the link that replaces an item.
 fn link_item(artifact: &SavedArtifact) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

@@ -160,7 +160,7 @@ impl<'de> Deserialize<'de> for Lossy {
     }
 }
 
-/// Says whether the value is a JSON object.
+/// Returns whether the value is a JSON object.
 pub(crate) fn is_object(raw: &RawValue) -> bool {
     raw.get().starts_with('{')
 }

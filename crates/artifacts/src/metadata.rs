@@ -60,7 +60,7 @@ pub struct Metadata {
     /// Confidence of the detected format, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detection_confidence: Option<u8>,
-    /// Says whether the whole text could be parsed in that format.
+    /// Returns whether the whole text could be parsed in that format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format_parse_success: Option<bool>,
     /// Summary of JSON, NDJSON, CSV or YAML.
@@ -178,7 +178,7 @@ pub struct Schema {
     /// The artifact's MIME type.
     #[serde(rename = "type")]
     pub mime_type: String,
-    /// Says whether the text could be parsed.
+    /// Returns whether the text could be parsed.
     pub inferred: bool,
     /// The error, if it could not.
     pub error: Option<String>,

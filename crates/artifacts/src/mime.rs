@@ -43,7 +43,7 @@ pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     known.or_else(|| mime_guess::from_ext(&extension).first_raw())
 }
 
-/// Says whether content of this MIME type is text. Case and parameters are ignored.
+/// Returns whether content of this MIME type is text. Case and parameters are ignored.
 ///
 /// ```
 /// use marquetry_artifacts::mime::is_text;
@@ -87,7 +87,7 @@ pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     certain.then(|| kind.mime_type())
 }
 
-/// Says whether two MIME types name the same format, as far as first bytes can tell.
+/// Returns whether two MIME types name the same format, as far as first bytes can tell.
 pub(crate) fn agree(declared: &str, sniffed: &str) -> bool {
     declared == sniffed || (family(declared) == family(sniffed) && family(declared).is_some())
 }

@@ -333,7 +333,7 @@ fn metadata_dot(name: &str) -> Option<usize> {
     name.get(at..).filter(|end| end.eq_ignore_ascii_case(END)).map(|_| at)
 }
 
-/// Says whether Windows treats the name as a device, whatever its extension.
+/// Returns whether Windows treats the name as a device, whatever its extension.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end_matches(' ').to_lowercase();
     if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$") {
@@ -348,7 +348,7 @@ fn is_allowed(char: char) -> bool {
     !is_deceptive(char) && replaced(char) == char
 }
 
-/// Says whether a character is invisible or changes how others are shown, which can deceive readers of a name.
+/// Returns whether a character is invisible or changes how others are shown, which can deceive readers of a name.
 pub(crate) fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(char,

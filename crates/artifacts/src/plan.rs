@@ -109,7 +109,7 @@ pub(crate) enum Show {
 }
 
 impl Show {
-    /// Says whether the new answer has the whole item, saved or not.
+    /// Returns whether the new answer has the whole item, saved or not.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::AsSent(_)
@@ -245,7 +245,7 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// Says whether an item is saved whatever its size (seed 000/1.4).
+    /// Returns whether an item is saved whatever its size (seed 000/1.4).
     fn must_be_saved(&self, settings: &Settings) -> bool {
         let links = settings.resource_links == ResourceLinks::Placeholder;
         let texts = settings.text_resources == TextResources::Always;
@@ -590,7 +590,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Says whether a saved image stays in the answer beside the link to its artifact.
+    /// Returns whether a saved image stays in the answer beside the link to its artifact.
     fn is_inlined(&self, item: &Item<'_>, artifact: &NewArtifact, budget: &mut Budget) -> bool {
         let bytes = artifact.content().len();
         matches!(item.kind, Kind::Image)
@@ -680,7 +680,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Says whether an item is saved with others because it would be lost otherwise.
+/// Returns whether an item is saved with others because it would be lost otherwise.
 fn is_kept_with_others(item: &Item<'_>, task: &Task, show: &Show) -> bool {
     match (task, &item.kind) {
         (Task::Bundle(_), _) => true,
@@ -772,7 +772,7 @@ impl<'a> ComparableContent<'a> {
         }
     }
 
-    /// Says whether the text has all of the structured content: the same JSON apart from white space, or the text as the only
+    /// Returns whether the text has all of the structured content: the same JSON apart from white space, or the text as the only
     /// member of an object. Python's SDK wraps strings in `{"result": …}`, the official file system server in
     /// `{"content": …}`.
     fn equals_text(&self, text: &str) -> bool {

@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     }
 }
 
-/// Says whether a key of this name is likely to have a secret.
+/// Returns whether a key of this name is likely to have a secret.
 fn is_telling(key: &str) -> bool {
     let plain: String =
         key.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect();
@@ -167,7 +167,7 @@ fn is_telling(key: &str) -> bool {
     !counts && (WHOLE.contains(&plain.as_str()) || PARTS.iter().any(|part| plain.contains(part)))
 }
 
-/// Says whether a value is recognisable as a secret: an authorization header, a private key, a password in a URL.
+/// Returns whether a value is recognisable as a secret: an authorization header, a private key, a password in a URL.
 fn has_credentials(text: &str) -> bool {
     let head = text.trim_start();
     let scheme = head.split(' ').next().unwrap_or_default();

@@ -135,7 +135,7 @@ impl LeftOut {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Save {
-    /// Says whether everything was saved.
+    /// Returns whether everything was saved.
     pub status: SaveStatus,
     /// The status as a sentence, with the first error.
     pub message: String,

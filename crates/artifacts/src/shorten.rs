@@ -23,7 +23,7 @@ static ANYTHING: Value = Value::Bool(true);
 const SHORT_FORMATS: [&str; 10] =
     ["date", "date-time", "time", "duration", "uuid", "email", "hostname", "ipv4", "ipv6", "regex"];
 
-/// Says whether every value of this schema can be shortened without breaking the schema.
+/// Returns whether every value of this schema can be shortened without breaking the schema.
 ///
 /// False for schemas that are not understood. A captured answer then has a note in place of its `structuredContent`, so a
 /// gateway must not promise the schema.
@@ -125,7 +125,7 @@ impl<'s> Schemas<'s> {
         UNKNOWN
     }
 
-    /// Says whether the shortest form of every value is short. `above` are the schemas that require this one.
+    /// Returns whether the shortest form of every value is short. `above` are the schemas that require this one.
     fn is_bounded(self, schema: &'s Value, above: &mut Vec<&'s Value>) -> bool {
         if above.len() >= MAX_DEPTH || above.iter().any(|seen| std::ptr::eq(*seen, schema)) {
             return false;
@@ -222,7 +222,7 @@ fn is_null(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
 }
 
-/// Says whether the schema allows only unbounded strings, numbers, booleans or null.
+/// Returns whether the schema allows only unbounded strings, numbers, booleans or null.
 fn is_scalar(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return false };
     let is_number = |key: &str| {
@@ -233,7 +233,7 @@ fn is_scalar(schema: &Value) -> bool {
         && keywords.keys().all(|key| key == "type" || is_annotation(key) || is_number(key))
 }
 
-/// Says whether values may have this type.
+/// Returns whether values may have this type.
 fn has_type(keywords: &Map<String, Value>, name: &str) -> bool {
     match keywords.get("type") {
         None => true,

@@ -34,7 +34,7 @@ impl SeededIds {
 }
 
 impl Ids for SeededIds {
-    /// SplitMix64: every seed, including 0, gives well mixed numbers.
+    /// Returns the next number (SplitMix64). Every seed gives well mixed numbers, even 0.
     fn next(&self) -> u32 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

@@ -374,7 +374,7 @@ pub(crate) fn shortened(text: &str, bytes: usize) -> String {
     }
 }
 
-/// Says whether a text has six words or more, or two and a full stop: seldom in data, nearly always in prose.
+/// Returns whether a text has six words or more, or two and a full stop: seldom in data, nearly always in prose.
 pub(crate) fn reads_like_a_sentence(text: &str) -> bool {
     // Text of several lines is deliberate in data (`|` in YAML).
     if text.trim_end().contains('\n') {

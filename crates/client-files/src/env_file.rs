@@ -22,7 +22,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// The assignments of a text, or the number of the first line that is none.
+/// Returns the assignments of a text, or the number of the first line that is not an assignment.
 fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
     let mut variables = Vec::new();
     for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
@@ -41,7 +41,7 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
     Ok(variables)
 }
 
-/// A value without its quotes, or up to the comment after it.
+/// Returns a value without its quotes, or up to the comment after it.
 fn value_of(value: &str) -> String {
     let quoted = |quote: char| {
         let rest = value.strip_prefix(quote)?;
@@ -57,7 +57,7 @@ fn value_of(value: &str) -> String {
     value[..end].trim_end().to_owned()
 }
 
-/// Where the closing quote stands.
+/// Returns the position of the closing quote.
 fn end_of_quoted(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, c)| {

@@ -28,13 +28,13 @@ pub struct Place {
 }
 
 impl ConfigError {
-    /// An error of the file as a whole.
+    /// Returns an error of the file as a whole.
     #[must_use]
     pub fn of_file(file: &str, problem: impl Into<String>) -> Self {
         Self { file: file.to_owned(), place: None, key: None, problem: problem.into() }
     }
 
-    /// An error of one key; `offset` is where its value starts in `text`.
+    /// Returns an error of one key; `offset` is the start of its value in `text`.
     #[must_use]
     pub fn of_key(
         file: &str,
@@ -68,7 +68,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Place {
-    /// The place of byte `offset` in `text`; past the end means the end.
+    /// Returns the place of byte `offset` in `text`. An offset past the end gives the end.
     #[must_use]
     pub fn of(text: &str, offset: usize) -> Self {
         let before = &text[..text.floor_char_boundary(offset)];
@@ -80,7 +80,7 @@ impl Place {
     }
 }
 
-/// A key's path as TOML writes it, quoting what is not a bare key.
+/// Returns the path of a key as TOML writes it, with quotes where they are needed.
 #[must_use]
 pub fn dotted(path: &[&str]) -> String {
     let quoted = path.iter().map(|part| {

@@ -37,15 +37,15 @@ pub enum ExpandError {
 }
 
 impl ExpandError {
-    /// Whether the text is well-formed, and a value is missing on this machine.
+    /// Returns whether the text is well-formed, and a value is missing on this machine.
     #[must_use]
     pub fn is_missing_value(&self) -> bool {
         matches!(self, Self::Missing(_) | Self::Input { .. } | Self::Editor(_))
     }
 }
 
-/// The folder that `${workspaceFolder}` stands for in a file: the one that it lies in; of `.vscode`, `.cursor` and the
-/// like, the one above.
+/// Returns the value of `${workspaceFolder}` in a file: the folder of the file, or the folder above if that is
+/// `.vscode`, `.cursor` or the like.
 #[must_use]
 pub fn workspace_of(file: &Path) -> PathBuf {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -57,7 +57,7 @@ pub fn workspace_of(file: &Path) -> PathBuf {
     above.unwrap_or(folder).to_owned()
 }
 
-/// The environment variable that `${input:ID}` is taken from.
+/// Returns the name of the environment variable with the value of `${input:ID}`.
 #[must_use]
 pub fn input_variable(id: &str) -> String {
     let id =
@@ -65,11 +65,11 @@ pub fn input_variable(id: &str) -> String {
     format!("INPUT_{}", id.collect::<String>())
 }
 
-/// `text` with every `${VAR}`, `${env:VAR}` (as VS Code and Cursor write it) and `${VAR:-default}` replaced, and what
-/// editors know: `${input:ID}`, `${userHome}`, `${pathSeparator}`; `variables` may know further ones by name.
+/// Replaces every `${VAR}`, `${env:VAR}` (the form of VS Code and Cursor) and `${VAR:-default}` in `text`, and the
+/// variables of editors: `${input:ID}`, `${userHome}`, `${pathSeparator}`. `variables` may define further names.
 ///
-/// The default also stands in for an empty variable, as in a shell; it is taken as it is, up to the first `}`.
-/// `$${` gives a literal `${`, and a `$` before anything else means itself.
+/// The default also replaces an empty variable, as in a shell. It is used literally, up to the first `}`. `$${` becomes
+/// a literal `${`, and a `$` before any other character stays as it is.
 ///
 /// # Errors
 ///

@@ -122,7 +122,7 @@ pub enum PickOption {
 }
 
 impl PickOption {
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn value(&self) -> &str {
         match self {
@@ -246,13 +246,13 @@ fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigErro
     Ok(ClientFile { servers, warnings })
 }
 
-/// A warning that a server is not started, with the reason.
+/// Returns the warning that a server is not started, with the reason.
 #[must_use]
 pub fn not_started(name: &str, why: &ConfigError) -> String {
     format!("server {name:?} is not started: {why}")
 }
 
-/// Whether the first line with text opens a table or sets a key of TOML.
+/// Returns whether the first line with text opens a table or sets a key of TOML.
 fn looks_like_toml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     let Some(line) = lines.find(|line| !line.is_empty() && !line.starts_with('#')) else {
@@ -263,7 +263,7 @@ fn looks_like_toml(text: &str) -> bool {
     is_table || is_key
 }
 
-/// The value at a path of keys.
+/// Returns the value at a path of keys.
 fn find<'t>(root: &IndexMap<String, &'t RawValue>, path: &[&str]) -> Option<&'t RawValue> {
     let (first, rest) = path.split_first()?;
     let value = *root.get(*first)?;
@@ -409,7 +409,8 @@ impl<'t> ServerReader<'t> {
         }
     }
 
-    /// The program: a string; with its arguments, an array; or (Zed until 2025) an object with `path`, `args` and `env`.
+    /// Parses the program: a string; an array with its arguments; or (Zed until 2025) an object with `path`, `args`
+    /// and `env`.
     fn command(
         self,
         members: &IndexMap<String, &'t RawValue>,
@@ -472,7 +473,7 @@ impl<'t> ServerReader<'t> {
         Ok(())
     }
 
-    /// A member's value; `null` counts as absent.
+    /// Returns the value of a member; `null` counts as absent.
     fn get<T: DeserializeOwned>(
         self,
         members: &IndexMap<String, &'t RawValue>,
@@ -499,7 +500,7 @@ impl<'t> ServerReader<'t> {
         Ok(scalars.map(|scalars| scalars.into_iter().map(|scalar| scalar.0).collect()))
     }
 
-    /// An object of scalars; a `null` in it counts as absent.
+    /// Returns the members of an object of scalars; those that are `null` count as absent.
     fn scalar_members(
         self,
         members: &IndexMap<String, &'t RawValue>,
@@ -564,7 +565,7 @@ mod tests {
         )
     }
 
-    /// One line an error, in the order of `texts`. The mistake of one server is a warning.
+    /// Compares the errors, one on each line, in the order of `texts`. The mistake of one server is a warning.
     #[track_caller]
     fn check(texts: &[&str], want: Expect) {
         let error = |text: &&str| match parsed(text) {
@@ -697,7 +698,7 @@ mod tests {
         assert_eq!(shown(&parsed_asking(text, &ask).unwrap().servers["a"]), "a-b []");
     }
 
-    /// What a server is started or reached with, as one line.
+    /// Returns the command or URL of a server, as one line.
     fn shown(server: &ClientServer) -> String {
         let pairs = |map: &IndexMap<String, String>| {
             map.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()

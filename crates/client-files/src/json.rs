@@ -9,14 +9,14 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// The members of a JSON object in their order; `None` when `text` is something else.
+/// Returns the members of a JSON object in order; `None` if `text` is not an object.
 ///
-/// The values borrow from `text`, so [`offset_in`] can tell where they stand.
+/// The values borrow from `text`, so that [`offset_in`] can compute their positions.
 pub(crate) fn json_members(text: &str) -> Option<IndexMap<String, &RawValue>> {
     serde_json::from_str(text).ok()
 }
 
-/// How far into `whole` its part `part` starts.
+/// Returns the offset of `part` in `whole`, of which it is a slice.
 pub(crate) fn offset_in(whole: &str, part: &str) -> Option<usize> {
     // Addresses as numbers: no pointer is followed, so a part of another text is merely not found.
     let offset = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// A scalar; anything else counts as absent.
+/// Parses a scalar; any other value counts as absent.
 pub(crate) fn lenient<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
@@ -70,7 +70,7 @@ pub(crate) fn lenient<'de, D: Deserializer<'de>>(
     Ok(serde_json::from_str::<Scalar>(value.get()).ok().map(|scalar| scalar.0))
 }
 
-/// A list; anything else counts as empty.
+/// Parses a list; any other value counts as empty.
 pub(crate) fn lenient_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -82,7 +82,8 @@ where
 
 // `json-strip-comments` 3.1 blanks out line ends in comments as well, so that errors would name wrong lines. `jsonc-parser`
 // 0.34 makes values of its own, and the sections below are read by serde from the text.
-/// The text with comments and trailing commas blanked out, as editors allow them in these files; every other byte keeps its place.
+/// Replaces comments and trailing commas, which editors allow in these files, by spaces. All other bytes keep their
+/// positions.
 pub(crate) fn without_comments(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     if text.starts_with('\u{feff}') {

@@ -242,7 +242,7 @@ pub struct TransportParts {
 }
 
 impl TransportParts {
-    /// Whether no key is given.
+    /// Returns whether no key is given.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { kind, command, args, env, cwd, url, headers } = self;

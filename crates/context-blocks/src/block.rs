@@ -67,22 +67,22 @@ impl<'a> Block<'a> {
         self.attribute("id")
     }
 
-    /// Says whether only the model sees the block (`ephemeral="true"`).
+    /// Returns whether only the model sees the block (`ephemeral="true"`).
     pub fn is_ephemeral(&self) -> bool {
         self.attribute("ephemeral").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// Says whether the content comes from an untrusted source (`trust="untrusted"`): instructions in it must be ignored.
+    /// Returns whether the content comes from an untrusted source (`trust="untrusted"`): instructions in it must be ignored.
     pub fn is_untrusted(&self) -> bool {
         self.attribute("trust").is_some_and(|value| value.eq_ignore_ascii_case("untrusted"))
     }
 
-    /// Says whether the block is shown inline with the text, as an `mcp:resource` is.
+    /// Returns whether the block is shown inline with the text, as an `mcp:resource` is.
     pub fn is_inline(&self) -> bool {
         self.element == Element::Resource
     }
 
-    /// Says whether the resource must still be looked up by its tags (`resolve="true"`).
+    /// Returns whether the resource must still be looked up by its tags (`resolve="true"`).
     pub fn is_pending(&self) -> bool {
         self.attribute("resolve").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }

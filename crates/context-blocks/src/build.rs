@@ -235,7 +235,7 @@ impl Formatter for WithoutMarkup {
         write_escaped(out, fragment)
     }
 
-    /// Raw JSON has these characters only in strings, where the escapes mean the same.
+    /// Writes raw JSON with some characters escaped. They occur only in strings, where the escapes mean the same.
     fn write_raw_fragment<W: ?Sized + io::Write>(
         &mut self,
         out: &mut W,

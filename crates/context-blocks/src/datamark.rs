@@ -55,7 +55,7 @@ pub(crate) fn remove(value: &mut Value, mark: char) {
     });
 }
 
-/// Says whether a character is white space, or separates words invisibly.
+/// Returns whether a character is white space, or separates words invisibly.
 fn is_space(character: char) -> bool {
     character.is_whitespace()
         || matches!(

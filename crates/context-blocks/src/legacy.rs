@@ -289,7 +289,7 @@ fn token_of(block: &Block<'_>) -> Option<String> {
     (length == token.len() && read.id == id && read.tags == tags).then_some(token)
 }
 
-/// Says whether the text is 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+/// Returns whether the text is 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 fn is_uuid(text: &str) -> bool {
     let groups = [8, 4, 4, 4, 12];
     let mut parts = text.split('-');

@@ -106,22 +106,23 @@ impl Am7Uri {
         }
     }
 
-    /// Says whether the URI names the bytes of an object instead of its record.
+    /// Returns whether the URI names the bytes of an object instead of its record.
     pub fn is_media(&self) -> bool {
         matches!(self.target, Target::Media { .. })
     }
 
-    /// Says whether the URI is a search.
+    /// Returns whether the URI is a search.
     pub fn is_vector_search(&self) -> bool {
         self.target == Target::VectorSearch
     }
 
-    /// A query parameter as it was written: `hello+world`. Of several with the name, the first.
+    /// Returns a query parameter as it was written: `hello+world`. If the name occurs several times, returns the
+    /// first one.
     pub fn raw_query_param(&self, name: &str) -> Option<&str> {
         self.query_pairs().find(|(found, _)| decode_query(found) == name).map(|(_, value)| value)
     }
 
-    /// A query parameter decoded: `hello world`.
+    /// Returns a query parameter decoded: `hello world`.
     pub fn query_param(&self, name: &str) -> Option<Cow<'_, str>> {
         self.raw_query_param(name).map(decode_query)
     }

@@ -66,7 +66,7 @@ pub fn base_url(text: &str, plain: PlainHttp) -> Result<Url, BaseUrlError> {
     Ok(url)
 }
 
-/// Whether the host of a URL is `localhost` or a loopback address.
+/// Returns whether the host of a URL is `localhost` or a loopback address.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

@@ -69,7 +69,7 @@ pub enum EndpointFailure {
 }
 
 impl EndpointFailure {
-    /// Whether the same request may succeed a little later.
+    /// Returns whether the same request may succeed a little later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Failed { .. } | Self::Unreachable(_))
     }

@@ -45,10 +45,10 @@ pub(crate) struct Asker {
 
 /// Receives events of a call that concern more than the call.
 pub(super) trait ConnectionEvents: Send + Sync {
-    /// The upstream has sent the user to a page. The announcer tells the agent when the user is done.
+    /// Reports that the upstream has sent the user to a page. The announcer notifies the agent when the user is done.
     fn page_opened(&self, id: String, announcer: Announcer);
 
-    /// The upstream has sent a notification that belongs to no call.
+    /// Passes on a notification of the upstream that belongs to no call.
     fn notified(&self, notification: &ServerNotification);
 }
 

@@ -10,8 +10,8 @@ use super::options::GatewayOptions;
 /// An upstream that ran for this long has recovered: its next failure counts as the first.
 pub(crate) const STEADY: Duration = Duration::from_secs(10);
 
-/// The pause after the `failures`-th failure in a row: doubled each time up to the maximum, then shortened at random by up to a half, so that
-/// upstreams that failed together do not return together.
+/// Returns the pause after this number of consecutive failures. It doubles with each failure up to the maximum. Then
+/// it is shortened at random by up to a half, so that upstreams that failed together do not restart together.
 pub(crate) fn pause(options: &GatewayOptions, failures: u32) -> Duration {
     let doubled = options.restart_delay.saturating_mul(1 << failures.saturating_sub(1).min(20));
     let longest = doubled.min(options.restart_max_delay);

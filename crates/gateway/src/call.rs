@@ -447,7 +447,7 @@ fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
 /// An upstream refuses this server's credentials.
 const UPSTREAM_UNAUTHORIZED: i32 = 502;
 
-/// Says whether an error is the upstream's fault. A caller that cancels, or does not answer a question, is not.
+/// Returns whether an error is the upstream's fault. A caller that cancels, or does not answer a question, is not.
 fn is_fault_of_upstream(error: &ClientError) -> bool {
     matches!(
         error,
@@ -469,7 +469,7 @@ fn passed_on(mut meta: JsonObject) -> JsonObject {
     meta
 }
 
-/// Says whether the data of an error has a URI, as for a resource that does not exist.
+/// Returns whether the data of an error has a URI, as for a resource that does not exist.
 fn names_uri(error: &RpcError) -> bool {
     #[derive(Deserialize)]
     struct Data {

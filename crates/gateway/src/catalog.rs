@@ -219,32 +219,32 @@ impl Catalog {
         ui.write(tool);
     }
 
-    /// Where the URI of a View leads: the upstream, and the URI there.
+    /// Returns the upstream of a View, and the View's URI there.
     #[must_use]
     pub fn view(&self, exposed: &str) -> Option<Route> {
         let (upstream, uri) = self.views.owner(exposed)?;
         Some(Route { upstream, name: uri.as_str().to_owned() })
     }
 
-    /// The URI under which clients see a View of an upstream.
+    /// Returns the URI under which clients see a View of an upstream.
     pub(crate) fn exposed_view(&self, upstream: usize, uri: &UiUri) -> Option<&UiUri> {
         self.views.exposed(upstream, uri)
     }
 
-    /// The exposed name of a tool of an upstream.
+    /// Returns the exposed name of a tool of an upstream.
     #[must_use]
     pub fn exposed_tool(&self, at: &Route) -> Option<&str> {
         self.exposed_tools.get(at).map(String::as_str)
     }
 
-    /// Where a tool leads that a View calls by the name at its upstream; none when several upstreams have such a tool.
+    /// Returns the tool that a View calls by its name at the upstream; `None` if several upstreams have such a tool.
     ///
-    /// A host behind this server knows no upstreams: it passes the call of a View on as it is.
+    /// A host behind this server does not know upstreams, so it passes on the call of a View with that name.
     pub(crate) fn tool_of_view(&self, name: &str) -> Option<&ToolRoute> {
         self.tool(self.view_tools.get(name)?.as_deref()?)
     }
 
-    /// Where a tool's name leads.
+    /// Returns the tool with this exposed name.
     #[must_use]
     pub fn tool(&self, exposed: &str) -> Option<&ToolRoute> {
         self.tool_routes.get(exposed)
@@ -280,7 +280,7 @@ impl Catalog {
         }
     }
 
-    /// Says whether an upstream has resources.
+    /// Returns whether an upstream has resources.
     pub(crate) fn has_resources(&self, upstream: usize) -> bool {
         self.with_resources.contains(&upstream)
     }
@@ -292,13 +292,14 @@ impl Catalog {
     }
 }
 
-/// The View and the visibility of a tool. A link that is not the URI of a View counts as none.
+/// Returns the View and the visibility of a tool. A link that is not the URI of a View counts as absent.
 fn tool_ui(tool: &Tool) -> ToolUi {
     let without_link = |_| Some(ToolUi::default().with_visibility(Visibility::of(tool)));
     ToolUi::read(tool).unwrap_or_else(without_link).unwrap_or_default()
 }
 
-/// The Views of an upstream: those that it lists, and those that its offered tools name. A server need not list them.
+/// Returns the Views of an upstream: those in its list, and those that its offered tools name, because servers need
+/// not list them.
 fn views_of<'a>(upstream: &'a Upstream, listing: &'a Listing) -> impl Iterator<Item = UiUri> + 'a {
     let listed = listing.resources.iter().filter_map(|it| UiUri::new(it.uri.as_str()).ok());
     let offered = listing.tools.iter().filter(|tool| upstream.options.filter.allows(&tool.name));

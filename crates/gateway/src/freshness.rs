@@ -71,7 +71,7 @@ impl Freshness {
         lock(&self.stale_from)[list as usize] = stale_from;
     }
 
-    /// As [`Self::note`] for a list of several parts, of which this is one.
+    /// Records the hint of one part of a list, as [`Self::note`] does for a list of one part.
     pub(super) fn note_part(&self, list: List, hint: Option<CacheHint>) {
         let before = lock(&self.stale_from)[list as usize];
         self.note(list, hint);

@@ -156,7 +156,7 @@ impl Gateway {
         }
     }
 
-    /// Says whether the first start of every upstream has succeeded or failed.
+    /// Returns whether the first start of every upstream has succeeded or failed.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.upstreams.iter().all(|upstream| upstream.is_settled(List::Tools))

@@ -10,7 +10,7 @@ pub struct Namer {
     head: String,
 }
 
-/// Says whether a tool name may contain a character (MCP 2025-11-25, "Tool Names").
+/// Returns whether a tool name may contain a character (MCP 2025-11-25, "Tool Names").
 #[must_use]
 pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
@@ -93,7 +93,7 @@ impl Namer {
         self.head.len()
     }
 
-    /// Says whether an exposed name has the prefix of this upstream.
+    /// Returns whether an exposed name has the prefix of this upstream.
     pub(crate) fn owns(&self, exposed: &str) -> bool {
         !self.head.is_empty() && exposed.starts_with(&self.head)
     }

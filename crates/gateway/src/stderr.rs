@@ -63,7 +63,7 @@ impl StderrLog {
         if is_known { Level::DEBUG } else { Level::INFO }
     }
 
-    /// The last lines of this run, oldest first.
+    /// Returns the last lines of this run, oldest first.
     pub(crate) fn tail(&self) -> Vec<String> {
         self.lock().tail.iter().cloned().collect()
     }
@@ -74,7 +74,7 @@ impl StderrLog {
 }
 
 impl State {
-    /// Says whether a line belongs to a traceback. A traceback ends with the first line that is not indented: the error.
+    /// Returns whether a line belongs to a traceback. A traceback ends with the first line that is not indented: the error.
     fn is_traceback(&mut self, line: &str) -> bool {
         let is_indented = line.starts_with([' ', '\t']);
         let is_head = line.contains("Traceback (most recent call last)")
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-/// A line's hash without its numbers: times, process ids and addresses differ where the line is the same.
+/// Returns the hash of a line without its numbers. Times, process ids and addresses differ between repeated lines.
 fn hash_of(line: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     let words = line.split(|c: char| !c.is_alphanumeric());
@@ -96,7 +96,7 @@ fn hash_of(line: &str) -> u64 {
     hasher.finish()
 }
 
-/// The last of some lines, reading on after what happened to an upstream; empty when there are none.
+/// Returns the last lines as text to follow a description of the failure; empty if there are none.
 pub(super) fn last_words(lines: &[String]) -> String {
     const LINES: usize = 5;
     const BYTES: usize = 600;

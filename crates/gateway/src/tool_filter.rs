@@ -12,7 +12,7 @@ pub struct ToolFilter {
 impl ToolFilter {
     const ALL: &str = "*";
 
-    /// Says whether a tool is offered.
+    /// Returns whether a tool is offered.
     #[must_use]
     pub fn allows(&self, tool: &str) -> bool {
         let has = |list: &[String]| list.iter().any(|name| name == tool || name == Self::ALL);

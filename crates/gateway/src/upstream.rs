@@ -154,7 +154,7 @@ impl Upstream {
         }))
     }
 
-    /// Says whether it is started at all.
+    /// Returns whether it is started at all.
     pub(crate) fn is_started(&self) -> bool {
         !self.options.is_disabled && !matches!(self.options.transport, Transport::Unusable { .. })
     }
@@ -166,14 +166,14 @@ impl Upstream {
         }
     }
 
-    /// As [`Self::settled`] for every list.
+    /// Waits for every list, as [`Self::settled`] does for one.
     pub(crate) async fn settled_all(&self) {
         for list in List::ALL {
             self.settled(list).await;
         }
     }
 
-    /// Says whether its first start has succeeded or failed, and a list shows the result.
+    /// Returns whether its first start has succeeded or failed, and a list shows the result.
     pub(super) fn is_settled(&self, list: List) -> bool {
         !self.is_started() || self.settled[list as usize].is_cancelled()
     }
@@ -184,7 +184,7 @@ impl Upstream {
         self.settled[list as usize].cancel();
     }
 
-    /// As [`Self::settle`] for every list.
+    /// Marks every list as settled, as [`Self::settle`] does for one.
     pub(super) fn settle_all(&self) {
         List::ALL.into_iter().for_each(|list| self.settle(list));
     }

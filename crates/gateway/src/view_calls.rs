@@ -95,7 +95,7 @@ impl Gateway {
     }
 }
 
-/// The code is the extension's, which has none for this (specification, "Error codes").
+/// Returns a refusal with the extension's general code, because it has no special one (specification, "Error codes").
 fn denied(tool: &str, why: &str) -> CallFailure {
     let tool = marquetry_protocol::shortened(tool);
     CallFailure::Rpc(RpcError::new(DENIED, format!("tool '{tool}' {why}")))

@@ -52,7 +52,7 @@ impl ViewRoutes {
         self.exposed.insert((upstream, uri), exposed);
     }
 
-    /// A URI that no View has yet; none when it would be too long.
+    /// Returns a URI that no View has; `None` if it would be too long.
     fn free(&self, upstream: &str, uri: &UiUri) -> Option<UiUri> {
         let is_free = |uri: &str| !uri.starts_with(OWN) && !self.offered.contains_key(uri);
         if is_free(uri.as_str()) {
@@ -68,12 +68,12 @@ impl ViewRoutes {
         UiUri::new(candidates.find(|uri| is_free(uri))?).ok()
     }
 
-    /// The upstream of a View that clients see, and its URI there.
+    /// Returns the upstream of a View that clients see, and the View's URI there.
     pub(crate) fn owner(&self, exposed: &str) -> Option<(usize, &UiUri)> {
         self.offered.get(exposed).map(|(upstream, uri)| (*upstream, uri))
     }
 
-    /// The URI that clients see.
+    /// Returns the URI that clients see.
     pub(crate) fn exposed(&self, upstream: usize, uri: &UiUri) -> Option<&UiUri> {
         self.exposed.get(&(upstream, uri.clone()))
     }

@@ -45,7 +45,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Says whether a message is due, and starts the next interval.
+    /// Returns whether a message is due, and starts the next interval.
     fn are_due(&self) -> bool {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -102,7 +102,7 @@ impl Failure {
 }
 
 impl From<Failure> for RpcError {
-    /// The data holds the [`ErrorCode`], since JSON-RPC has fewer codes.
+    /// Converts a failure. Its data has the [`ErrorCode`], because JSON-RPC has fewer codes.
     fn from(Failure { code, message }: Failure) -> Self {
         let error = match code {
             ErrorCode::InvalidParams | ErrorCode::NotFound => Self::invalid_params(message),

@@ -38,7 +38,7 @@ impl Knowledge {
         Self::open_for(options, Use::Change).await
     }
 
-    /// As [`Self::open`], but removes vectors of another model. Records stay.
+    /// Opens the database as [`Self::open`] does, and removes vectors of another model. Records stay.
     ///
     /// # Errors
     ///

@@ -123,7 +123,8 @@ impl Access {
         Ok(hits.into_iter().map(passage).collect())
     }
 
-    /// As [`Self::search`], with a request of the crate `marquetry-rag`. Its filter must name the caller's principals as readers.
+    /// Searches as [`Self::search`] does, with a request of the crate `marquetry-rag`. Its filter must have the
+    /// caller's principals as readers.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ impl Provider {
         }
     }
 
-    /// Whether the provider requires a key.
+    /// Returns whether the provider requires a key.
     pub fn needs_key(self) -> bool {
         matches!(self, Self::OpenAi | Self::Anthropic)
     }

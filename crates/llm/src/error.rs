@@ -29,7 +29,7 @@ impl From<EndpointFailure> for ChatError {
 }
 
 impl ChatError {
-    /// Whether the same request may succeed a little later.
+    /// Returns whether the same request may succeed a little later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Provider(failure) if failure.is_transient())
     }

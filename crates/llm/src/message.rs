@@ -43,7 +43,7 @@ impl Message {
         Self::System { text: text.into() }
     }
 
-    /// A message of the user.
+    /// Returns a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { text: text.into() }
     }
@@ -53,7 +53,7 @@ impl Message {
         Self::Assistant { text: text.into(), tool_calls: Vec::new() }
     }
 
-    /// The result of a tool call.
+    /// Returns the result of a tool call.
     pub fn tool(call: &ToolCall, text: impl Into<String>) -> Self {
         Self::Tool { call_id: call.id.clone(), name: call.name.clone(), text: text.into() }
     }

@@ -97,7 +97,7 @@ pub(crate) enum Reach {
 }
 
 impl Reach {
-    /// The addresses that the server at `uri` may name.
+    /// Returns the addresses that the server at `uri` may name.
     pub(crate) fn of(uri: &Uri) -> Self {
         let host = uri.host().unwrap_or_default();
         match host.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -140,8 +140,8 @@ impl Reach {
     }
 }
 
-/// Whether a resolver may read it as an IPv4 address although it does not look like one: `127.1`, `2130706433`, `0x7f.1`
-/// (the URL standard, "ends in a number").
+/// Returns whether a resolver may read it as an IPv4 address although it does not look like one: `127.1`, `2130706433`,
+/// `0x7f.1` (the URL standard, "ends in a number").
 fn is_odd_number(host: &str) -> bool {
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let is_number = match last.strip_prefix("0x").or(last.strip_prefix("0X")) {

@@ -113,7 +113,7 @@ pub(crate) fn verify(
     }
 }
 
-/// A number without its leading zeros. Some issuers write them, and ring refuses them.
+/// Returns a number without its leading zeros, which some issuers write and ring refuses.
 #[cfg(feature = "server")]
 fn trimmed(number: &[u8]) -> &[u8] {
     let start = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());

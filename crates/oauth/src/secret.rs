@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself.
+    /// Returns the text itself.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

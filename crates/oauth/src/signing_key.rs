@@ -43,7 +43,8 @@ pub enum SigningKeyError {
 }
 
 impl SigningKey {
-    /// A key in PEM: PKCS #8, an elliptic curve's with its public half, as `openssl pkcs8 -topk8` writes it.
+    /// Parses a key in PEM: PKCS #8. A key of an elliptic curve must have its public half, as `openssl pkcs8 -topk8`
+    /// writes it.
     ///
     /// # Errors
     /// If the text contains no private key, or one that does not fit the algorithm.
@@ -63,7 +64,7 @@ impl SigningKey {
         Ok(Self { algorithm, der: der.into() })
     }
 
-    /// A new key for ES256.
+    /// Generates a new key for ES256.
     ///
     /// # Panics
     /// If the operating system provides no random numbers.
@@ -78,7 +79,7 @@ impl SigningKey {
         &self.der
     }
 
-    /// The public half of a key for ES256, as a JWK.
+    /// Returns the public half of a key for ES256, as a JWK.
     pub(crate) fn es256_jwk(&self) -> Jwk {
         let point = match KeyPair::read(self.algorithm, &self.der) {
             Some(KeyPair::Ecdsa(pair)) => pair.public_key().as_ref().to_vec(),
@@ -126,7 +127,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// base64url without padding (RFC 7515, section 2).
+/// Encodes bytes in base64url without padding (RFC 7515, section 2).
 pub(crate) fn base64url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -194,7 +194,7 @@ fn locate(input: &str) -> Range<usize> {
     start..end
 }
 
-/// Says whether the data has the header of zlib. Raw DEFLATE never begins so: it would be a stored block with padding
+/// Returns whether the data has the header of zlib. Raw DEFLATE never begins so: it would be a stored block with padding
 /// other than zero.
 fn is_zlib(packed: &[u8]) -> bool {
     matches!(packed, [method, flags, ..] if method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)

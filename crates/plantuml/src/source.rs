@@ -57,7 +57,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
-/// Says whether JavaScript's `trim` removes a character: Unicode's white space, with U+FEFF and without U+0085
+/// Returns whether JavaScript's `trim` removes a character: Unicode's white space, with U+FEFF and without U+0085
 /// (ECMA-262, `WhiteSpace` and `LineTerminator`).
 pub(crate) fn is_space(c: char) -> bool {
     c == '\u{feff}' || (c.is_whitespace() && c != '\u{85}')

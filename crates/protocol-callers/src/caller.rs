@@ -21,7 +21,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// The caller with this principal, if it has one, or at this address.
+    /// Returns the caller with this principal; without one, the caller at this address.
     #[must_use]
     pub fn new(principal: Option<&Arc<Principal>>, address: Option<IpAddr>) -> Self {
         match (principal, address) {
@@ -31,7 +31,7 @@ impl Caller {
         }
     }
 
-    /// The caller at this address.
+    /// Returns the caller at this address.
     #[must_use]
     pub fn address(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
@@ -43,8 +43,8 @@ impl Caller {
         })
     }
 
-    /// Whether the bound per caller applies. It does not to callers on this machine without a token: all of them act for
-    /// one user, so a bound would only keep that user's agents from each other.
+    /// Returns whether the bound per caller applies. It does not to callers on this machine without a token: all of
+    /// them act for one user, so a bound would only keep that user's agents from each other.
     pub(crate) fn is_bounded(&self) -> bool {
         match self {
             Self::Principal(_) => true,

@@ -102,7 +102,7 @@ impl ReturnablePlace {
         Arc::new(Self(Mutex::new(place)))
     }
 
-    /// Whether a place is held.
+    /// Returns whether a place is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
@@ -172,7 +172,7 @@ pub enum Full {
 }
 
 impl FairLimiter {
-    /// A limiter with nothing in use. A bound per caller above the total has no effect.
+    /// Creates a limiter with nothing in use. A bound per caller above the total has no effect.
     #[must_use]
     pub fn new(bounds: FairBounds) -> Self {
         let per_caller = bounds.per_caller.min(bounds.total);
@@ -191,8 +191,8 @@ impl FairLimiter {
         self.shared.take(&mut state, caller, weight, Overtaking::Refused)
     }
 
-    /// As [`Self::try_enter`], but waits for [`FairBounds::wait`] while the places are taken and the queue has room. Safe
-    /// to drop half-way.
+    /// Enters as [`Self::try_enter`] does, but waits up to [`FairBounds::wait`] for places if the queue has room.
+    /// Dropping the future is safe at any time.
     ///
     /// # Errors
     /// Which bound was reached.
@@ -232,7 +232,7 @@ impl FairLimiter {
         }
     }
 
-    /// The bounds.
+    /// Returns the bounds.
     #[must_use]
     pub fn bounds(&self) -> &FairBounds {
         &self.shared.bounds
@@ -285,7 +285,7 @@ impl Shared {
         Ok(self.give(state, caller.clone(), weight))
     }
 
-    /// Whether so many places are free for the caller.
+    /// Returns whether so many places are free for the caller.
     fn has_room(&self, state: &State, caller: &Caller, weight: usize) -> bool {
         state.used + weight <= self.bounds.total
             && state.used_by(caller) + weight <= self.most(caller)
@@ -303,7 +303,7 @@ impl Shared {
         Place { shared: self.clone(), caller, weight }
     }
 
-    /// The waiter to be served next: of those that fit, the first of the caller that holds the fewest places.
+    /// Returns the next waiter to serve: of those that fit, the first waiter of the caller with the fewest places.
     fn next(&self, state: &State) -> Option<usize> {
         let overdue = self.overdue(state);
         let fitting = state.waiting.iter().enumerate().filter(|(_, waiter)| {
@@ -313,7 +313,7 @@ impl Shared {
         fitting.min_by_key(|(_, waiter)| state.used_by(&waiter.caller)).map(|(index, _)| index)
     }
 
-    /// Of each caller the first waiter that has been overtaken for long enough, the oldest first.
+    /// Returns, for each caller, the first waiter that was overtaken for long enough; oldest first.
     fn overdue<'a>(&self, state: &'a State) -> Vec<&'a Waiter> {
         let mut callers = HashSet::new();
         let overdue = state.waiting.iter().filter(|waiter| self.is_overdue(state, waiter));
@@ -326,8 +326,8 @@ impl Shared {
         waiter.weight > 1 && since.elapsed() >= self.patience()
     }
 
-    /// Whether `weight` places for `caller`, though free, are left to a larger request that is overdue: to the first that
-    /// its own caller's bound lets in, or to the same caller's.
+    /// Returns whether `weight` places for `caller`, though free, are left to a larger request that is overdue: to the
+    /// first that its own caller's bound lets in, or to the same caller's.
     fn leaves_to_larger(
         &self,
         state: &State,
@@ -347,7 +347,7 @@ impl Shared {
         own.is_some_and(|own| own.weight > weight && own.weight + weight > room_of(own))
     }
 
-    /// For how long smaller requests may overtake a larger one.
+    /// Returns how long smaller requests may overtake a larger one.
     fn patience(&self) -> Duration {
         self.bounds.wait / 4
     }

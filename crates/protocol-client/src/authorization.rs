@@ -19,7 +19,7 @@ pub(super) async fn authorized<T>(
     authorized_by(outcome, options.authorizer.as_deref(), authorizations).await
 }
 
-/// As [`authorized`].
+/// Sends a request as [`authorized`] does.
 pub(super) async fn authorized_by<T>(
     outcome: Result<T, ClientError>,
     authorizer: Option<&dyn Authorizer>,

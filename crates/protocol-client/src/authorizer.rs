@@ -18,7 +18,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// If the request must not be sent.
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError>;
 
-    /// Is called with the head of each answer. Returns true if the request should be signed and sent once more.
+    /// Receives the head of each answer. Returns true if the request should be signed and sent once more.
     fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
         let _ = (uri, status, headers);
         false

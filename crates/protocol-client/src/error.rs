@@ -214,12 +214,12 @@ impl ProtocolError {
 }
 
 impl ClientError {
-    /// The error of the server for an invalid result of `method`.
+    /// Returns the error for an invalid result of `method`, which is the server's fault.
     pub(super) fn result(method: &str, problem: impl ToString) -> Self {
         ProtocolError::result(method, problem).into()
     }
 
-    /// The error for parameters that cannot be sent.
+    /// Returns the error for parameters that cannot be sent.
     pub(super) fn params(problem: impl ToString) -> Self {
         Self::Params { problem: problem.to_string() }
     }

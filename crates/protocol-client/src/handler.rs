@@ -35,19 +35,19 @@ pub trait ClientHandler: Send + Sync + 'static {
         let _ = notification;
     }
 
-    /// `elicitation/create`: asks the user.
+    /// Handles `elicitation/create`: asks the user.
     async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
         let _ = params;
         Err(RpcError::method_not_found("elicitation/create"))
     }
 
-    /// `sampling/createMessage`: asks the model.
+    /// Handles `sampling/createMessage`: asks the model.
     async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
         let _ = params;
         Err(RpcError::method_not_found("sampling/createMessage"))
     }
 
-    /// `roots/list`: the places in which the user lets the server work.
+    /// Handles `roots/list`: returns the folders in which the server may work.
     async fn roots(&self) -> Result<ListRootsResult, RpcError> {
         Err(RpcError::method_not_found("roots/list"))
     }

@@ -37,7 +37,7 @@ impl Client {
         self.fetch_tools().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_tools`], with the cache hint.
+    /// Lists as [`Self::list_tools`] does, and returns the cache hint, too.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -59,7 +59,7 @@ impl Client {
         self.fetch_prompts().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_prompts`], with the cache hint.
+    /// Lists as [`Self::list_prompts`] does, and returns the cache hint, too.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -75,7 +75,7 @@ impl Client {
         self.fetch_resources().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_resources`], with the cache hint.
+    /// Lists as [`Self::list_resources`] does, and returns the cache hint, too.
     ///
     /// # Errors
     /// As [`Self::list_tools`].
@@ -91,7 +91,7 @@ impl Client {
         self.fetch_resource_templates().await.map(|fetched| fetched.items)
     }
 
-    /// As [`Self::list_resource_templates`], with the cache hint.
+    /// Lists as [`Self::list_resource_templates`] does, and returns the cache hint, too.
     ///
     /// # Errors
     /// As [`Self::list_tools`].

@@ -79,7 +79,7 @@ impl PipeLink {
         link
     }
 
-    /// As [`Self::start`], for a transport that watches `stop` and notifies `gone` itself.
+    /// Starts as [`Self::start`] does, for a transport that watches `stop` and notifies `gone` itself.
     pub(super) fn over<R, W>(
         reader: R,
         writer: W,

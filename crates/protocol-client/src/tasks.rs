@@ -171,7 +171,7 @@ impl TaskHandle {
         self.follow(None).await
     }
 
-    /// As [`Self::result`]; status messages of the task go to `progress`.
+    /// Waits as [`Self::result`] does, and sends status messages of the task to `progress`.
     pub(super) async fn follow(
         &self,
         progress: Option<mpsc::Sender<Progress>>,

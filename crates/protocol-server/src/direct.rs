@@ -117,8 +117,8 @@ impl Server {
 }
 
 impl DirectCall {
-    /// The same request, of a client with these capabilities, for example with those of an extension. They cannot make
-    /// the server ask something: a direct call has no way back to its client.
+    /// Sets the capabilities of the client, for example those of an extension. They cannot make the server ask a
+    /// question, because a direct call has no connection back to its client.
     #[must_use]
     pub fn with_capabilities(self, capabilities: ClientCapabilities) -> Self {
         Self { capabilities, ..self }

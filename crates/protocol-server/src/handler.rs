@@ -78,7 +78,7 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
-    /// `tools/list`; `cursor` is what an earlier page gave as its next one.
+    /// Handles `tools/list`; `cursor` is the next cursor of an earlier page.
     async fn list_tools(
         &self,
         cursor: Option<&str>,
@@ -228,7 +228,7 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// Called when a session's client sets its log level. [`RequestContext::log`] applies it already.
+    /// Handles a new log level of a session's client. [`RequestContext::log`] already applies it.
     async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
         if let Some(inner) = self.inner() {
             inner.set_log_level(level, cx).await;

@@ -28,13 +28,13 @@ pub struct Notifier {
 /// Is notified of changed lists or resources of a server. [`Notifier`] announces them to clients at once; `()`
 /// ignores them.
 pub trait ChangeListener: Send + Sync + 'static {
-    /// The list of tools has changed.
+    /// Announces that the list of tools has changed.
     fn tools_changed(&self);
-    /// The list of prompts has changed.
+    /// Announces that the list of prompts has changed.
     fn prompts_changed(&self);
-    /// The list of resources, or of resource templates, has changed.
+    /// Announces that the list of resources or of resource templates has changed.
     fn resources_changed(&self);
-    /// The resource `uri` has changed.
+    /// Announces that the resource `uri` has changed.
     fn resource_updated(&self, uri: &str);
 }
 

@@ -51,7 +51,7 @@ impl ToolSchema {
         Some(CallToolResult::error(format!("arguments of '{tool}' are not valid: {faults}")))
     }
 
-    /// As [`Self::refusal`], for arguments that are not parsed yet.
+    /// Checks as [`Self::refusal`] does, for arguments that are not parsed yet.
     pub(super) fn refusal_of_raw(
         &self,
         tool: &str,
@@ -77,7 +77,7 @@ impl ToolSchema {
         faults.map_or(result, |faults| broken(tool, &faults))
     }
 
-    /// As [`Self::checked`], for a serialised result.
+    /// Checks as [`Self::checked`] does, for a serialised result.
     pub(super) fn checked_reply(&self, tool: &str, reply: Reply) -> Result<Reply, RpcError> {
         match self.result.as_ref().and_then(|schema| schema.faults_of_result(reply.get())) {
             Some(faults) => Reply::json(&broken(tool, &faults)),

@@ -30,13 +30,13 @@ const MOST_BYTES: usize = 16 << 10;
 const MOST_PARTS: usize = 32;
 
 impl Challenge {
-    /// A challenge without parameters.
+    /// Returns a challenge without parameters.
     #[must_use]
     pub fn new(scheme: impl Into<String>) -> Self {
         Self { scheme: scheme.into(), parameters: Vec::new() }
     }
 
-    /// The same with one more parameter. Characters that no header can hold become blanks.
+    /// Adds a parameter. Characters that a header cannot contain become spaces.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl AsRef<str>) -> Self {
         let value = value.as_ref().chars().map(|char| if is_quotable(char) { char } else { ' ' });
@@ -44,7 +44,7 @@ impl Challenge {
         self
     }
 
-    /// The first parameter of that name.
+    /// Returns the first parameter with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut named =
@@ -52,14 +52,14 @@ impl Challenge {
         named.next().map(|(_, value)| value.as_str())
     }
 
-    /// Whether it is of that scheme.
+    /// Returns whether it is of that scheme.
     #[must_use]
     pub fn is(&self, scheme: &str) -> bool {
         self.scheme.eq_ignore_ascii_case(scheme)
     }
 
-    /// The challenges of one header's value. What makes no sense is skipped up to the next comma; of more than 16 KiB,
-    /// nothing is read.
+    /// Parses the challenges in the value of one header. Text that is not valid is skipped up to the next comma. A
+    /// value of more than 16 KiB is ignored.
     #[must_use]
     pub fn parse(header: &str) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
@@ -105,14 +105,14 @@ impl fmt::Display for Challenge {
     }
 }
 
-/// A token of RFC 9110 at the start, and what follows.
+/// Returns a token of RFC 9110 at the start, and the rest.
 fn token(text: &str) -> (&str, &str) {
     let end =
         text.find(|char: char| !(char.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(char)));
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The value behind a `=`, none when its closing quote is missing, and what follows. None at all where there is no `=`.
+/// Parses `=` and a value. The inner `None` is a value without a closing quote; the outer `None` is text without `=`.
 fn value(text: &str) -> Option<(Option<String>, &str)> {
     let text = text.trim_start_matches([' ', '\t']).strip_prefix('=')?;
     let text = text.trim_start_matches([' ', '\t']);
@@ -132,7 +132,7 @@ fn value(text: &str) -> Option<(Option<String>, &str)> {
     Some((None, ""))
 }
 
-/// Behind a scheme there is a parameter, another challenge, or a `token68`, which no scheme that we know uses.
+/// Returns the text from the first parameter or the next challenge on. Skips a `token68`, which no known scheme uses.
 fn after_scheme(text: &str) -> &str {
     let trimmed = text.trim_start_matches([' ', '\t']);
     let (word, after) = token(trimmed);

@@ -114,7 +114,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The messages, each of which may be faulty by itself.
+    /// Parses the messages. Each may be invalid by itself.
     ///
     /// # Errors
     /// Invalid request, when there are none, or more than `most`.
@@ -287,7 +287,7 @@ impl From<&str> for RequestId {
     }
 }
 
-/// The bytes of a request, without a line feed.
+/// Returns the bytes of a request, without a line feed.
 #[must_use]
 pub fn write_request(id: &RequestId, method: &str, params: Option<&RawValue>) -> Vec<u8> {
     let mut out = start(params.map_or(0, |params| params.get().len()));
@@ -297,7 +297,7 @@ pub fn write_request(id: &RequestId, method: &str, params: Option<&RawValue>) ->
     on_one_line(out)
 }
 
-/// The bytes of a notification, without a line feed.
+/// Returns the bytes of a notification, without a line feed.
 #[must_use]
 pub fn write_notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
     let mut out = start(params.map_or(0, |params| params.get().len()));
@@ -305,7 +305,7 @@ pub fn write_notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
     on_one_line(out)
 }
 
-/// The bytes of an answer with `result`, without a line feed.
+/// Returns the bytes of an answer with `result`, without a line feed.
 #[must_use]
 pub fn write_result(id: &RequestId, result: &RawValue) -> Vec<u8> {
     write_result_with(id, Around::default(), result.get())
@@ -320,7 +320,7 @@ pub struct Around<'a> {
     pub after: &'a str,
 }
 
-/// As [`write_result`], with more members in the result object. `result` is valid JSON.
+/// Writes as [`write_result`] does, with more members in the result object. `result` must be valid JSON.
 #[must_use]
 pub fn write_result_with(id: &RequestId, around: Around<'_>, result: &str) -> Vec<u8> {
     let Around { before, after } = around;
@@ -348,8 +348,8 @@ pub fn write_result_with(id: &RequestId, around: Around<'_>, result: &str) -> Ve
     on_one_line(out)
 }
 
-/// The bytes of an answer that holds the result of a tool which says `text` and nothing else, with members around its
-/// own. It takes one pass over the text; serialising a value and then copying it into a message takes three.
+/// Returns the bytes of an answer with a tool result that has only `text`, and with further members. This takes one
+/// pass over the text; serialising a value and copying it into a message would take three.
 #[must_use]
 pub fn write_text_result(id: &RequestId, around: Around<'_>, text: &str) -> Vec<u8> {
     let Around { before, after } = around;
@@ -366,7 +366,7 @@ pub fn write_text_result(id: &RequestId, around: Around<'_>, text: &str) -> Vec<
     out
 }
 
-/// A JSON string, as `serde_json` writes it, but by more than a byte at a time.
+/// Appends a JSON string in the form of `serde_json`, but several bytes at a time.
 fn append_string(out: &mut Vec<u8>, text: &str) {
     let needs_escape = |byte: u8| (byte < b' ') | (byte == b'"') | (byte == b'\\');
     let mut rest = text.as_bytes();
@@ -389,7 +389,7 @@ fn append_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// The bytes of an answer that holds `error`, without a line feed. Without an id it is `null`.
+/// Returns the bytes of an answer with `error`, without a line feed. A missing id becomes `null`.
 #[must_use]
 pub fn write_error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
     let mut out = start(error.message.len());
@@ -407,8 +407,8 @@ fn start(payload: usize) -> Vec<u8> {
     out
 }
 
-/// A message is one line on a pipe and one `data` field in an event stream. Raw JSON may come laid out on several:
-/// outside of strings a line feed is white space, and inside of one there is none.
+/// Replaces line feeds by spaces, because a message is one line on a pipe and one `data` field in an event stream. In raw JSON,
+/// line feeds occur only outside of strings, where they are white space.
 fn on_one_line(mut message: Vec<u8>) -> Vec<u8> {
     for byte in &mut message {
         // Without a branch, so that the compiler looks at many bytes at a time.
@@ -436,7 +436,7 @@ fn refused(id: Option<RequestId>, why: impl Into<String>) -> EnvelopeError {
     EnvelopeError { id, answers: None, error: RpcError::invalid_request(why) }
 }
 
-/// As [`refused`], with the id of the request or answer that `text` is, so that its caller gets the error.
+/// Refuses as [`refused`] does, with the id of the request or answer in `text`, so that its caller gets the error.
 fn refused_in(text: &str, why: impl Into<String>) -> EnvelopeError {
     #[derive(Deserialize)]
     struct Outline {

@@ -47,56 +47,56 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// An error without data.
+    /// Returns an error without data.
     #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The same error with data for a program. Data that cannot be serialised is left out.
+    /// Sets the data, which is for programs. Data that cannot be serialised is left out.
     #[must_use]
     pub fn with_data(mut self, data: &impl Serialize) -> Self {
         self.data = to_raw_value(data).ok();
         self
     }
 
-    /// [`error_code::INVALID_REQUEST`]
+    /// Returns an error with the code [`error_code::INVALID_REQUEST`].
     #[must_use]
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(error_code::INVALID_REQUEST, message)
     }
 
-    /// [`error_code::METHOD_NOT_FOUND`], naming the method.
+    /// Returns an error with the code [`error_code::METHOD_NOT_FOUND`] that names the method.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         Self::new(error_code::METHOD_NOT_FOUND, format!("method '{}' not found", shortened(method)))
     }
 
-    /// [`error_code::INVALID_PARAMS`]
+    /// Returns an error with the code [`error_code::INVALID_PARAMS`].
     #[must_use]
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(error_code::INVALID_PARAMS, message)
     }
 
-    /// [`error_code::INTERNAL_ERROR`]
+    /// Returns an error with the code [`error_code::INTERNAL_ERROR`].
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(error_code::INTERNAL_ERROR, message)
     }
 
-    /// [`error_code::LIMIT_EXCEEDED`]; the message names the limit.
+    /// Returns an error with the code [`error_code::LIMIT_EXCEEDED`]; the message should name the limit.
     #[must_use]
     pub fn limit_exceeded(message: impl Into<String>) -> Self {
         Self::new(error_code::LIMIT_EXCEEDED, message)
     }
 
-    /// [`error_code::TOO_MANY_REQUESTS`]; the message names the limit.
+    /// Returns an error with the code [`error_code::TOO_MANY_REQUESTS`]; the message should name the limit.
     #[must_use]
     pub fn too_many_requests(message: impl Into<String>) -> Self {
         Self::new(error_code::TOO_MANY_REQUESTS, message)
     }
 
-    /// The resource `uri` does not exist, with the URI as `data.uri`.
+    /// Returns the error for a resource `uri` that does not exist; `data.uri` is the URI.
     ///
     /// Until 2025-11-25 the code is [`error_code::RESOURCE_NOT_FOUND`]; a server of 2026-07-28 sends
     /// [`error_code::INVALID_PARAMS`] instead, which the server half of this crate does by itself.
@@ -114,7 +114,7 @@ impl PartialEq for RpcError {
     }
 }
 
-/// The start of a text from another program, at most 200 bytes: short enough for a message or a log line.
+/// Returns the start of a text from another program, at most 200 bytes: short enough for a message or a log line.
 #[must_use]
 pub fn shortened(text: &str) -> &str {
     const MOST: usize = 200;

@@ -113,7 +113,7 @@ impl Feature {
 }
 
 impl Revision {
-    /// Whether the revision has the feature.
+    /// Returns whether the revision has the feature.
     #[must_use]
     pub fn has(self, feature: Feature) -> bool {
         match feature {

@@ -58,7 +58,7 @@ pub struct HeaderArgument {
 }
 
 impl HeaderArgument {
-    /// The argument as text; none if it is missing, `null`, an array or an object.
+    /// Returns the argument as text; `None` if it is missing, `null`, an array or an object.
     #[must_use]
     pub fn text(&self, arguments: &Value) -> Option<String> {
         match self.value(arguments)? {
@@ -68,7 +68,7 @@ impl HeaderArgument {
         }
     }
 
-    /// The value of the argument, if the call has one.
+    /// Returns the value of the argument, if the call has one.
     #[must_use]
     pub fn value<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(arguments, |value, name| value.get(name))
@@ -81,7 +81,7 @@ impl HeaderArgument {
 pub struct HeaderArguments(Vec<HeaderArgument>);
 
 impl HeaderArguments {
-    /// The arguments that `input_schema` marks with `x-mcp-header`; none when it marks none.
+    /// Returns the arguments that `input_schema` marks with `x-mcp-header`; `None` if it marks none.
     ///
     /// # Errors
     /// What is wrong with a mark. Clients over HTTP do not show such a tool.
@@ -90,13 +90,13 @@ impl HeaderArguments {
         Ok((!marks.is_empty()).then(|| Arc::new(Self(marks))))
     }
 
-    /// The arguments, in their order.
+    /// Iterates over the arguments in order.
     pub fn iter(&self) -> impl Iterator<Item = &HeaderArgument> {
         self.0.iter()
     }
 }
 
-/// The marked arguments of a tool with this schema.
+/// Returns the marked arguments of a tool with this schema.
 ///
 /// # Errors
 /// What is wrong with a mark. A client must not show such a tool.
@@ -182,7 +182,7 @@ fn mark(
     Ok(HeaderArgument { header, path: path.iter().map(|name| (*name).to_owned()).collect() })
 }
 
-/// Whether a header can hold every value of the type; null has none, and needs none.
+/// Returns whether a header can hold every value of the type; null has none, and needs none.
 fn is_primitive(kind: Option<&Value>) -> bool {
     let fits = |kind: &Value| matches!(kind.as_str(), Some("string" | "integer" | "boolean"));
     match kind {

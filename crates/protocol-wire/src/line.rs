@@ -30,8 +30,8 @@ pub async fn read_line(
     read_line_or(reader, buffer, most, usize::MAX, |_| {}).await
 }
 
-/// As [`read_line`], but tells of a line that is too long as soon as it is: `too_long` gets its first bytes. After
-/// `most_skipped` more bytes it gives up with an error, because such a line may have no end.
+/// Reads as [`read_line`] does, but reports a line that is too long at once: `too_long` gets its first bytes. After
+/// `most_skipped` more bytes it returns an error, because such a line may have no end.
 ///
 /// # Errors
 /// When the input cannot be read, and when a line has no end.

@@ -15,19 +15,19 @@ use serde_json::value::RawValue;
 pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// The members of `params`; none if `params` is not an object.
+    /// Returns the members of `params`; none if `params` is not an object.
     #[must_use]
     pub fn of(params: Option<&'a RawValue>) -> Self {
         params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
     }
 
-    /// The value of the member `name`; of several with that name, the last.
+    /// Returns the value of the member `name`. If the name occurs several times, returns the last one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    /// The value of the member `name`, parsed; none if the member is missing or `null`.
+    /// Parses the value of the member `name`; returns `None` if the member is missing or `null`.
     ///
     /// # Errors
     /// When the value is not a `T`.
@@ -42,7 +42,7 @@ impl Members<'_> {
         self.0.iter().map(|(name, value)| (&**name, *value))
     }
 
-    /// The same members, which no longer borrow from the message.
+    /// Returns a copy that does not borrow from the message.
     #[must_use]
     pub fn to_owned(&self) -> OwnedMembers {
         OwnedMembers(self.iter().map(|(name, value)| (name.into(), value.to_owned())).collect())
@@ -59,13 +59,13 @@ impl OwnedMembers {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// The value of the member `name`; of several with that name, the last.
+    /// Returns the value of the member `name`. If the name occurs several times, returns the last one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().rev().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
     }
 
-    /// All members as one value.
+    /// Parses all members as one value.
     ///
     /// # Errors
     /// When they are not a `T`.
@@ -73,7 +73,7 @@ impl OwnedMembers {
         self.parse_without("")
     }
 
-    /// All members except `left_out` as one value.
+    /// Parses all members except `left_out` as one value.
     ///
     /// # Errors
     /// When they are not a `T`.

@@ -2,7 +2,7 @@
 
 use crate::scan::position;
 
-/// Whether arrays and objects in `json` lie more than `most` deep.
+/// Returns whether arrays and objects in `json` lie more than `most` deep.
 ///
 /// Parsers that recurse need the answer before they start. Text that is not JSON gets some answer, and no panic.
 #[must_use]
@@ -26,7 +26,7 @@ pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
     false
 }
 
-/// What comes after a string whose opening quote is just behind us.
+/// Returns the text after a string. `json` begins after the opening quote of the string.
 pub(crate) fn after_string(json: &[u8]) -> &[u8] {
     let mut rest = json;
     loop {

@@ -14,13 +14,13 @@ use crate::{nesting::after_string, scan::position};
 pub struct ObjectText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> ObjectText<'a> {
-    /// The members of `json`; none if it is not an object.
+    /// Returns the members of `json`; `None` if it is not an object.
     #[must_use]
     pub fn of(json: &'a RawValue) -> Option<Self> {
         Self::of_valid(json.get())
     }
 
-    /// As [`Self::of`], for text that is known to be valid JSON.
+    /// Returns the members, as [`Self::of`] does, of text that is known to be valid JSON.
     fn of_valid(json: &'a str) -> Option<Self> {
         let mut rest = json.trim_ascii_start().strip_prefix('{')?;
         let mut members = Vec::new();
@@ -38,13 +38,13 @@ impl<'a> ObjectText<'a> {
         }
     }
 
-    /// The value of a member; of several with that name the last, as parsers do.
+    /// Returns the value of a member. If the name occurs several times, returns the last one, as parsers do.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// The members of the object that is the value of `name`.
+    /// Returns the members of the object that is the value of `name`.
     #[must_use]
     pub fn object(&self, name: &str) -> Option<ObjectText<'_>> {
         ObjectText::of_valid(self.get(name)?)
@@ -73,13 +73,13 @@ impl<'a> ObjectText<'a> {
         }
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The object as JSON.
+    /// Returns the object as JSON.
     #[must_use]
     pub fn write(&self) -> String {
         let bytes: usize = self.0.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
@@ -98,14 +98,14 @@ impl<'a> ObjectText<'a> {
     }
 }
 
-/// Whether a JSON object may have a member with one of these names, each given in its quotes. Few objects do, and looking
-/// for a few bytes is much faster than taking an object apart. A name can also be written with escapes.
+/// Returns whether a JSON object may have a member with one of these names, each given in its quotes. Few objects do,
+/// and looking for a few bytes is much faster than taking an object apart. A name can also be written with escapes.
 #[must_use]
 pub fn may_have(json: &RawValue, names: &[&str]) -> bool {
     names.iter().chain(&["\\u00"]).any(|name| json.get().contains(name))
 }
 
-/// The length of the JSON value that `json` begins with.
+/// Returns the length of the JSON value at the start of `json`.
 fn value_len(json: &str) -> usize {
     let bytes = json.as_bytes();
     let len_before = |rest: &[u8]| bytes.len() - rest.len();

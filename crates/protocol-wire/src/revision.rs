@@ -56,7 +56,7 @@ impl Revision {
     /// The newest revision.
     pub const LATEST: Self = Self::V2026_07_28;
 
-    /// The date that names the revision on the wire.
+    /// Returns the date that names the revision in messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Revision {
         }
     }
 
-    /// Whether the revision has sessions.
+    /// Returns the era, which says whether the revision has sessions.
     #[must_use]
     pub const fn era(self) -> Era {
         match self {
@@ -78,8 +78,8 @@ impl Revision {
         }
     }
 
-    /// What an `initialize` that asks for `asked` is answered with: the same revision when we speak it, else our latest
-    /// of the session era (2025-11-25, "Version Negotiation").
+    /// Returns the revision with which to answer an `initialize` that asks for `asked`: the same one if we speak it,
+    /// else our latest revision of the session era (2025-11-25, "Version Negotiation").
     #[must_use]
     pub fn negotiate(asked: &str) -> Self {
         match asked.parse() {

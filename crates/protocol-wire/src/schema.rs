@@ -39,7 +39,7 @@ impl Schema {
             .map_err(|error| shortened(&error.to_string()).to_owned())
     }
 
-    /// What is wrong with `value`: its first few faults, each with its place; none if it is valid.
+    /// Returns the first few faults of `value`, each with its place; `None` if it is valid.
     #[must_use]
     pub fn faults(&self, value: &Value) -> Option<String> {
         const MOST: usize = 5;
@@ -56,8 +56,9 @@ impl Schema {
         (!faults.is_empty()).then(|| shortened(&faults.join("; ")).to_owned())
     }
 
-    /// What is wrong with the `structuredContent` of a tool's result, if this is its output schema. The result of a tool
-    /// that failed, and a result that is not the last, need not be valid (2025-06-18, "Output Schema").
+    /// Returns the faults of the `structuredContent` of a tool's result, if this is the tool's output schema. The
+    /// result of a tool that failed, and a result that is not the last, need not be valid (2025-06-18, "Output
+    /// Schema").
     #[must_use]
     pub fn faults_of_result(&self, result: &RawValue) -> Option<String> {
         #[derive(Deserialize)]
@@ -69,7 +70,7 @@ impl Schema {
             #[serde(default, deserialize_with = "present")]
             structured_content: Option<Value>,
         }
-        /// `null` is a value, too.
+        /// Parses a value that is present, even if it is `null`.
         fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Value>, D::Error> {
             Value::deserialize(json).map(Some)
         }

@@ -333,7 +333,7 @@ impl GatewayHandler {
         Ok(if is_stateless { Reply::complete(result) } else { Reply::raw(result) })
     }
 
-    /// The input schema of a tool as agents see it.
+    /// Returns the input schema of a tool as agents see it.
     fn input_schema_of<'a>(&'a self, tool: &str, catalog: &'a Catalog) -> Option<&'a Value> {
         let mut all =
             self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools);

@@ -392,7 +392,7 @@ async fn authenticate(
     }
 }
 
-/// The answer to a request whose token was refused.
+/// Returns the answer to a request whose token was refused.
 fn denied(path: &str, denial: Denial) -> Response<Body> {
     let challenge = denial.www_authenticate();
     let mut response = refusal(path, &RestError::from(denial));

@@ -86,7 +86,7 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     is_table.then_some((columns, confidence))
 }
 
-/// Says whether a cell names a column: one to three words of letters, digits and few marks.
+/// Returns whether a cell names a column: one to three words of letters, digits and few marks.
 fn is_name(cell: &str) -> bool {
     (1..=40).contains(&cell.len())
         && !cell.starts_with(' ')
@@ -95,14 +95,14 @@ fn is_name(cell: &str) -> bool {
         && cell.contains(char::is_alphabetic)
 }
 
-/// Says whether a first row may have the cell: it is short, and closes its brackets and quotation marks.
+/// Returns whether a first row may have the cell: it is short, and closes its brackets and quotation marks.
 fn is_header(cell: &str) -> bool {
     let balanced =
         |open: char, close: char| cell.matches(open).count() == cell.matches(close).count();
     cell.len() <= MAX_HEADER_BYTES && balanced('(', ')') && balanced('[', ']') && balanced('{', '}')
 }
 
-/// Says whether a row is a sentence with commas, or `key: a, b` of another format.
+/// Returns whether a row is a sentence with commas, or `key: a, b` of another format.
 fn is_prose(row: &csv::StringRecord) -> bool {
     let first = row.get(0).unwrap_or_default();
     let last = row.iter().next_back().unwrap_or_default().trim_end();
@@ -112,7 +112,7 @@ fn is_prose(row: &csv::StringRecord) -> bool {
     key || (stop && row.iter().any(|cell| cell.trim().contains(' '))) || last.ends_with([';', '{'])
 }
 
-/// Says whether a row is `| --- | :-: |`, the second line of a Markdown table.
+/// Returns whether a row is `| --- | :-: |`, the second line of a Markdown table.
 fn is_markdown_rule(row: &csv::StringRecord) -> bool {
     row.iter().any(|cell| cell.contains("--"))
         && row.iter().all(|cell| cell.bytes().all(|byte| b" -:".contains(&byte)))

@@ -20,7 +20,7 @@ impl Score {
         self.points >= LIKELY
     }
 
-    /// Says whether the text is likely Markdown, and not YAML with comments and lists.
+    /// Returns whether the text is likely Markdown, and not YAML with comments and lists.
     pub(super) fn is_certain(&self) -> bool {
         self.is_likely() && self.has_sure_sign
     }
@@ -31,7 +31,7 @@ impl Score {
     }
 }
 
-/// Each kind of signal counts once, however often it occurs.
+/// Scores a text. Each kind of signal counts once, however often it occurs.
 pub(super) fn judge(text: &str) -> Score {
     let (front_matter, text) = without_front_matter(text);
     if text.starts_with("#!") || is_program(text) {

@@ -119,7 +119,7 @@ fn sample(text: &str, bytes: usize) -> Sample<'_> {
     }
 }
 
-/// Says whether the text is an object or an array. Scalars do not count, since every number would be JSON.
+/// Returns whether the text is an object or an array. Scalars do not count, since every number would be JSON.
 fn is_json(text: &str) -> bool {
     text.trim_ascii_start().starts_with(['{', '['])
         && serde_json::from_str::<&RawValue>(text).is_ok()

@@ -123,7 +123,7 @@ fn charge_of_session(session: &str) -> u64 {
     SCOPE_BYTES + session.len() as u64
 }
 
-/// The latest version of a name.
+/// Returns the latest version of a name.
 fn latest(artifacts: &Artifacts, name: &ArtifactName) -> Option<u64> {
     let versions = (name.clone(), 0)..=(name.clone(), u64::MAX);
     artifacts.range(versions).next_back().map(|((_, version), _)| *version)

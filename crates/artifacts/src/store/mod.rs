@@ -385,7 +385,7 @@ impl Page {
 }
 
 impl Default for Page {
-    /// The first 100 names.
+    /// Returns the page with the first 100 names.
     fn default() -> Self {
         Self { after: None, limit: 100 }
     }
@@ -532,7 +532,7 @@ mod rfc3339 {
         humantime::parse_rfc3339(&text).map_err(D::Error::custom)
     }
 
-    /// `humantime` writes years from 1970 to 9999 and fails on others.
+    /// Limits a time to the years from 1970 to 9999, because `humantime` fails on others.
     fn in_range(time: SystemTime) -> SystemTime {
         const LAST_SECOND: u64 = 253_402_300_799;
         let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -295,7 +295,7 @@ impl Inner {
         }
     }
 
-    /// A step that tests can let fail.
+    /// Marks a step that tests can make fail.
     fn attempt(&self, step: &'static str) -> io::Result<()> {
         self.step(step).map_err(io::Error::other)
     }

@@ -55,7 +55,7 @@ pub(super) fn prepare(connection: &Connection, read_only: bool) -> Result<(), Da
     }
 }
 
-/// See [`LibsqlFile::check_tables`](super::LibsqlFile::check_tables).
+/// Checks the tables, as [`LibsqlFile::check_tables`](super::LibsqlFile::check_tables) does.
 pub(super) fn check_tables(connection: &Connection, ours: &[&str]) -> Result<(), DatabaseError> {
     // Another process may be creating or closing it.
     connection.busy_timeout(BUSY).map_err(error)?;

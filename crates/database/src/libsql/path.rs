@@ -87,8 +87,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Whether an existing file can be read or written. It is not opened: closing it would release the locks that this
-/// process holds on it.
+/// Returns whether an existing file can be read or written. It is not opened: closing it would release the locks that
+/// this process holds on it.
 #[cfg(unix)]
 fn may(path: &Path, access: Access) -> bool {
     use rustix::{fs, io::Errno};

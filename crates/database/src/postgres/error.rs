@@ -56,7 +56,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
     }
 }
 
-/// An error with what caused it.
+/// Returns the messages of an error and of its causes.
 fn chain(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

@@ -63,7 +63,7 @@ fn split(url: &str) -> (String, Option<String>) {
     (if options.is_empty() { place.to_owned() } else { format!("{place}?{options}") }, roots)
 }
 
-/// Whether all servers that a URL names are on this machine.
+/// Returns whether all servers that a URL names are on this machine.
 fn is_here(config: &Config) -> bool {
     let is_host_here = |host: &Host| match host {
         Host::Tcp(name) => {
@@ -146,7 +146,7 @@ impl TlsConnect<Socket> for Connector {
 pub(super) struct Stream(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Stream {
-    /// No channel binding: the certificate check prevents a man in the middle.
+    /// Uses no channel binding: the check of the certificate prevents a man in the middle.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

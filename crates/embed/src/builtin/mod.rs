@@ -35,7 +35,7 @@ pub struct StaticModel {
 }
 
 impl Default for EmbeddingModel {
-    /// The built-in model.
+    /// Returns the built-in model.
     fn default() -> Self {
         Self::new(StaticModel::IDENTITY, StaticModel::DIMENSION)
     }

@@ -107,7 +107,7 @@ fn divide(text: &str, mut take: impl FnMut(&mut String)) {
     add(' ');
 }
 
-/// Whether a character is no text: control and format characters, and the replacement character.
+/// Returns whether a character is no text: control and format characters, and the replacement character.
 fn is_dropped(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control() && !matches!(character, '\t' | '\n' | '\r');
@@ -117,18 +117,18 @@ fn is_dropped(character: char) -> bool {
         || matches!(category, GeneralCategory::Control | GeneralCategory::Format)
 }
 
-/// Whether a character is a mark on another letter (category Mn).
+/// Returns whether a character is a mark on another letter (category Mn).
 fn is_accent(character: char) -> bool {
     character.general_category() == GeneralCategory::NonspacingMark
 }
 
-/// Whether a character is an ASCII symbol or Unicode punctuation, as in BERT's tokenizer.
+/// Returns whether a character is an ASCII symbol or Unicode punctuation, as in BERT's tokenizer.
 fn is_punctuation(character: char) -> bool {
     character.is_ascii_punctuation()
         || character.general_category_group() == GeneralCategoryGroup::Punctuation
 }
 
-/// Whether a character is an ideograph: each is a word.
+/// Returns whether a character is an ideograph: each is a word.
 fn is_ideograph(character: char) -> bool {
     matches!(character,
         '\u{4E00}'..='\u{9FFF}' | '\u{3400}'..='\u{4DBF}' | '\u{20000}'..='\u{2A6DF}' | '\u{2A700}'..='\u{2B73F}'

@@ -91,7 +91,7 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    /// Whether the model has no further steps than those implemented here.
+    /// Checks that the model has no steps besides those implemented here.
     fn check_modules(&self) -> Result<(), EmbedError> {
         #[derive(Deserialize)]
         struct Module {

@@ -48,8 +48,8 @@ pub(super) struct Discovery<'a> {
 }
 
 impl Discovery<'_> {
-    /// The metadata of the server at `server`: from the URL in its refusal, else from
-    /// `/.well-known/oauth-protected-resource` followed by its path, else from that without the path (2025-11-25,
+    /// Fetches the metadata of the server at `server`: from the URL in its refusal, else from
+    /// `/.well-known/oauth-protected-resource` followed by its path, else from that URL without the path (2025-11-25,
     /// "Protected Resource Metadata Discovery").
     pub(super) async fn resource(
         &self,
@@ -87,7 +87,7 @@ impl Discovery<'_> {
         Ok(Resource::Described(found))
     }
 
-    /// The metadata of the authorization server (2025-11-25, "Authorization Server Metadata Discovery").
+    /// Fetches the metadata of the authorization server (2025-11-25, "Authorization Server Metadata Discovery").
     pub(super) async fn issuer(
         &self,
         issuer: &str,
@@ -132,7 +132,7 @@ impl Discovery<'_> {
         self.reach.check(url).map_err(refused)
     }
 
-    /// The document at that URL; `None` if the server has none there.
+    /// Fetches the document at this URL; returns `None` if the server has none there.
     async fn document<T: DeserializeOwned>(
         &self,
         what: &'static str,
@@ -161,7 +161,7 @@ impl Discovery<'_> {
 }
 
 impl AuthorizationServer {
-    /// The defaults of 2025-03-26 for an authorization server without metadata.
+    /// Returns the defaults of 2025-03-26 for an authorization server without metadata.
     pub(super) fn assumed(origin: &str) -> Self {
         Self {
             issuer: origin.to_owned(),
@@ -173,7 +173,7 @@ impl AuthorizationServer {
         }
     }
 
-    /// Whether it supports PKCE with S256, without which a code can be stolen.
+    /// Returns whether it supports PKCE with S256, without which a code can be stolen.
     pub(super) fn has_pkce(&self) -> bool {
         let methods = self.code_challenge_methods_supported.as_deref();
         self.assumed || methods.is_some_and(|methods| methods.iter().any(|method| method == "S256"))
@@ -184,13 +184,13 @@ impl AuthorizationServer {
     }
 }
 
-/// Scheme and authority, as written.
+/// Returns scheme and authority, as written.
 pub(super) fn origin(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
 }
 
-/// Whether `resource` is the server's URL or a parent path of it at the same origin.
+/// Returns whether `resource` is the server's URL or a parent path of it at the same origin.
 fn covers(resource: &str, server: &Uri) -> bool {
     if resource.contains(['#', '?']) {
         return false;
@@ -203,7 +203,7 @@ fn covers(resource: &str, server: &Uri) -> bool {
     path.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether two URLs have the same origin (RFC 6454); default ports may be left out, and case does not count.
+/// Returns whether two URLs have the same origin (RFC 6454); default ports may be left out, and case does not count.
 pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
     let port = |uri: &Uri| {
         uri.port_u16().or(match uri.scheme_str() {

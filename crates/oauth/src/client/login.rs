@@ -70,7 +70,7 @@ pub(super) async fn login(
     endpoint.ask(&params).await
 }
 
-/// The code in the redirect, if the redirect is from `server` and belongs to this login.
+/// Returns the code in the redirect, if the redirect is from `server` and belongs to this login.
 fn code(
     server: &AuthorizationServer,
     state: &str,

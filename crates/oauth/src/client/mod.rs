@@ -139,7 +139,7 @@ struct Work {
 }
 
 impl OAuth {
-    /// Authorization for the server at `url`.
+    /// Creates the authorization for the server at `url`.
     ///
     /// # Errors
     /// If the URL is invalid, or if it is neither `https:` nor on this machine: anyone on the way could read the token. If
@@ -317,7 +317,7 @@ impl Inner {
         Ok(true)
     }
 
-    /// The client id with which these tokens were requested.
+    /// Returns the client id with which these tokens were requested.
     fn identity_of(&self, work: &Work, tokens: &Tokens) -> Option<ClientIdentity> {
         let proof = match (&self.options.client, tokens.method) {
             (_, Method::None) => ClientProof::None,
@@ -445,7 +445,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The authorization server to use: preferably one at which this client is registered.
+    /// Returns the authorization server to use, preferably one at which this client is registered.
     async fn authorization_server(
         &self,
         work: &Work,
@@ -513,7 +513,7 @@ impl Inner {
         scopes
     }
 
-    /// Whether to bind tokens to a key: the server asks for it, and both sides support it.
+    /// Returns whether to bind tokens to a key: the server asks for it, and both sides support it.
     fn proves_possession(
         &self,
         server: &AuthorizationServer,
@@ -533,7 +533,7 @@ impl Inner {
             && is_ours(&server.dpop_signing_alg_values_supported)
     }
 
-    /// The client id at that server; registers one if necessary.
+    /// Returns the client id at that server. Registers the client if necessary.
     async fn client(
         &self,
         server: &AuthorizationServer,

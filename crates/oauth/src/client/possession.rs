@@ -32,12 +32,12 @@ impl Nonces {
     }
 }
 
-/// The key that a login's tokens are bound to, as it is stored.
+/// Returns the key to which a login's tokens are bound, in the form in which it is stored.
 pub(super) fn stored(key: &SigningKey) -> Secret {
     base64url(key.pkcs8()).into()
 }
 
-/// The key that was stored.
+/// Parses a stored key.
 pub(super) fn read(stored: &Secret) -> Result<SigningKey, AuthorizationError> {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     let der = URL_SAFE_NO_PAD.decode(stored.expose()).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn read(stored: &Secret) -> Result<SigningKey, AuthorizationError> {
         .map_err(|_| AuthorizationError::Credentials("the stored key cannot be read".to_owned()))
 }
 
-/// A proof for one request, bound to `token` if the request sends one (RFC 9449, section 4.2).
+/// Returns a proof for one request, bound to `token` if the request sends one (RFC 9449, section 4.2).
 pub(super) fn proof(
     key: &SigningKey,
     nonces: &Nonces,

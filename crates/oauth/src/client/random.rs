@@ -2,7 +2,7 @@
 
 use crate::signing_key::base64url;
 
-/// 256 random bits as text: for a PKCE verifier, a state, or a unique id.
+/// Returns 256 random bits as text: for a PKCE verifier, a state, or a unique id.
 ///
 /// # Panics
 /// If the operating system provides no random numbers.

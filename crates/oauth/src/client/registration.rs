@@ -14,8 +14,9 @@ use super::{
 };
 use crate::Secret;
 
-/// The client's id at `server`: registered beforehand, the URL of a metadata document, or registered now (in the order
-/// of 2025-11-25, "Client Registration Approaches"). A new registration is added to `credentials`.
+/// Returns the client's id at `server`: the configured id, the URL of a metadata document, or the id of a new
+/// registration, in the order of 2025-11-25, "Client Registration Approaches". Adds a new registration to
+/// `credentials`.
 pub(super) async fn identity(
     options: &OAuthOptions,
     server: &AuthorizationServer,
@@ -64,7 +65,7 @@ pub(super) async fn identity(
     Ok(ClientIdentity { id: registration.client_id, method: registration.method, proof })
 }
 
-/// How a client that was registered beforehand authenticates itself. A server that names no method supports the secret
+/// Returns how a client with a configured id authenticates itself. A server that names no method supports the secret
 /// in the header (RFC 8414, section 2).
 fn beforehand(
     server: &AuthorizationServer,
@@ -83,7 +84,7 @@ fn beforehand(
     })
 }
 
-/// Dynamic client registration (RFC 7591).
+/// Registers the client (dynamic client registration, RFC 7591).
 async fn register(
     options: &OAuthOptions,
     server: &AuthorizationServer,

@@ -132,13 +132,13 @@ pub struct DirectoryStore {
 }
 
 impl DirectoryStore {
-    /// A store in `directory`, which is created with the first file.
+    /// Returns a store in `directory`, which is created with the first file.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// The file for a server: its name shows the host where possible, and differs for each URL.
+    /// Returns the file for a server. Its name shows the host where possible, and differs for each URL.
     fn path(&self, server: &str) -> PathBuf {
         let digest = ring::digest::digest(&ring::digest::SHA256, server.as_bytes());
         let digest: String =

@@ -88,7 +88,7 @@ impl TokenEndpoint<'_> {
         }
     }
 
-    /// The request with the client's authentication (RFC 6749, section 2.3; RFC 7523, section 2.2).
+    /// Returns the request with the client's authentication (RFC 6749, section 2.3; RFC 7523, section 2.2).
     fn request(
         &self,
         params: &[(&str, &str)],
@@ -131,7 +131,7 @@ impl TokenEndpoint<'_> {
     }
 }
 
-/// The header with id and secret, each encoded as in a form (RFC 6749, section 2.3.1).
+/// Returns the header with id and secret, each encoded as in a form (RFC 6749, section 2.3.1).
 fn basic(id: &str, secret: &Secret) -> HeaderValue {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
@@ -142,7 +142,7 @@ fn basic(id: &str, secret: &Secret) -> HeaderValue {
     value
 }
 
-/// An authorization server's error response.
+/// Converts an authorization server's error response.
 pub(super) fn denied(url: &str, answer: &Answer) -> AuthorizationError {
     #[derive(Deserialize)]
     struct Denial {

@@ -15,7 +15,7 @@ use marquetry_protocol::client::AuthorizationError;
 /// Sends a person to an authorization server, and returns the redirect that follows.
 #[async_trait]
 pub trait UserAgent: Send + Sync + 'static {
-    /// The redirect URI.
+    /// Returns the redirect URI.
     fn redirect_uri(&self) -> String;
 
     /// Sends the person to `request.url` and waits for the redirect. Returns its URL, or the query of it. Ignore redirects
@@ -48,7 +48,7 @@ pub struct LoopbackBrowser {
 const PATH: &str = "/callback";
 
 impl LoopbackBrowser {
-    /// `listener` is on a loopback address, as a rule on port 0; `show` opens or prints the URL.
+    /// Creates a user agent. `listener` is on a loopback address, usually on port 0; `show` opens or prints the URL.
     ///
     /// # Errors
     /// If the listener is not on a loopback address.

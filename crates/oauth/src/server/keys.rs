@@ -70,7 +70,7 @@ impl Keys {
         }
     }
 
-    /// The key for a token with this header.
+    /// Returns the key for a token with this header.
     pub(super) async fn find(
         self: &Arc<Self>,
         algorithm: Algorithm,
@@ -169,7 +169,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The URL of the keys in the issuer's metadata.
+    /// Returns the URL of the keys from the issuer's metadata.
     async fn discover(&self) -> Result<Uri, String> {
         #[derive(Deserialize)]
         struct Metadata {
@@ -214,7 +214,7 @@ impl Keys {
 }
 
 impl Known {
-    /// The key of that id; without one, the only key of the algorithm.
+    /// Returns the key with this id; without an id, the only key for the algorithm.
     fn find(&self, algorithm: Algorithm, id: Option<&str>) -> Option<DecodingKey> {
         let mut fit = self.keys.iter().filter(|key| {
             key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id)
@@ -237,7 +237,7 @@ fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     Ok(document)
 }
 
-/// The keys of a JWK set that can verify a signature. Other keys and malformed ones are left out.
+/// Parses the keys of a JWK set that can verify a signature. Other keys and malformed ones are left out.
 fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     #[derive(Deserialize)]
     struct Set {
@@ -259,7 +259,7 @@ fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     Ok(keys.collect())
 }
 
-/// The algorithms that a key may be used with: the one that it names, otherwise all of its type.
+/// Returns the algorithms of a key: the one that it names, else all of its type.
 fn algorithms(jwk: &Jwk) -> Vec<Algorithm> {
     use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
     if jwk.common.public_key_use.as_ref().is_some_and(|used| *used != PublicKeyUse::Signature) {

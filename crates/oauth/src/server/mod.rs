@@ -132,7 +132,7 @@ impl ResourceServer {
         Ok(Self { options, issued, metadata_url, metadata_path })
     }
 
-    /// The path to serve the metadata at, in addition to [`Self::ROOT_METADATA_PATH`]; `None` without an issuer.
+    /// Returns the path of the metadata, in addition to [`Self::ROOT_METADATA_PATH`]; `None` without an issuer.
     #[must_use]
     pub fn metadata_path(&self) -> Option<&str> {
         self.metadata_path.as_deref()
@@ -186,7 +186,7 @@ impl ResourceServer {
         Ok(principal.with_scopes(scopes).until(expires))
     }
 
-    /// A challenge with the parameters that all challenges have.
+    /// Returns a challenge with the parameters that all challenges have.
     fn challenge(&self, error: Option<(&str, &str)>) -> Challenge {
         let mut challenge = Challenge::new("Bearer");
         if let Some((error, description)) = error {

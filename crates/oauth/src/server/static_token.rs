@@ -11,7 +11,7 @@ pub struct StaticToken {
 }
 
 impl StaticToken {
-    /// The token `token`, whose holder is called `name` and has these `scopes`.
+    /// Creates the token `token`. Its holder has this name and these scopes.
     ///
     /// The token should be long and random (`openssl rand -hex 32`).
     #[must_use]
@@ -27,7 +27,7 @@ impl StaticToken {
         }
     }
 
-    /// Whether `token` is this token. Hashes are compared in constant time.
+    /// Returns whether `token` is this token. Hashes are compared in constant time.
     pub(super) fn matches(&self, token: &str) -> bool {
         blake3::hash(token.as_bytes()) == self.hash
     }

@@ -116,7 +116,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that has not started its process yet.
+    /// Creates an engine. Its process starts with the first diagram.
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
         Self { options, process: Mutex::new(None) }

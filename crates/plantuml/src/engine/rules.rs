@@ -321,7 +321,7 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
     Ok(())
 }
 
-/// Whether an argument of `!include` is a name of PlantUML's own library, such as `<C4/C4_Container>`.
+/// Returns whether an argument of `!include` is a name of PlantUML's own library, such as `<C4/C4_Container>`.
 fn is_library(argument: &str) -> bool {
     let name = argument.strip_prefix('<').and_then(|it| it.strip_suffix('>'));
     let is_part = |part: &str| {

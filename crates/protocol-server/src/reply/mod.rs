@@ -115,7 +115,7 @@ impl Reply {
         }
     }
 
-    /// The same without these keys of its `_meta`. A `_meta` that is empty then is left out as well.
+    /// Removes these keys from `_meta`. If `_meta` is then empty, removes it as well.
     ///
     /// It is for handlers that take the metadata of an extension out of the reply of another handler, for clients that do
     /// not know the extension. A reply that has none of the keys stays as it is, and is not taken apart.
@@ -134,7 +134,7 @@ impl Reply {
         }
     }
 
-    /// In the form of the revision that it goes to.
+    /// Returns the reply in the form of the revision in which it is sent.
     pub(crate) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
         if revision.era() == Era::Stateless {
             return Ok(self);
@@ -222,7 +222,7 @@ impl Reply {
     }
 }
 
-/// The object without these keys of its `_meta`; none when it has none of them.
+/// Returns the object without these keys of its `_meta`; `None` if it has none of them.
 fn without_meta(json: &RawValue, keys: &[&str]) -> Option<Box<RawValue>> {
     let mut object = ObjectText::of(json)?;
     let (mut meta, mut is_changed) = (object.object("_meta")?, false);

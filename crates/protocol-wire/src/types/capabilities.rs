@@ -45,7 +45,7 @@ impl ServerCapabilities {
     }
 }
 
-/// A value that is not an object counts as empty, so that it does not hide the other capabilities.
+/// Treats a value that is not an object as empty, so that it does not hide the other capabilities.
 fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {
     Ok(match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Object(members) => members,
@@ -230,7 +230,7 @@ impl ClientCapabilities {
     }
 }
 
-/// A capability with invalid settings counts as one without settings, so that it does not hide the others.
+/// Treats a capability with invalid settings as one without settings, so that it does not hide the others.
 fn forgiving<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -351,7 +351,7 @@ impl Checker {
 mod tests {
     use super::*;
 
-    /// The messages about a scenario with these steps and end.
+    /// Returns the messages about a scenario with these steps and end.
     fn problems(yaml: &str) -> Vec<String> {
         let scenario: Scenario = serde_yaml::from_str(yaml).unwrap();
         check(&scenario, "a", Rules::default())

@@ -112,7 +112,7 @@ impl Generate {
         Ok(length)
     }
 
-    /// One grey pixel; a `tEXt` chunk pads the file to its length.
+    /// Returns one grey pixel; a `tEXt` chunk pads the file to its length.
     fn png(&self) -> Result<Vec<u8>, GenerateError> {
         let grey = Noise::new(self.seed).next().to_le_bytes()[0];
         let mut start = b"\x89PNG\r\n\x1a\n".to_vec();
@@ -140,7 +140,7 @@ impl Generate {
         Ok(start)
     }
 
-    /// Eight-bit mono noise at 8 kHz after a canonical header of 44 bytes.
+    /// Returns eight-bit mono noise at 8 kHz after a canonical header of 44 bytes.
     fn wav(&self) -> Result<Vec<u8>, GenerateError> {
         const HEADER: usize = 44;
         let length = self.length(HEADER, HEADER + 2)?;
@@ -213,7 +213,7 @@ fn pad_diagram(content: &mut Vec<u8>, room: usize) {
     content.push(b'\n');
 }
 
-/// MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono: 417 bytes that decode to silence.
+/// Returns a frame of MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono: 417 bytes that decode to silence.
 fn silent_frame() -> Vec<u8> {
     let mut frame = vec![0xff, 0xfb, 0x90, 0xc4];
     frame.resize(417, 0);

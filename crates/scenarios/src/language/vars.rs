@@ -33,7 +33,8 @@ impl Vars {
         self.text_with(template, |value| value)
     }
 
-    /// As [`Self::text`], with a change of each value: a regular expression escapes it.
+    /// Replaces captures as [`Self::text`] does, and changes each value, for example to escape it for a regular
+    /// expression.
     pub(crate) fn text_with(
         &self,
         template: &str,
@@ -76,7 +77,7 @@ enum Piece<'a> {
     Var(&'a str),
 }
 
-/// `$${` stands for a literal `${`; a `${` that starts no name is text.
+/// Splits a string into text and names. `$${` stands for a literal `${`; a `${` that starts no name is text.
 fn pieces(template: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;

@@ -123,7 +123,7 @@ impl Agent {
         self.send(method, params.as_deref(), CallOptions::default()).await
     }
 
-    /// What the server said of itself when the connection was made, in either era.
+    /// Returns the description of itself that the server sent when the connection was made, in either era.
     fn introduction(&self) -> Result<Value, String> {
         let server = self.client.server();
         let capabilities =

@@ -17,7 +17,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `prints` says whether standard output is for people.
+    /// Creates the progress of a run. `prints` says whether standard output is for people.
     pub(crate) fn new(cases: usize, prints: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(cases as u64);

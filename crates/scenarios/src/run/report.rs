@@ -108,7 +108,7 @@ pub(crate) fn list(cases: &[Case], format: Format) {
 }
 
 impl Outcome {
-    /// Says whether no case failed or panicked.
+    /// Returns whether no case failed or panicked.
     pub fn is_success(&self) -> bool {
         self.panics == 0 && self.count(|status| matches!(status, Status::Failed(_))) == 0
     }

@@ -226,7 +226,7 @@ fn auth(auth: &AuthConfig) -> String {
     }
 }
 
-/// A number of things, in words.
+/// Returns a number of things, in words.
 fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

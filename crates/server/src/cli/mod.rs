@@ -371,7 +371,7 @@ impl ServeArgs {
         self.load_asking(&|_| None)
     }
 
-    /// As [`Self::load`]; `ask` returns values for the `${input:…}` of VS Code files.
+    /// Loads as [`Self::load`] does; `ask` returns values for the `${input:…}` of VS Code files.
     fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, warnings } = self.config.load_asking(ask)?;
         let mut exposure = Config::check_exposure(&config);
@@ -393,7 +393,7 @@ impl ConfigArgs {
         self.load_asking(&|_| None)
     }
 
-    /// As [`Self::load`]; `ask` returns values for the `${input:…}` of VS Code files.
+    /// Loads as [`Self::load`] does; `ask` returns values for the `${input:…}` of VS Code files.
     fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } = config::load(self.config.as_deref())?;
         warnings.extend(config.take_warnings());
@@ -461,7 +461,7 @@ impl Failure {
 }
 
 impl From<StartError> for Failure {
-    /// Every failed start is an error of the configuration.
+    /// Converts a failed start. Every failed start is an error of the configuration.
     fn from(error: StartError) -> Self {
         Self { code: 2, message: error.to_string() }
     }
@@ -484,7 +484,7 @@ fn printable(message: &str) -> String {
     escaped(message, |character| character.is_control() && character != '\n')
 }
 
-/// As [`printable`], for messages of one line: names of files may contain line breaks.
+/// Prepares a message as [`printable`] does, on one line: names of files may contain line breaks.
 fn printable_line(message: &str) -> String {
     let is_bidirectional = |character: char| matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     escaped(message, |character| character.is_control() || is_bidirectional(character))

@@ -175,7 +175,7 @@ fn as_text(
     text
 }
 
-/// A file URI as people write paths, where it is text.
+/// Returns a file URI as people write paths, if it is text.
 fn shown(uri: &str) -> String {
     let path = uri
         .strip_prefix("file://")

@@ -278,12 +278,12 @@ fn local_host(ip: IpAddr) -> String {
     })
 }
 
-/// The URL of a server for clients on this machine, without a path.
+/// Returns the URL of a server for clients on this machine, without a path.
 pub(super) fn base_url(listen: SocketAddr) -> String {
     format!("http://{}:{}", local_host(listen.ip()), listen.port())
 }
 
-/// The servers' names as the greeting shows them.
+/// Returns the servers' names as the greeting shows them.
 fn described(config: &Config) -> String {
     let names = config.mcp_servers.iter().map(|(name, upstream)| {
         let note = if upstream.disabled { ", disabled" } else { "" };

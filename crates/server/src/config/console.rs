@@ -74,7 +74,7 @@ impl Default for ConsoleConfig {
 
 #[cfg(feature = "console")]
 impl ConsoleConfig {
-    /// The limits as the console takes them.
+    /// Returns the limits for the console.
     pub(crate) fn options(&self) -> marquetry_console::Options {
         let mut options = marquetry_console::Options::default();
         options.max_calls = self.max_calls.get();

@@ -7,7 +7,7 @@ use marquetry_knowledge::{KnowledgeConfig, KnowledgeOptions, Place, config::Inva
 use super::{Config, ConfigError, environment};
 
 impl Config {
-    /// Says what cannot work in `[knowledge]`.
+    /// Checks that the settings of `[knowledge]` can work.
     pub(super) fn check_knowledge(&self) -> Result<(), ConfigError> {
         let KnowledgeConfig { enabled, database, embedding, chat, .. } = &self.knowledge;
         if *enabled {
@@ -27,7 +27,7 @@ impl Config {
         chat.check(&environment).map_err(|invalid| self.chat_fault(invalid))
     }
 
-    /// The error of a setting of `[knowledge.chat]`.
+    /// Returns the error of a setting of `[knowledge.chat]`.
     pub(crate) fn chat_fault(
         &self,
         InvalidSetting { key, problem, .. }: InvalidSetting,
@@ -52,11 +52,11 @@ impl Config {
         options.with_variables(environment)
     }
 
-    /// Returns where records and passages are stored.
+    /// Returns the place of records and passages.
     ///
     /// # Errors
     ///
-    /// The setting is no place, or it is not set.
+    /// The setting is not a valid place, or is not set.
     pub(crate) fn knowledge_place(&self) -> Result<Place, String> {
         let unset = "it is not set, and neither $XDG_DATA_HOME nor $HOME says where it is to be";
         Place::parse(self.knowledge.database.as_deref().ok_or(unset)?)

@@ -195,8 +195,8 @@ impl Config {
         self.add_mcp_json_file_asking(path, &|_| None)
     }
 
-    /// As [`Config::add_mcp_json_file`]. `ask` returns the value of each `${input:ID}` without an environment
-    /// variable `INPUT_ID`.
+    /// Adds servers as [`Config::add_mcp_json_file`] does. `ask` returns the value of each `${input:ID}` without an
+    /// environment variable `INPUT_ID`.
     ///
     /// # Errors
     ///
@@ -465,7 +465,7 @@ fn problem(message: &str) -> String {
     })
 }
 
-/// `unknown key; did you mean "x"?`, or the list of all known names if none is near.
+/// Returns `unknown key; did you mean "x"?`, or the list of all known names if none is similar.
 fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("unknown {what}; did you mean {near:?}?"),

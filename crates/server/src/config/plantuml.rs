@@ -66,7 +66,7 @@ impl PlantUmlConfig {
         }
     }
 
-    /// Says whether the engine that the configuration names is there.
+    /// Returns whether the engine that the configuration names is there.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl PlantUmlConfig {
         }
     }
 
-    /// The options of the engine; none without one.
+    /// Returns the options of the engine; `None` without one.
     pub(crate) fn engine_options(&self) -> Option<EngineOptions> {
         let path = match &*self.engine {
             AUTO => self.found.clone()?,

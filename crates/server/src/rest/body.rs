@@ -47,7 +47,7 @@ impl BodyText<'_> {
         &self.0
     }
 
-    /// Whether the body was not UTF-8.
+    /// Returns whether the body was not UTF-8.
     pub(super) fn was_broken(&self) -> bool {
         matches!(self.0, Cow::Owned(_))
     }

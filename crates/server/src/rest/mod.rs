@@ -35,7 +35,7 @@ pub(crate) struct Rest {
     pub(crate) limits: Limits,
 }
 
-/// `GET /api/tools`, `POST /api/tools/{name}`.
+/// Returns the routes `GET /api/tools` and `POST /api/tools/{name}`.
 pub(crate) fn routes(rest: Arc<Rest>) -> Router {
     Router::new()
         .route("/api/tools", get(list_tools))

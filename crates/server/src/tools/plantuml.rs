@@ -179,7 +179,7 @@ impl Diagrams {
         Self { server, engine: None }
     }
 
-    /// The same with an engine, which starts with the first diagram.
+    /// Sets the engine, which starts with the first diagram.
     pub(crate) fn with_engine(self, options: Option<EngineOptions>) -> Self {
         Self { engine: options.map(|options| Arc::new(Engine::new(options))), ..self }
     }
@@ -292,7 +292,7 @@ async fn check(engine: &Engine, arguments: &DrawArguments) -> Result<CheckedDiag
     }
 }
 
-/// The mistake in a diagram; none when something else went wrong.
+/// Returns the mistake in a diagram; `None` if the error has another cause.
 fn fault_of(error: &EngineError, code: &str) -> Option<DiagramFault> {
     let (line, message) = match error {
         EngineError::Syntax { line, message } => (*line, message.clone()),

@@ -59,8 +59,8 @@ impl Problem {
         Some(Self::of_failure(kind, message.unwrap_or_default().to_owned()))
     }
 
-    /// An upstream did not answer: as a gateway, the server answers 502 or 504 (RFC 9110, sections 15.6.3 and
-    /// 15.6.5).
+    /// Converts the failure of an upstream. As a gateway, the server answers 502 or 504 (RFC 9110, sections 15.6.3
+    /// and 15.6.5).
     fn of_failure(kind: FailureKind, message: String) -> Self {
         let (status, code) = match kind {
             FailureKind::Unreachable => (502, "upstream_unreachable"),

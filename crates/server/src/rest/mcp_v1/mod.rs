@@ -71,7 +71,8 @@ pub(crate) fn is_mcp_v1(path: &str) -> bool {
     path.starts_with(BASE)
 }
 
-/// `POST /mcp/v1/{method}`, `POST /mcp/v1/initialized`, `GET /mcp/v1/resources/subscribe?uri=…`.
+/// Returns the routes `POST /mcp/v1/{method}`, `POST /mcp/v1/initialized` and `GET
+/// /mcp/v1/resources/subscribe?uri=…`.
 pub(crate) fn routes(site: Arc<McpV1>) -> Router {
     Router::new()
         .route("/mcp/v1/resources/subscribe", get(watch::subscribe))
