@@ -30,7 +30,7 @@ pub const DELETE: &str = "delete_artifact";
 pub enum ChangedFor<'a> {
     /// All callers: they share their artifacts.
     Everyone,
-    /// The callers of one principal; `None` stands for all callers without a token.
+    /// The callers of one principal; `None` means all callers without a token.
     Principal(Option<&'a Arc<Principal>>),
 }
 

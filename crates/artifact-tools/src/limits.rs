@@ -4,7 +4,7 @@ use tokio::sync::Semaphore;
 
 use crate::kib;
 
-/// How much a read returns, and how much memory whole reads use together.
+/// The largest answer of a read, and the memory that whole reads may use together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadLimits {

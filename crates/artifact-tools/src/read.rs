@@ -241,7 +241,7 @@ impl ArtifactTools {
     }
 }
 
-/// Parses a name as a model gives it: bare, or in a URI that may have a version.
+/// Parses a name in the forms that models write: bare, or in a URI that may have a version.
 pub(super) fn named(
     name: &str,
     version: Option<u64>,

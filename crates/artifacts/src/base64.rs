@@ -21,9 +21,9 @@ pub(crate) struct Decoded {
 pub(crate) enum Form {
     /// RFC 4648, section 4, with padding.
     Strict,
-    /// With white space, the URL-safe alphabet, or missing padding.
+    /// Base64 with white space, the URL-safe alphabet, or missing padding.
     Tolerant,
-    /// With more padding than the length needs.
+    /// Base64 with more padding than the length needs.
     SurplusPadding,
     /// After a `data:` prefix.
     DataUri,

@@ -345,7 +345,7 @@ struct SaveResult {
     outcome: Outcome,
     reason: Option<String>,
     artifact: Option<SavedArtifact>,
-    /// It shares an artifact with other items.
+    /// Whether the item shares an artifact with other items.
     is_bundled: bool,
     /// URI of the shared artifact.
     shared_uri: Option<String>,

@@ -19,7 +19,7 @@ use crate::{
     structure::shortened,
 };
 
-/// One item, parsed only as deep as its classification needs.
+/// An item, parsed only as deep as its classification needs.
 pub(crate) struct Item<'a> {
     pub(crate) raw: &'a RawValue,
     pub(crate) kind: Kind<'a>,
@@ -127,11 +127,12 @@ pub(crate) enum Task {
     Bundle(Cow<'static, str>),
     Inline(Cow<'static, str>),
     Skip(Cow<'static, str>),
-    /// Not saved, for example because it exceeds a limit.
+    /// The item is not saved, for example because it exceeds a limit.
     Fail(Cow<'static, str>),
-    /// Not saved, because it cannot be decoded. Its JSON is shown in its place, as far as it fits.
+    /// The item is not saved, because it cannot be decoded. Its JSON is shown instead, as far as it fits.
     Undecodable(Cow<'static, str>),
-    /// It cannot be decoded, and its JSON does not fit into the answer: the JSON is saved with others in one artifact.
+    /// The item cannot be decoded, and its JSON does not fit into the answer. The JSON is saved in one artifact with
+    /// others.
     BundleUndecodable(Cow<'static, str>),
 }
 

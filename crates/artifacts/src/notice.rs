@@ -1,4 +1,4 @@
-//! Writes the notice that tells a model what happened to an answer.
+//! Writes the notice that describes the changes of an answer to a model.
 
 use std::fmt::Write;
 

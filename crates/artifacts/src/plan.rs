@@ -81,11 +81,11 @@ pub(crate) struct PlannedItem {
 #[derive(Debug)]
 pub(crate) struct PlannedTail {
     pub(crate) count: usize,
-    /// Their position, including commas; none when they are not shown.
+    /// Position of the items, including commas; `None` if they are not shown.
     pub(crate) shown: Option<Range<usize>>,
 }
 
-/// What the new answer has in place of an item.
+/// The replacement of an item in the new answer.
 #[derive(Debug)]
 pub(crate) enum Show {
     /// The item as sent.
@@ -147,15 +147,15 @@ pub(crate) enum StructuredTask {
     SameAs(usize),
 }
 
-/// When the answer is saved as a whole.
+/// The condition for saving the answer as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RawPlan {
     Never,
-    /// When nothing else was saved.
+    /// Saved if nothing else was saved.
     IfNothingElse,
     /// Always, after the items.
     Beside,
-    /// Always, and no item on its own.
+    /// Saved always, and no item separately.
     Instead,
 }
 
@@ -203,7 +203,7 @@ struct Parts<'a> {
     /// The text item with the same content as the structured content.
     duplicate: Option<usize>,
     malformed: Option<&'static str>,
-    /// Not an answer yet: the upstream asks for input, or started a task.
+    /// Whether the answer is not final: the upstream asks for input, or has started a task.
     is_unfinished: bool,
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<S
 enum Rule<'s> {
     /// Any value satisfies the schema.
     Free,
-    /// The value must stay as it is. The flag says whether such values are always short.
+    /// The value must stay unchanged. The flag says whether such values are always short.
     Fixed { is_short: bool },
     /// A schema without keywords that a shorter value might break unnoticed.
     Plain(&'s Map<String, Value>),
@@ -267,7 +267,7 @@ fn member<'s>(keywords: &'s Map<String, Value>, name: &str) -> Option<&'s Value>
     declared.or_else(|| keywords.get("additionalProperties"))
 }
 
-/// One way to shorten a value.
+/// A way to shorten a value.
 struct Shortening<'s> {
     schemas: Schemas<'s>,
     /// The keywords of a schema without requirements.

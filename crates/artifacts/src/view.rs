@@ -10,9 +10,9 @@ use std::ops::Range;
 pub struct LinesView<'a> {
     /// The lines with their line ends, cut at the limit.
     pub text: &'a str,
-    /// Number of the first line, from 1; the number of lines plus one when there is none.
+    /// Number of the first line, from 1; if no line is shown, the number of lines plus one.
     pub first_line: u64,
-    /// Number of the last line, whole or cut; one less than the first when there is none.
+    /// Number of the last line, whole or cut; if no line is shown, one less than `first_line`.
     pub last_line: u64,
     /// Number of lines of the whole text. A last line without a line end counts; an empty text has none.
     pub total_lines: u64,

@@ -10,11 +10,11 @@ use std::fmt;
 pub struct ConfigError {
     /// The file as the user named it, or `command line`.
     pub file: String,
-    /// Where in the file, when the fault has one place.
+    /// Place in the file, if the fault has one.
     pub place: Option<Place>,
     /// The dotted path of the key, when the fault belongs to one.
     pub key: Option<String>,
-    /// What is wrong and what was expected, a lower-case fragment.
+    /// The problem and what was expected, as a lower-case fragment.
     pub problem: String,
 }
 

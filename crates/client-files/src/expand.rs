@@ -25,7 +25,7 @@ pub enum ExpandError {
         /// The environment variable that would hold it.
         variable: String,
     },
-    /// Only an editor knows the value.
+    /// The variable has a value only in an editor.
     #[error("${{{0}}} is known to an editor alone; write the value, or use ${{VAR}}")]
     Editor(String),
     /// `${` has no closing brace.

@@ -33,7 +33,7 @@ pub struct ClientFile {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClientServer {
-    /// Its transport, with variables replaced.
+    /// The transport, with variables replaced.
     pub transport: Transport,
     /// Whether the file disables it.
     pub is_disabled: bool,
@@ -57,9 +57,9 @@ impl ClientServer {
     }
 }
 
-/// How a file is read. The crate itself reads no environment and asks the user nothing.
+/// Options for reading a file. This crate itself reads no environment, and does not ask the user.
 pub struct ReadOptions<'a> {
-    /// What errors call the file.
+    /// Name of the file in errors.
     pub file: &'a str,
     /// Looks up environment variables. [`workspace_of`](crate::expand::workspace_of) has the value of `workspaceFolder`.
     pub variables: Variables<'a>,
@@ -96,7 +96,7 @@ impl ClientFile {
 pub struct Input {
     /// The id in `${input:ID}`.
     pub id: String,
-    /// What its user is asked for.
+    /// Description of the requested value, for the user.
     pub description: Option<String>,
     /// Whether what is typed must not be seen.
     pub password: bool,
@@ -108,7 +108,7 @@ pub struct Input {
     pub options: Vec<PickOption>,
 }
 
-/// One value of a `pickString` input: a string, or an object with a label.
+/// A value of a `pickString` input: a string, or an object with a label.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum PickOption {
@@ -131,11 +131,11 @@ impl PickOption {
     }
 }
 
-/// Where the servers stand: a path of keys from the root. VS Code writes `mcp.servers` as one key or as two.
+/// Paths of the keys that may hold the servers. VS Code writes `mcp.servers` as one key or as two.
 const SECTIONS: [&[&str]; 5] =
     [&["mcpServers"], &["servers"], &["context_servers"], &["mcp.servers"], &["mcp", "servers"]];
 
-/// Where the inputs of VS Code stand.
+/// Paths of the keys that may hold the inputs of VS Code.
 const INPUTS: [&[&str]; 3] = [&["inputs"], &["mcp.inputs"], &["mcp", "inputs"]];
 
 const USED_KEYS: [&str; 21] = [

@@ -1,4 +1,4 @@
-//! Reading JSON with comments, and finding where values stand in its text.
+//! Reads JSON with comments, and finds the positions of values in its text.
 
 use std::{fmt, marker::PhantomData};
 
@@ -48,7 +48,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
     }
 }
 
-/// A string, or a number or boolean as it is written; other clients turn those into strings.
+/// A string, or a number or boolean as written, which other clients convert to a string.
 pub(crate) struct Scalar(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Scalar {

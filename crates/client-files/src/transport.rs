@@ -14,7 +14,7 @@ pub enum Transport {
     Stdio {
         /// The program, by path or found on `PATH`.
         command: String,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
         /// Environment variables, which override inherited ones.
         env: IndexMap<String, String>,
@@ -23,7 +23,7 @@ pub enum Transport {
     },
     /// A server that speaks Streamable HTTP.
     Http {
-        /// Its endpoint, `http:` or `https:`.
+        /// URL of the endpoint, `http:` or `https:`.
         url: String,
         /// Headers sent with every request.
         headers: IndexMap<String, String>,
@@ -35,7 +35,7 @@ pub enum Transport {
     Unusable {
         /// `stdio`, `http`, `sse`, `unsupported` or `invalid`.
         kind: &'static str,
-        /// What is missing or not supported.
+        /// The missing or unsupported part.
         problem: String,
     },
     /// The source names no transport: another source does, or the server is not started.
@@ -171,14 +171,14 @@ pub enum TransportError {
     Expand {
         /// The path of the key.
         path: Vec<String>,
-        /// What is wrong with the variable.
+        /// The problem with the variable.
         error: ExpandError,
     },
     /// The keys do not form a transport.
     Wrong {
         /// The path of the key.
         path: Vec<String>,
-        /// What is wrong, and what was expected.
+        /// The problem, and what was expected.
         problem: String,
     },
 }
@@ -204,14 +204,14 @@ impl fmt::Display for TransportError {
 
 impl std::error::Error for TransportError {}
 
-/// Why some keys make no transport.
+/// Why the keys do not describe a transport.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportFault {
     /// The keys contradict each other, or one is missing.
     #[error("{0}")]
     Keys(String),
-    /// It may be one that this server does not know.
+    /// The type is not known; a later version may know it.
     #[error("unknown type {0:?}; expected \"stdio\", \"http\", \"streamable-http\" or \"sse\"")]
     Unknown(String),
 }
@@ -229,11 +229,11 @@ pub struct TransportParts {
     pub kind: Option<String>,
     /// The program.
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Option<Vec<String>>,
-    /// Its environment variables.
+    /// Environment variables of the program.
     pub env: Option<IndexMap<String, String>>,
-    /// Its working directory.
+    /// Working directory of the program.
     pub cwd: Option<PathBuf>,
     /// The endpoint.
     pub url: Option<String>,

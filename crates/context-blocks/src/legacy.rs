@@ -65,8 +65,8 @@ pub fn upgrade(text: &str) -> Cow<'_, str> {
     Cow::Owned(upgraded)
 }
 
-/// Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit the text. A resource
-/// that such a token cannot express stays as it is.
+/// Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit the text. A
+/// resource that such a token cannot express stays unchanged.
 pub fn downgrade(text: &str) -> Cow<'_, str> {
     let mut downgraded = String::new();
     let mut written = 0;
@@ -199,7 +199,8 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Returns the text before the closing mark; [`None`] when there is none, which `unclosed` records.
+/// Returns the text before the closing mark. If there is no closing mark, returns [`None`] and records that in
+/// `unclosed`.
 fn until<'a>(
     text: &'a str,
     unclosed: &mut bool,

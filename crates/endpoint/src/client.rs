@@ -6,7 +6,7 @@ use reqwest::{Client, Url, redirect};
 
 use crate::{EndpointFailure, displayable, is_loopback};
 
-/// Why no HTTP client could be made.
+/// Why an HTTP client could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {

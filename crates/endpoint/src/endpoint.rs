@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{ApiKey, ClientError, EndpointFailure, RetryPolicy, client::unreachable, http_client};
 
-/// How many bytes of an error's body are read.
+/// Most bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// A URL that takes JSON by `POST`, and how it is called.
@@ -23,7 +23,7 @@ pub struct Endpoint {
     pub key: Option<ApiKey>,
     /// Time limit of one attempt, answer included; 60 s by default.
     pub timeout: Duration,
-    /// When a request is sent again.
+    /// The policy of retries.
     pub retry: RetryPolicy,
     /// Longest answer, in bytes; 64 MiB by default.
     pub max_answer_bytes: usize,

@@ -19,7 +19,7 @@ impl ApiKey {
         &self.0
     }
 
-    /// Returns whether the key can stand in an HTTP header: not empty, and visible ASCII characters only.
+    /// Returns whether an HTTP header can contain the key: it is not empty and has only visible ASCII characters.
     pub fn is_sendable(&self) -> bool {
         !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic())
     }

@@ -12,7 +12,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 use crate::EndpointFailure;
 
-/// How often a request is sent again after a transient failure, and how long each wait may be.
+/// Most retries after transient failures, and the longest wait before each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{ApiKey, EndpointFailure, retry_after};
 
 impl EndpointFailure {
-    /// Returns the failure that an answer with a status of 300 and more stands for. The key is redacted.
+    /// Returns the failure for an answer with a status of 300 or more. The key is redacted.
     pub fn from_status(
         status: u16,
         headers: Option<&HeaderMap>,

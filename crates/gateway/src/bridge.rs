@@ -32,7 +32,7 @@ use super::{
     poll::polled_once,
 };
 
-/// The result as the upstream wrote it, or the reason why there is none.
+/// The result as the upstream wrote it, or the reason why there is no result.
 pub(super) type Outcome = Result<Box<RawValue>, ClientError>;
 
 /// A call that waits for answers of its agent.
@@ -52,7 +52,7 @@ pub(super) struct Call {
 pub(super) enum Carried {
     /// The call waits here.
     Waiting(Handle),
-    /// The upstream is stateless, too, and keeps its own state.
+    /// The upstream is stateless as well, and keeps its own state.
     Passed { round: usize, state: Option<String> },
     /// The agent's user is visiting pages; then the request is sent again.
     Visiting { round: usize, pages: usize },

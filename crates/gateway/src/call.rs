@@ -294,9 +294,9 @@ impl Gateway {
         Ok(())
     }
 
-    /// Returns the upstream of a resource: the one that lists it, whose template matches it, that gave this agent a
-    /// link to it, or that is the only one with resources. Lists and templates come before links: otherwise a link
-    /// could attract reads of another upstream's resources.
+    /// Returns the upstream of a resource: the upstream that lists it, whose template matches it, that gave this
+    /// agent a link to it, or that is the only one with resources. Lists and templates come before links, so that a
+    /// link cannot attract reads of another upstream's resources.
     pub(super) fn owner_of_resource(&self, uri: &str, cx: &RequestContext) -> Option<usize> {
         if is_reserved(uri) {
             return None;

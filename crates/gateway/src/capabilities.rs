@@ -33,8 +33,8 @@ pub(super) fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
     bridged
 }
 
-/// Returns the capabilities that upstreams with sessions are told. What a call can ask depends on its agent; for an agent
-/// that lacks a capability, the answer is an error.
+/// Returns the capabilities that Marquetry declares to upstreams with sessions. The agent of a call determines which
+/// questions are answered; if the agent lacks a capability, the upstream gets an error.
 pub(super) fn offered() -> ClientCapabilities {
     let mut all = ClientCapabilities::all();
     declare_client(&mut all);

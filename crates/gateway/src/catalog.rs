@@ -81,7 +81,7 @@ pub struct Refused {
     pub kind: &'static str,
     /// The upstream's name for it.
     pub name: String,
-    /// Why it is not offered.
+    /// Why the name is not offered.
     pub why: NameError,
 }
 

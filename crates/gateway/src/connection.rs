@@ -22,7 +22,7 @@ use super::{
     in_flight::InFlight,
 };
 
-/// One connection to an upstream.
+/// A connection to an upstream.
 pub(crate) struct Connection {
     pub(super) gateway: Weak<Gateway>,
     /// Index of the upstream in the configuration.

@@ -38,7 +38,8 @@ const ALWAYS: [&str; 28] = [
     "LOCALAPPDATA",
 ];
 
-/// Variable with the number of nested Marquetry processes. A Marquetry that its own mcp.json names would start itself forever.
+/// Variable with the number of nested Marquetry processes. Without this limit, a Marquetry that is named in its own
+/// mcp.json would start itself forever.
 pub(crate) const DEPTH: &str = "MARQUETRY_DEPTH";
 
 /// Deepest nesting of Marquetry processes. Two can be intended; more are a mistake in an mcp.json.

@@ -1,4 +1,4 @@
-//! When an upstream's lists must be fetched again (2026-07-28, "Caching").
+//! Decides when an upstream's lists must be fetched again (2026-07-28, "Caching").
 //!
 //! A list is fetched when its upstream starts and when it announces a change. A stateless upstream also sends a time
 //! to live: if the list is shown after that time, it is fetched again first.
@@ -30,21 +30,21 @@ pub enum List {
     Tools,
     /// `prompts/list`
     Prompts,
-    /// With their templates.
+    /// The resources and their templates.
     Resources,
 }
 
 /// Expiry of each list of an upstream.
 #[derive(Debug)]
 pub(crate) struct Freshness {
-    /// By [`List`]. `None` never expires.
+    /// The time at which each [`List`] expires; `None` for never.
     stale_from: Mutex<[Option<Instant>; 3]>,
     /// The lists that agents are waiting for.
     wanted: Mutex<[bool; 3]>,
     some_wanted: Notify,
-    /// By [`List`]: the number of fetches.
+    /// The number of fetches of each [`List`].
     fetched: watch::Sender<[u64; 3]>,
-    /// By [`List`]: an agent has waited in vain, so others do not wait until the list arrives.
+    /// Whether an agent has waited in vain for a [`List`]. Then others do not wait until the list arrives.
     is_late: [AtomicBool; 3],
     /// Minimum time between two fetches.
     pause: Duration,
@@ -138,7 +138,7 @@ impl Freshness {
 }
 
 impl List {
-    /// Every list, in the order of the enum.
+    /// All lists, in the order of the enum.
     pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 }
 

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) enum Agent {
     /// All calls of a session have the same agent.
     Session(ConversationId),
-    /// Without a session, each call may have another agent. The number is that of the call.
+    /// A call, by its number: without a session, each call may have another agent.
     Call(u64),
 }
 
@@ -53,7 +53,7 @@ struct Open<A> {
     number: u64,
     agent: Agent,
     asker: Arc<A>,
-    /// Another agent's call has waited for it for the maximum time.
+    /// Whether a call of another agent has waited for the maximum time.
     outwaited: bool,
 }
 

@@ -67,7 +67,7 @@ pub use self::{
 
 /// A gateway to many upstreams. See the [crate's documentation](crate) for an example.
 pub struct Gateway {
-    /// Without the upstreams, which are in `upstreams`.
+    /// The options; `upstreams` holds those of the upstreams.
     options: GatewayOptions,
     upstreams: Vec<Arc<Upstream>>,
     catalog: RwLock<Arc<Catalog>>,

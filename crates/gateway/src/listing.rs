@@ -6,18 +6,18 @@ use marquetry_protocol::types::{Prompt, Resource, ResourceTemplate, Tool};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// Its tools.
+    /// Tools of the upstream.
     pub tools: Vec<Tool>,
-    /// Its prompts.
+    /// Prompts of the upstream.
     pub prompts: Vec<Prompt>,
-    /// Its resources.
+    /// Resources of the upstream.
     pub resources: Vec<Resource>,
-    /// Its resource templates.
+    /// Resource templates of the upstream.
     pub templates: Vec<ResourceTemplate>,
-    /// Its instructions for models.
+    /// Instructions of the upstream for models.
     pub instructions: Option<String>,
     /// Lists that could not be fetched, each with the reason. They stay empty.
     pub left_out: Vec<(&'static str, String)>,
-    /// It has the capability `resources`.
+    /// Whether the upstream has the capability `resources`.
     pub has_resources: bool,
 }

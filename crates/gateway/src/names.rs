@@ -20,22 +20,22 @@ pub fn is_name_char(c: char) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// With its prefix it is longer than tool names may be.
+    /// With its prefix, the name is longer than tool names may be.
     #[error("name would be {chars} characters long with its prefix, more than {MAX_NAME_CHARS}")]
     TooLong {
         /// Length with the prefix.
         chars: usize,
     },
-    /// It contains a character that tool names may not contain.
+    /// The name contains a character that tool names may not contain.
     #[error("name has the character {0:?}; tool names have letters, digits, _ - .")]
     Character(char),
-    /// It is empty.
+    /// The name is empty.
     #[error("name is empty")]
     Empty,
     /// The named owner already offers it.
     #[error("name is already taken by {0}")]
     Taken(String),
-    /// Its URI has a scheme of the gateway's own resources.
+    /// The URI has a scheme of the gateway's own resources.
     #[error("the URI schemes artifact: and am7: are reserved for resources of this server")]
     ReservedScheme,
 }

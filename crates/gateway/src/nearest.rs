@@ -1,4 +1,4 @@
-//! Finds the known name that a mistyped one most likely stands for.
+//! Finds the known name that is most similar to a mistyped one.
 
 /// Returns the known name that `name` most likely means: at most a third of it mistyped, or a part of it missing.
 #[must_use]

@@ -41,7 +41,7 @@ pub struct GatewayOptions {
     /// Program that starts each upstream as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`. When the upstream or
     /// this process ends, the guard ends all processes that the upstream has started.
     pub guard: Option<PathBuf>,
-    /// Agents count as clients that show Views of MCP Apps, also those that do not declare it.
+    /// Whether all agents count as clients that show Views of MCP Apps, even those that do not declare it.
     pub assumes_views: bool,
     /// The limits.
     pub limits: GatewayLimits,
@@ -95,11 +95,11 @@ pub struct GatewayLimits {
     pub max_questions_per_call: usize,
     /// Calls that wait for stateless agents to return with their answers.
     pub max_parked_calls: usize,
-    /// The same for one caller.
+    /// [`Self::max_parked_calls`] for one caller.
     pub max_parked_calls_per_caller: usize,
     /// Requests that wait for upstreams to start without being counted as in flight.
     pub max_waiting_requests: usize,
-    /// The same for one caller.
+    /// [`Self::max_waiting_requests`] for one caller.
     pub max_waiting_requests_per_caller: usize,
     /// Pending URL elicitations: web pages that upstreams have sent users to.
     pub max_url_elicitations: usize,
@@ -138,7 +138,7 @@ impl Default for GatewayLimits {
     }
 }
 
-/// One MCP server behind the gateway.
+/// Options of one MCP server behind the gateway.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpstreamOptions {
@@ -194,7 +194,7 @@ pub enum Transport {
     Stdio {
         /// The program, by path or found on `PATH`.
         command: String,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
         /// Environment variables, which override inherited ones.
         env: IndexMap<String, String>,
@@ -203,7 +203,7 @@ pub enum Transport {
     },
     /// A server that speaks Streamable HTTP, or HTTP+SSE.
     Http {
-        /// Its endpoint, `http:` or `https:`.
+        /// URL of the endpoint, `http:` or `https:`.
         url: String,
         /// Headers sent with every request.
         headers: IndexMap<String, String>,
@@ -212,7 +212,7 @@ pub enum Transport {
     },
     /// An invalid configuration. The upstream is listed as failed; the others start.
     Unusable {
-        /// What is missing or not supported.
+        /// The missing or unsupported part.
         problem: String,
     },
 }

@@ -19,19 +19,19 @@ pub enum ProgramError {
         /// The program.
         program: String,
     },
-    /// Its path does not exist.
+    /// The path does not exist.
     #[error("program {program:?} not found{}", advice(.program))]
     NoSuchFile {
         /// The program.
         program: String,
     },
-    /// It is a folder, or may not be executed.
+    /// The path is a folder, or a file that may not be executed.
     #[error("program {program:?} is not an executable file")]
     NotExecutable {
         /// The program.
         program: String,
     },
-    /// Its working directory is missing.
+    /// The working directory is missing.
     #[error("working directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),
 }

@@ -9,7 +9,7 @@ pub enum RestartRefused {
     /// No upstream has the name.
     #[error("no upstream has this name")]
     Unknown,
-    /// Its state does not allow it; the text continues "it …".
+    /// The state of the upstream does not allow a restart; the text continues "it …".
     #[error("it {0}")]
     Impossible(&'static str),
 }

@@ -12,11 +12,11 @@ use super::stderr::last_words;
 pub enum UpstreamState {
     /// The configuration disables it.
     Disabled,
-    /// It starts, for the first time or again.
+    /// The upstream starts, for the first time or again.
     Starting,
-    /// It answers calls.
+    /// The upstream answers calls.
     Ready(Client),
-    /// It failed, and restarts after a pause.
+    /// The upstream failed, and restarts after a pause.
     BackingOff {
         /// Reason of the failure.
         problem: String,
@@ -25,7 +25,7 @@ pub enum UpstreamState {
         /// Pause before the next start.
         retry_in_ms: u64,
     },
-    /// It failed too often, or its configuration is invalid. It is not started again.
+    /// The upstream failed too often, or its configuration is invalid. It is not started again.
     Failed {
         /// Reason of the failure.
         problem: String,

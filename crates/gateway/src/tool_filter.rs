@@ -1,6 +1,6 @@
 //! Filters of an upstream's tools.
 
-/// The offered tools of an upstream, by its own names; `*` matches all.
+/// The offered tools of an upstream, by their names there; `*` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
     /// If set, only these.

@@ -41,16 +41,16 @@ pub struct Upstream {
     pub(crate) namer: Namer,
     state: watch::Sender<UpstreamState>,
     listing: RwLock<Arc<Listing>>,
-    /// When its lists must be fetched again.
+    /// Times at which the lists must be fetched again.
     pub(super) freshness: Freshness,
     starts: AtomicU32,
     /// The next start begins with `initialize`, because the program exits at `server/discover`.
     begins_with_initialize: AtomicBool,
     /// Lines of its standard error.
     pub(super) stderr: Arc<StderrLog>,
-    /// It was ready, its connection was lost, and no start has failed since.
+    /// Whether the upstream was ready, its connection was lost, and no start has failed since.
     is_returning: AtomicBool,
-    /// By [`List`]: cancelled when the first start has succeeded or failed and the list shows the result.
+    /// For each [`List`]: cancelled when the first start has succeeded or failed and the list shows the result.
     settled: [CancellationToken; 3],
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
@@ -198,7 +198,7 @@ impl Upstream {
         self.state()
     }
 
-    /// Sets whether calls wait for the next start. The state changes afterwards, and wakes those that wait.
+    /// Sets whether calls wait for the next start. The later change of the state wakes calls that wait.
     pub(super) fn set_returning(&self, is_returning: bool) {
         self.is_returning.store(is_returning, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What the Views of an upstream ask for: tools and resources of that upstream, and of no other.
+//! Requests of an upstream's Views: tools and resources of that upstream, and of no other.
 
 use marquetry_apps_ext::types::{DENIED, UiUri};
 use marquetry_protocol::{
@@ -60,8 +60,8 @@ impl Gateway {
         self.read_at(upstream, params, cx).await
     }
 
-    /// Reads a View that is offered under another URI than the one that it has at its upstream. The answer has the URI
-    /// that the client asked for.
+    /// Reads a View whose offered URI differs from its URI at the upstream. The answer has the URI that the client
+    /// requested.
     pub(super) async fn read_renamed(
         &self,
         view: Route,

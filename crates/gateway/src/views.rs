@@ -1,4 +1,4 @@
-//! Under which URI the Views of each upstream are offered.
+//! Assigns the URIs under which the Views of upstreams are offered.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ const OWN: &str = "ui://marquetry/";
 /// upstream as long as that one has it, so that an upstream which comes later cannot take the View of another one's tool.
 #[derive(Debug, Default)]
 pub(crate) struct ViewRoutes {
-    /// By the URI that clients see: the upstream, and the URI there.
+    /// Upstream and URI there, by the URI that clients see.
     offered: HashMap<String, (usize, UiUri)>,
-    /// By the upstream and the URI there.
+    /// The URI that clients see, by the upstream and the URI there.
     exposed: HashMap<(usize, UiUri), UiUri>,
 }
 

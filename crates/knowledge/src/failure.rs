@@ -16,7 +16,7 @@ use crate::error::KnowledgeError;
 pub struct Failure {
     /// The kind of failure.
     pub code: ErrorCode,
-    /// What failed, on what, and what to do.
+    /// The failed operation, its object, and what to do.
     pub message: String,
 }
 

@@ -54,7 +54,7 @@ impl Knowledge {
         Ok(Self { records, pipeline, organization, is_read_only: wanted == Use::Read, job })
     }
 
-    /// Opens a database for reading. A file or folder that cannot be written is read as it is.
+    /// Opens a database for reading, even if the file or its folder is not writable.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Change,
-    /// As for writing, after removing vectors of another model.
+    /// For writing, after vectors of another model were removed.
     Reset,
     Read,
 }

@@ -82,13 +82,13 @@ impl KnowledgeService {
         self.if_there_for(cx.principal().map(AsRef::as_ref)).await
     }
 
-    /// As [`Self::open`], on behalf of a principal.
+    /// Opens the database as [`Self::open`] does, on behalf of a principal.
     async fn open_for(&self, principal: Option<&Principal>) -> Result<Access, Failure> {
         let knowledge = self.opened().await?.clone();
         Access::of(knowledge, principal).await
     }
 
-    /// As [`Self::if_there`], on behalf of a principal; without one, of the local user.
+    /// Opens the database as [`Self::if_there`] does, on behalf of a principal; without one, of the local user.
     ///
     /// # Errors
     ///
@@ -100,7 +100,8 @@ impl KnowledgeService {
         if self.is_there() { self.open_for(principal).await.map(Some) } else { Ok(None) }
     }
 
-    /// As [`Self::if_there`], only for listing records: does not wait for an embedding model that cannot be reached.
+    /// Opens the database as [`Self::if_there`] does, only to list records. Does not wait for an embedding model that
+    /// cannot be reached.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ use crate::{
 /// The document's metadata key for its chunking options.
 const CHUNKING: &str = "chunking";
 
-/// What takes its time when a record becomes findable.
+/// Name of the step in errors about its time limit.
 const EMBEDDING: &str = "cutting and embedding the text";
 
 /// Chunking options in arguments.

@@ -114,7 +114,7 @@ struct State {
     taken: usize,
     /// Number of places of each caller who has any.
     held: HashMap<Arc<str>, usize>,
-    /// In the order of arrival.
+    /// Waiting work, in the order of arrival.
     waiting: Vec<Waiter>,
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One message of a conversation.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 #[non_exhaustive]
@@ -72,9 +72,9 @@ impl Message {
 /// A tool that a model may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// Its description for the model.
+    /// Description for the model.
     pub description: String,
     /// The JSON Schema of its arguments, an object.
     pub input_schema: Value,

@@ -14,10 +14,10 @@ pub struct ResourceMetadata {
     /// The scopes that a client may ask for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes_supported: Option<Vec<String>>,
-    /// How clients may send a token. MCP allows only the header.
+    /// Ways in which clients may send a token. MCP allows only the header.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bearer_methods_supported: Vec<String>,
-    /// Its display name.
+    /// Display name of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
     /// The algorithms that it accepts for proofs of possession (RFC 9449).

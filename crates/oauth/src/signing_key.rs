@@ -27,7 +27,7 @@ pub struct SigningKey {
     der: Arc<[u8]>,
 }
 
-/// Why a [`SigningKey`] could not be made.
+/// Why a [`SigningKey`] could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SigningKeyError {

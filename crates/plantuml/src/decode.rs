@@ -133,7 +133,7 @@ pub enum DecodeError {
     InvalidCharacter {
         /// The first such character.
         character: char,
-        /// Its position, in characters from the start of the input, from 1.
+        /// Position in the input, in characters, from 1.
         position: usize,
     },
     /// A character of a hexadecimal code is not a hexadecimal digit.
@@ -141,7 +141,7 @@ pub enum DecodeError {
     InvalidHexDigit {
         /// The first such character.
         character: char,
-        /// Its position, in characters from the start of the input, from 1.
+        /// Position in the input, in characters, from 1.
         position: usize,
     },
     /// A hexadecimal code ends in the middle of a byte.

@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// What zlib gives by itself.
+    /// Returns the output of zlib without our changes.
     fn plain(bytes: &[u8]) -> Vec<u8> {
         let mut packed = Vec::with_capacity(bytes.len() + 1_000);
         let status = Compress::new(Compression::best(), false).compress_vec(

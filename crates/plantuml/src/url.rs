@@ -83,7 +83,7 @@ pub enum ServerError {
     InvalidCharacter {
         /// The first such character.
         character: char,
-        /// Its position, in characters from 1.
+        /// Position in characters, from 1.
         position: usize,
     },
 }

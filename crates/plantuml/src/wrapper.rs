@@ -3,7 +3,7 @@
 
 use crate::source::is_blank;
 
-/// Returns the lines between a bare wrapper; `None` when `text` must stay as it is.
+/// Returns the lines between a bare wrapper; `None` if `text` must stay unchanged.
 ///
 /// The wrapper is bare when the first line is exactly `@startuml`, the last is exactly `@enduml`, and no other line starts
 /// or ends a diagram. Line ends next to the wrapper are removed, as PlantUML does. A blank body stays wrapped: its code

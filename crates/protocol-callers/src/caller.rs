@@ -14,7 +14,7 @@ use crate::Principal;
 pub enum Caller {
     /// A principal whose token was checked. Scopes and expiry do not matter: two tokens of one principal are one caller.
     Principal(Arc<Principal>),
-    /// A client without a token, by its address; an IPv6 address stands for its /64 network.
+    /// A client without a token, by its address. All IPv6 addresses of a /64 network count as one.
     Address(IpAddr),
     /// The client of a pipe, or the program itself.
     Local,

@@ -21,7 +21,7 @@ use crate::Caller;
 /// The bounds of a [`FairLimiter`].
 #[derive(Clone, Copy, Debug)]
 pub struct FairBounds {
-    /// What is bounded, as an error says it after "more than 8", for example "requests are in flight".
+    /// The bounded resource, as it follows "more than 8" in errors: for example "requests are in flight".
     pub what: &'static str,
     /// The name of the setting for the total, for errors.
     pub total_setting: &'static str,
@@ -31,9 +31,9 @@ pub struct FairBounds {
     pub total: usize,
     /// Places of one caller. Callers on this machine without a token are bounded by the total alone.
     pub per_caller: usize,
-    /// Places that may be waited for, in total; of them a caller takes at most its own bound.
+    /// Largest number of places that callers may wait for, in total. One caller can wait for at most its own bound.
     pub queued: usize,
-    /// How long a caller waits for a place before it is refused.
+    /// Longest wait of a caller for a place; then it is refused.
     pub wait: Duration,
 }
 
@@ -63,7 +63,7 @@ struct State {
 struct Share {
     used: usize,
     queued: usize,
-    /// When a waiter of the caller last got places that smaller ones had to leave to it.
+    /// Time at which a waiter of the caller last got places that smaller requests had to leave free.
     favoured: Option<Instant>,
 }
 
@@ -91,7 +91,7 @@ pub struct Place {
     weight: usize,
 }
 
-/// A place that the request which holds it can give back for a while; see [`ReturnablePlace::released_while`].
+/// A place that its request can release for a while; see [`ReturnablePlace::released_while`].
 #[derive(Debug, Default)]
 pub struct ReturnablePlace(Mutex<Option<Place>>);
 
@@ -154,17 +154,17 @@ pub enum Full {
     Caller {
         /// The bound.
         most: usize,
-        /// What is bounded.
+        /// The bounded resource.
         what: &'static str,
         /// The setting that says so.
         setting: &'static str,
     },
-    /// All callers together hold all that there is.
+    /// All callers together hold all places.
     #[error("more than {most} {what} ({setting})")]
     Total {
         /// The bound.
         most: usize,
-        /// What is bounded.
+        /// The bounded resource.
         what: &'static str,
         /// The setting that says so.
         setting: &'static str,
@@ -285,7 +285,7 @@ impl Shared {
         Ok(self.give(state, caller.clone(), weight))
     }
 
-    /// Returns whether so many places are free for the caller.
+    /// Returns whether this number of places is free for the caller.
     fn has_room(&self, state: &State, caller: &Caller, weight: usize) -> bool {
         state.used + weight <= self.bounds.total
             && state.used_by(caller) + weight <= self.most(caller)
@@ -326,8 +326,8 @@ impl Shared {
         waiter.weight > 1 && since.elapsed() >= self.patience()
     }
 
-    /// Returns whether `weight` places for `caller`, though free, are left to a larger request that is overdue: to the
-    /// first that its own caller's bound lets in, or to the same caller's.
+    /// Returns whether `weight` free places must be left to a larger request that has waited too long: the first one
+    /// that its own caller's bound allows, or one of the same caller.
     fn leaves_to_larger(
         &self,
         state: &State,
@@ -352,7 +352,7 @@ impl Shared {
         self.bounds.wait / 4
     }
 
-    /// Gives what is free to those that wait. The places are to be handed over without the lock.
+    /// Assigns free places to waiters. The caller must hand them over after it has released the lock.
     fn serve(self: &Arc<Self>, state: &mut State) -> Vec<(oneshot::Sender<Place>, Place)> {
         let mut served = Vec::new();
         while let Some(index) = self.next(state) {
@@ -404,7 +404,7 @@ impl Drop for Place {
     }
 }
 
-/// Hands places to those that waited. One that has just given up drops its place, which serves the next.
+/// Hands places to waiters. If a waiter has just given up, its place is dropped, which serves the next waiter.
 fn hand_over(served: Vec<(oneshot::Sender<Place>, Place)>) {
     for (waiter, place) in served {
         drop(waiter.send(place));

@@ -14,12 +14,12 @@ use std::{
 pub struct Principal {
     /// The issuer of its token; `None` for a token from this server's configuration.
     pub issuer: Option<String>,
-    /// Its name at the issuer (`sub`), or the name of the configured token.
+    /// Name at the issuer (`sub`), or the name of the configured token.
     pub subject: String,
     /// The scopes that its token grants.
     pub scopes: BTreeSet<String>,
-    /// When its token expires; `None` if it does not. Streams without an end close then, and the client opens a new one
-    /// with a new token.
+    /// Time at which the token expires; `None` if it does not. Endless streams are closed then, and the client opens
+    /// a new one with a new token.
     pub expires: Option<SystemTime>,
 }
 

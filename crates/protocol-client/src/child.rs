@@ -14,12 +14,12 @@ use super::{
     error::ClientError, events::CloseReason, options::ClientOptions, pipe::PipeLink, shared::Shared,
 };
 
-/// How to start a server.
+/// A command that starts a server.
 #[derive(Clone)]
 pub struct StdioCommand {
     /// The program: a path, or a name to look up in `PATH`.
     pub program: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
     /// Environment variables, set on top of what is inherited.
     pub env: BTreeMap<String, String>,

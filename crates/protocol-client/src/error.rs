@@ -42,7 +42,7 @@ pub enum ClientError {
     ToolFailed {
         /// The tool.
         tool: String,
-        /// Its message.
+        /// Message of the error.
         message: String,
     },
     /// The call continued as a task, which was cancelled by the server or by another client.
@@ -70,7 +70,7 @@ pub enum ClientError {
     /// The parameters of a request cannot be sent: they are not a JSON object, or do not fit into a header.
     #[error("invalid parameters: {problem}")]
     Params {
-        /// What is wrong with them.
+        /// The problem with the parameters.
         problem: String,
     },
     /// The server violated the protocol.
@@ -92,7 +92,7 @@ pub enum ClientError {
     },
 }
 
-/// How a server violated the protocol.
+/// A violation of the protocol by a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -107,7 +107,7 @@ pub enum ProtocolError {
     Result {
         /// The method.
         method: String,
-        /// What is wrong with its result.
+        /// The problem with the result.
         problem: String,
     },
     /// The answer of a tool is not the value that the caller wants.
@@ -115,7 +115,7 @@ pub enum ProtocolError {
     ToolAnswer {
         /// The tool.
         tool: String,
-        /// What is wrong with its answer.
+        /// The problem with the answer.
         problem: String,
     },
     /// A result has a `resultType` that this client does not know.
@@ -180,7 +180,7 @@ pub enum ProtocolError {
     Redirect {
         /// The redirecting URL.
         url: String,
-        /// Why it is not followed.
+        /// Why the redirect is not followed.
         problem: &'static str,
     },
     /// Too many redirects.
@@ -199,7 +199,7 @@ pub enum ProtocolError {
     MessagesAddress {
         /// The address.
         address: String,
-        /// Why it is not used.
+        /// Why the endpoint is not used.
         problem: &'static str,
     },
     /// The stream of announcements did not open.

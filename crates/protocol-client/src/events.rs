@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 /// A notification from the server, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ServerNotification {
-    /// Its method.
+    /// Method of the notification.
     pub method: Arc<str>,
-    /// Its parameters.
+    /// Parameters of the notification.
     pub params: Option<Arc<RawValue>>,
 }
 

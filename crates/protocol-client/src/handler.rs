@@ -12,8 +12,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::events::ServerNotification;
 
-/// Answers a server's questions. Default implementations answer "method not found". Declare those that you implement
-/// in [`ClientOptions::capabilities`](super::ClientOptions::capabilities).
+/// Answers a server's questions. The default implementations answer "method not found". Declare the methods that you
+/// implement in [`ClientOptions::capabilities`](super::ClientOptions::capabilities).
 ///
 /// In the session era questions are requests; in the stateless era they are results, and the client repeats its
 /// request with the answers. A handler sees no difference.

@@ -48,7 +48,7 @@ pub enum NetworkError {
     /// A certificate is invalid as an authority.
     #[error("certificate {number} is no authority's: {why}")]
     Certificate {
-        /// Its number, from 1.
+        /// Number of the certificate, from 1.
         number: usize,
         /// The reason.
         why: String,

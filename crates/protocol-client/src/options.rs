@@ -19,9 +19,9 @@ use super::{
 /// Options of a client: its name, its capabilities and its limits.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Its name and version.
+    /// Name and version of the client.
     pub implementation: Implementation,
-    /// Its capabilities.
+    /// Capabilities of the client.
     pub capabilities: ClientCapabilities,
     /// Answers the server's questions; none by default.
     pub handler: Arc<dyn ClientHandler>,
@@ -38,7 +38,7 @@ pub struct ClientOptions {
     pub probe_timeout: Duration,
     /// Maximum time of the handshake: 60 s (some servers are downloaded first).
     pub connect_timeout: Duration,
-    /// Maximum time of a request without its own limit in [`CallOptions`]: 5 minutes.
+    /// Time limit of a request without its own limit in [`CallOptions`]: 5 minutes.
     pub request_timeout: Duration,
     /// Longest message to accept, in bytes: 64 MiB. A longer one fails the request that it answers; on a pipe, it closes the
     /// connection if that request is unknown.
@@ -53,7 +53,7 @@ pub struct ClientOptions {
     pub check_results: bool,
     /// Whether stateless servers may continue calls as tasks, which this client then follows: true.
     pub tasks: bool,
-    /// Maximum time of a task without its own limit in the call's [`CallOptions`]: 1 hour. Then it is cancelled.
+    /// Time limit of a task without its own limit in the call's [`CallOptions`]: 1 hour. Then the task is cancelled.
     pub task_timeout: Duration,
     /// Most items of a list, from all its pages: 10,000.
     pub max_list_items: usize,
@@ -93,7 +93,7 @@ pub enum RevisionChoice {
     /// The newest of the session era that both sides support, without `server/discover`: for servers that exit at any
     /// request before `initialize`.
     Session,
-    /// This revision; connecting to a server without it fails.
+    /// Only this revision; connecting to a server without it fails.
     Only(Revision),
 }
 
@@ -102,9 +102,9 @@ pub enum RevisionChoice {
 pub struct ServerPeer {
     /// The revision that the connection speaks.
     pub revision: Revision,
-    /// Its name and version; empty if a stateless server leaves them out.
+    /// Name and version of the server; empty if a stateless server leaves them out.
     pub info: Implementation,
-    /// Its capabilities.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
     /// Instructions for the model.
     pub instructions: Option<String>,

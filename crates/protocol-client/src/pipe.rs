@@ -28,7 +28,7 @@ use super::{
     shared::{Outgoing, Shared, each},
 };
 
-/// One connection over pipes.
+/// A connection over pipes.
 pub(super) struct PipeLink {
     shared: Arc<Shared>,
     pending: Arc<Pending>,

@@ -38,11 +38,11 @@ pub struct SkillEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct SkillFile {
-    /// Its URI.
+    /// URI of the file.
     pub uri: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Its size in bytes; older servers leave it out.
+    /// Size in bytes; older servers leave it out.
     #[serde(default)]
     pub size: Option<u64>,
 }

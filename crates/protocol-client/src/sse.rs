@@ -16,7 +16,7 @@ pub(super) struct SseParser {
     pub(super) retry: Option<Duration>,
 }
 
-/// One event.
+/// An event.
 #[derive(Debug)]
 pub(super) struct Event<'a> {
     /// `message` if the stream names none.

@@ -72,14 +72,14 @@ pub(super) struct Parts {
     pub(super) notifier: Arc<Notifier>,
     /// The caller whom limits count.
     pub(super) caller: Caller,
-    /// Its place among the requests in flight.
+    /// Place of the request among those in flight.
     pub(super) place: Weak<ReturnablePlace>,
     /// Limits unsent bytes; [`None`] if nothing is sent before the answer.
     pub(super) sending: Option<FairLimiter>,
-    /// In the stateless era, for methods that may ask the client.
+    /// Answers of earlier rounds, in the stateless era, for methods that may ask the client.
     pub(super) rounds: Option<Arc<Rounds>>,
     pub(super) question_timeout: Duration,
-    /// In the stateless era, for methods that may be answered with a task.
+    /// Tasks, in the stateless era, for methods that may be answered with a task.
     pub(super) tasks: Option<Arc<Tasks>>,
 }
 
@@ -189,7 +189,7 @@ impl RequestContext {
         self.inner.parts.http.as_deref()
     }
 
-    /// Returns a header of the HTTP request that brought this request, if it is there and is text.
+    /// Returns a header of the HTTP request with this request, if it exists and is text.
     #[cfg(feature = "http")]
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -405,8 +405,8 @@ impl RequestContext {
         Ok(())
     }
 
-    /// Removes the answers of earlier rounds from the state that travels with the request: the next round gets only
-    /// its own answers. For handlers that store the answers themselves.
+    /// Removes the answers of earlier rounds from the state that the client sends with the next round, so that the
+    /// next round gets only its own answers. Use it in handlers that store the answers themselves.
     pub fn forget_answers(&self) {
         if let Some(rounds) = &self.inner.parts.rounds {
             rounds.forget();

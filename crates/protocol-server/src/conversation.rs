@@ -46,7 +46,7 @@ impl ConversationId {
     }
 }
 
-/// What `initialize` has agreed.
+/// The facts that `initialize` has agreed on.
 pub(super) struct SessionFacts {
     pub(super) revision: Revision,
     pub(super) client: Implementation,

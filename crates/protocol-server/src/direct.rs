@@ -148,9 +148,9 @@ impl DirectCall {
         }
     }
 
-    /// Answers the request as a client of [`Revision::LATEST_SESSION`] is answered that offers nothing but its
-    /// [capabilities](Self::with_capabilities): the server asks it nothing, and tells it nothing before the answer. Each
-    /// request stands for itself; `initialize` begins no session.
+    /// Answers the request as that of a client of [`Revision::LATEST_SESSION`] with no other capabilities than its
+    /// [own](Self::with_capabilities): the server asks it no question, and sends it no notification before the
+    /// answer. Each request is independent; `initialize` opens no session.
     ///
     /// Dropping the future cancels the request. The caller must limit the size of requests.
     ///
@@ -219,7 +219,7 @@ pub struct Watch {
     /// Expiry of the watcher's token.
     end: Option<Instant>,
     shutdown: CancellationToken,
-    /// Its place among the listening clients.
+    /// Place among the listening clients.
     _place: Place,
 }
 

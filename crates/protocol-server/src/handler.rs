@@ -22,9 +22,9 @@ use super::{context::RequestContext, reply::Reply, tasks::TaskOptions};
 /// The server's name, capabilities and instructions.
 #[derive(Clone, Debug, Default)]
 pub struct ServerDescription {
-    /// Its name and version.
+    /// Name and version of the server.
     pub info: Implementation,
-    /// Its capabilities. Leave the methods of a missing capability at their defaults.
+    /// Capabilities of the server. Leave the methods of a missing capability at their defaults.
     pub capabilities: ServerCapabilities,
     /// Instructions for the model.
     pub instructions: Option<String>,
@@ -54,9 +54,10 @@ pub trait Handler: Send + Sync + 'static {
         self.describe()
     }
 
-    /// The handler that this one wraps; none by default. A handler that changes some answers of another one names it
-    /// here, and overrides only the methods that it changes: every other method asks the inner handler. The descriptions
-    /// are its own: [`Self::describe`], and [`Self::describe_for`] where the inner handler has one.
+    /// Returns the handler that this one wraps; none by default. A handler that changes some answers of another one
+    /// returns that one here, and overrides only the methods that it changes: every other method calls the inner
+    /// handler. Descriptions are not taken over: implement [`Self::describe`], and [`Self::describe_for`] if the
+    /// inner handler implements it.
     ///
     /// ```
     /// # use marquetry_protocol_server::{Handler, ServerDescription, Toolbox};

@@ -76,7 +76,7 @@ pub(super) struct InFlightGuard {
     table: Arc<InFlight>,
     id: RequestId,
     pub(super) cancel: CancellationToken,
-    /// Its place among the requests of all clients, when it has one.
+    /// Place among the requests of all clients, if the request has one.
     pub(super) place: Arc<ReturnablePlace>,
 }
 

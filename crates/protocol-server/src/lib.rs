@@ -73,7 +73,7 @@ pub use self::{
 #[cfg(feature = "http")]
 pub use marquetry_protocol_wire::header_arguments::HeaderArguments;
 
-/// One MCP server, cheap to clone: its handler, its limits and its notifier.
+/// An MCP server, cheap to clone: its handler, its limits and its notifier.
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,

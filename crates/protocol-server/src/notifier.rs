@@ -102,7 +102,8 @@ impl Announcer {
 pub(super) enum Filter {
     /// A session gets all that the server's capabilities declare.
     Session { subscriptions: Arc<Subscriptions> },
-    /// A stateless client names those that it wants; each message has the id of its `subscriptions/listen`.
+    /// A stateless client names the notifications that it wants; each message has the id of its
+    /// `subscriptions/listen`.
     Listen { id: RequestId, methods: Vec<&'static str>, subscriptions: Arc<Subscriptions> },
 }
 
@@ -137,8 +138,8 @@ impl Notifier {
         self.announce("notifications/resources/list_changed");
     }
 
-    /// Announces that the list of resources has changed for one principal; `None` stands for all clients without a
-    /// token. Clients of other principals are not notified.
+    /// Announces that the list of resources has changed for one principal; `None` means all clients without a token.
+    /// Clients of other principals are not notified.
     pub fn resources_changed_for(&self, principal: Option<&Principal>) {
         self.offer(&Announcement {
             method: "notifications/resources/list_changed",

@@ -24,7 +24,7 @@ pub(super) struct Outgoing {
     /// The answered requests. They are in flight until the message is sent, so that unread answers count for the
     /// limit.
     pub(super) held: Vec<InFlightGuard>,
-    /// Its unsent bytes in the count of all, if it is long.
+    /// Places for unsent bytes in the limit of all clients, for a long message.
     pub(super) charged: Vec<Place>,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     Notification,
     /// The answer: a result, or an error with this code.
     Answer(Option<i32>),
-    /// Not a message: closes the event stream before the answer; the client should return after this time.
+    /// Closes the event stream before the answer. The client should return after this time.
     Close(Duration),
 }
 

@@ -40,7 +40,7 @@ use super::{
     task_methods, tasks,
 };
 
-/// One table for each era.
+/// A table for each era.
 #[derive(Clone)]
 pub(super) struct Tables {
     session: Methods,

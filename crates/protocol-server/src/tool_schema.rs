@@ -25,7 +25,7 @@ pub struct SchemaError {
     pub tool: String,
     /// `inputSchema` or `outputSchema`.
     pub member: &'static str,
-    /// What is wrong with the schema.
+    /// The problem with the schema.
     pub why: String,
 }
 

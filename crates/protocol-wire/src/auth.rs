@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// One way in which a server says how to authenticate (RFC 9110, section 11.6.1).
+/// A challenge: one way to authenticate that a server accepts (RFC 9110, section 11.6.1).
 ///
 /// ```
 /// use marquetry_protocol_wire::auth::Challenge;

@@ -10,7 +10,7 @@ use serde_json::{Number, value::RawValue};
 
 use crate::{RpcError, error_code, nesting::nested_deeper_than};
 
-/// One message: its method and id are read, its parameters and result are still the sender's bytes.
+/// A message whose method and id are parsed; parameters and result are still the sender's bytes.
 #[derive(Clone, Debug)]
 pub enum Message<'a> {
     /// Wants an answer.
@@ -60,7 +60,7 @@ pub enum RequestId {
     String(String),
 }
 
-/// Why some bytes are not a message, as the error to answer with.
+/// Why some bytes are not a message, with the error for the answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{error}")]
 pub struct EnvelopeError {
@@ -68,7 +68,7 @@ pub struct EnvelopeError {
     pub id: Option<RequestId>,
     /// The id of the request that this is a faulty answer to, if it could be read.
     pub answers: Option<RequestId>,
-    /// What to answer.
+    /// The error for the answer.
     pub error: RpcError,
 }
 
@@ -98,10 +98,10 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What may come in one piece.
+/// The messages that may arrive together.
 #[derive(Debug)]
 pub enum Incoming<'a> {
-    /// One message.
+    /// A single message.
     Message(Message<'a>),
     /// Several, in revision 2025-03-26.
     Batch(Batch<'a>),
@@ -133,7 +133,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Reads an array of at most so many items.
+/// Parses an array of at most this many items.
 struct AtMost(usize);
 
 impl<'de> DeserializeSeed<'de> for AtMost {
@@ -193,7 +193,7 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// The members of any message; which are there decides what it is.
+/// The members of any message. Their presence determines the kind of the message.
 #[derive(Deserialize)]
 #[serde(expecting = "a JSON-RPC message")]
 struct Fields<'a> {

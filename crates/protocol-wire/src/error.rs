@@ -37,9 +37,9 @@ pub mod error_code {
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// What kind of error; see [`error_code`].
+    /// Code of the error; see [`error_code`].
     pub code: i32,
-    /// One sentence for a person.
+    /// A sentence for a person.
     pub message: String,
     /// More, for a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]

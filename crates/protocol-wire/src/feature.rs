@@ -76,7 +76,7 @@ pub enum Feature {
     Listen,
     /// Questions as results.
     InputRequired,
-    /// How long a result stays good, and for whom.
+    /// Cache hints: how long and for whom a result may be cached.
     CacheHints,
     /// Calls that go on after they were answered (extension, SEP-2663). What 2025-11-25 calls tasks is another,
     /// experimental thing, which this crate does not have.
@@ -84,7 +84,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// Every feature, in the order of the table.
+    /// All features, in the order of the table.
     pub const ALL: [Self; 23] = [
         Self::Sessions,
         Self::Batches,

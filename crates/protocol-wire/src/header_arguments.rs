@@ -6,10 +6,10 @@ use serde_json::Value;
 
 /// The key of a property's schema that names its header.
 const KEY: &str = "x-mcp-header";
-/// Of one tool: each is a header of every call, and servers take about a hundred headers.
+/// Most marked arguments of one tool: each is a header of every call, and servers accept about a hundred headers.
 const MOST: usize = 64;
 
-/// Why a schema marks its arguments wrongly. Clients over HTTP must not show such a tool.
+/// Why the marks of a schema are not valid. Clients over HTTP must not show such a tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderArgumentError {
@@ -53,7 +53,7 @@ pub enum HeaderArgumentError {
 pub struct HeaderArgument {
     /// The whole name of the header, in lower case.
     pub header: String,
-    /// Where the argument is: the names of the properties, from the outside in.
+    /// Path of the argument: the names of the properties, outermost first.
     path: Vec<String>,
 }
 

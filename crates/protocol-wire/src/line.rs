@@ -4,12 +4,12 @@ use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// What [`read_line`] found.
+/// The outcome of [`read_line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// A line, now in the buffer without its end.
     Whole,
-    /// Nothing but white space.
+    /// A line with only white space.
     Blank,
     /// A line over the limit. It was read to its end and thrown away but for its first and last bytes, which are in the
     /// buffer with a NUL between them.
@@ -95,7 +95,7 @@ pub async fn read_line_or(
     })
 }
 
-/// How much is kept of the start and of the end of a line that is too long, in bytes.
+/// Number of bytes that are kept from the start and from the end of a line that is too long.
 const ENDS: usize = 256;
 
 fn keep_end(tail: &mut Vec<u8>, part: &[u8]) {

@@ -1,4 +1,4 @@
-//! How deep a JSON text is nested, found without parsing it.
+//! Measures the nesting of a JSON text without parsing it.
 
 use crate::scan::position;
 

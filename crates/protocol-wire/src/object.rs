@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{nesting::after_string, scan::position};
 
-/// The members of a JSON object, each value as it is written.
+/// The members of a JSON object, each value as written.
 ///
 /// Results pass through this program as text. To change one member, the others need not be parsed, and stay as they are
 /// to the last digit.

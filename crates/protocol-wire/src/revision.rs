@@ -27,17 +27,17 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How the parties of a connection know each other.
+/// The relation between the parties of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     /// `initialize` opens a session that later messages belong to (until 2025-11-25).
     Session,
-    /// Every request says which revision and capabilities it was made with (since 2026-07-28).
+    /// Every request names its revision and the client's capabilities (since 2026-07-28).
     Stateless,
 }
 
 impl Revision {
-    /// Every published revision, oldest first.
+    /// All published revisions, oldest first.
     pub const ALL: [Self; 6] = [
         Self::V2024_10_07,
         Self::V2024_11_05,

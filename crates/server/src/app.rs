@@ -143,7 +143,7 @@ pub enum StartError {
     Store {
         /// The directory.
         path: std::path::PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The configuration is incomplete or contradicts itself; see [`Config::check`].

@@ -50,7 +50,7 @@ impl ChangeListener for Changes {
     }
 }
 
-/// Principals whose own resources have changed. `None` stands for all clients without a token.
+/// Principals whose own resources have changed. `None` means all clients without a token.
 #[derive(Debug, Default)]
 pub(crate) struct OwnResources {
     principals: Mutex<BTreeMap<Option<String>, Option<Arc<Principal>>>>,

@@ -37,7 +37,7 @@ pub enum TextFormat {
     Yaml,
     /// Markdown.
     Markdown,
-    /// None of these.
+    /// None of these formats.
     Plain,
 }
 

@@ -49,7 +49,7 @@ const LAYOUT: &str = "marquetry artifacts 1\n";
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 /// Attempts of a put to take the next number before it gives up.
 const MAX_TRIES: u64 = 10_000;
-/// Every record of a store is smaller than this.
+/// Largest record, in bytes.
 const MAX_RECORD_BYTES: u64 = 1024 * 1024;
 /// Damaged versions that are logged.
 const MAX_LOGGED_DAMAGES: usize = 1_000;

@@ -83,7 +83,7 @@ struct Holdings {
     bytes: u64,
     /// No session is empty.
     sessions: HashMap<Arc<str>, Artifacts>,
-    /// By last use, the earliest first.
+    /// Artifacts by their last use, earliest first.
     by_use: BTreeMap<u64, (Arc<str>, ArtifactName, u64)>,
 }
 

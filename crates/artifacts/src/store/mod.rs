@@ -253,7 +253,7 @@ impl Record {
     }
 }
 
-/// One version of an artifact with its bytes.
+/// A version of an artifact with its bytes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Artifact {
@@ -363,7 +363,7 @@ pub enum Versions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {
-    /// Only names after this one: [`Listing::next`] of the page before.
+    /// Only names after this one: [`Listing::next`] of the previous page.
     pub after: Option<ArtifactName>,
     /// At most this many names, clamped to 1 to [`Page::MAX_LIMIT`].
     pub limit: usize,
@@ -391,7 +391,7 @@ impl Default for Page {
     }
 }
 
-/// One page of a list.
+/// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Listing {
@@ -460,9 +460,9 @@ pub enum StoreError {
     Corrupt {
         /// The artifact.
         name: ArtifactName,
-        /// Its version.
+        /// Version of the artifact.
         version: u64,
-        /// What is damaged.
+        /// The damage.
         reason: String,
     },
     /// Other writers took every version number that was tried.
@@ -474,7 +474,7 @@ pub enum StoreError {
     /// The file system failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Another kind of store failed.
+    /// An error of another kind of store.
     #[error("{0}")]
     Backend(String),
 }

@@ -1,4 +1,4 @@
-//! Who loses artifacts when a store is full.
+//! Decides which owner loses artifacts when a store is full.
 
 use std::collections::BTreeSet;
 

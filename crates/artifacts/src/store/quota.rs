@@ -25,7 +25,7 @@ pub(super) const SCOPE_BYTES: u64 = 2 * BLOCK_BYTES;
 const MAX_CHOSEN: usize = 4096;
 /// File in the directory of a scope with the name of its owner.
 const OWNER: &str = "owner";
-/// Every owner's name is shorter than this.
+/// Longest name of an owner, in bytes.
 const MAX_OWNER_BYTES: u64 = 256;
 /// File with one line for each expired version.
 const EXPIRED: &str = "expired";
@@ -55,7 +55,7 @@ type Fixed = HashSet<(Arc<str>, String)>;
 struct Candidate {
     used: SystemTime,
     scope: Arc<str>,
-    /// Its directory below the scope's: name and number.
+    /// Name of the directory within the scope's: artifact name and number.
     name: String,
     number: u64,
     bytes: u64,
@@ -81,7 +81,7 @@ impl Inner {
         self.write_owner(writer)
     }
 
-    /// Writes the file that names the owner of a scope, if there is none.
+    /// Writes the file with the owner of a scope, if it does not exist.
     pub(super) fn write_owner(&self, writer: &Writer) -> io::Result<()> {
         let path = format!("scopes/{}/{OWNER}", writer.scope);
         if self.root.symlink_metadata(&path).is_ok() {

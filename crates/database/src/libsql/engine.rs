@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 
 use crate::DatabaseError;
 
-/// How long a connection waits for a locked database.
+/// Longest wait of a connection for a locked database.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// How long [`checkpoint`] waits for other processes.
+/// Longest wait of [`checkpoint`] for other processes.
 const ENDING: Duration = Duration::from_secs(1);
 
 /// Converts an error of the engine.

@@ -38,7 +38,7 @@ impl Schema {
         })
     }
 
-    /// Returns whether the tables are there, of any version.
+    /// Returns whether the tables exist, in any version.
     ///
     /// # Errors
     ///

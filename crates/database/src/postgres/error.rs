@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::DatabaseError;
 
-/// Converts an error of a pool of so many connections.
+/// Converts an error of a pool with this number of connections.
 pub(super) fn of_pool(error: PoolError, connections: usize) -> DatabaseError {
     match error {
         PoolError::Backend(error) => match DatabaseError::from(error) {

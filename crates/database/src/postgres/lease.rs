@@ -10,7 +10,7 @@ use tokio::{runtime::Handle, time::timeout};
 
 use super::tls::Tls;
 
-/// How long an abandoned statement may take to end by itself: most take less, and to cancel one costs a connection.
+/// Time in which an abandoned statement may end by itself. Most need less, and cancelling one costs a connection.
 const GRACE: Duration = Duration::from_millis(50);
 /// How often cancelling is tried, and the time limit of each try; after that the server's own timeouts remain.
 const CANCELS: usize = 5;
@@ -23,7 +23,7 @@ const CANCEL_TAKES: Duration = Duration::from_secs(2);
 /// A cancellation may arrive late and hit another statement, so that the connection is closed after it. Until then it
 /// counts as in use: there are never more connections, nor more of these tasks, than `max_connections`.
 pub struct Lease {
-    /// None only while it is dropped.
+    /// `None` only while the lease is dropped.
     object: Option<Object>,
     tls: Tls,
     is_idle: bool,

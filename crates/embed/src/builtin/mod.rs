@@ -28,7 +28,7 @@ use crate::{
 /// ```
 pub struct StaticModel {
     tokens: WordPiece,
-    /// One row of [`Self::DIMENSION`] for each token.
+    /// Rows with [`Self::DIMENSION`] numbers, one for each token.
     rows: &'static [u8],
     /// The factor of each row.
     weights: Vec<f32>,

@@ -12,9 +12,9 @@ use crate::EmbedError;
 /// Pooling of the vectors of the tokens of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pooling {
-    /// Their mean.
+    /// The mean of the vectors of all tokens.
     Mean,
-    /// The vector of the first token, which stands for the whole text.
+    /// The vector of the first token, which represents the whole text.
     First,
 }
 

@@ -86,7 +86,7 @@ impl Transformer {
         Ok(Self { shared, batch_tokens, turn: Arc::new(Semaphore::new(1)) })
     }
 
-    /// Returns batches of texts of similar length, so that there is little padding.
+    /// Returns batches of texts of similar length, so that they need little padding.
     fn batches(&self, mut texts: Vec<Encoded>) -> Vec<Vec<Encoded>> {
         texts.sort_by_key(|text| std::cmp::Reverse(text.ids.len()));
         let mut batches: Vec<Vec<Encoded>> = Vec::new();

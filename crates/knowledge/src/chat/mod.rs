@@ -94,7 +94,7 @@ impl Chat {
         Ok(Self { config, models, busy: Mutex::default() })
     }
 
-    /// Checks that there is a model.
+    /// Checks that a chat model is configured.
     ///
     /// # Errors
     ///

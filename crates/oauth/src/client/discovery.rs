@@ -10,10 +10,10 @@ use crate::{
     fetch::{Fetcher, Reach},
 };
 
-/// Where tokens for a server come from.
+/// The source of the tokens for a server.
 #[derive(Debug)]
 pub(super) enum Resource {
-    /// From the authorization servers that the server's metadata names.
+    /// The authorization servers that the server's metadata names.
     Described(ResourceMetadata),
     /// The server has no metadata: the authorization server is at its own origin (2025-03-26).
     Undescribed {

@@ -1,4 +1,4 @@
-//! How a client gets its authorization.
+//! Options of a client.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -9,11 +9,11 @@ use marquetry_protocol::client::{AuthorizationError, Network};
 use super::{CredentialStore, MemoryStore, UserAgent};
 use crate::{Secret, SigningKey};
 
-/// How a client gets its tokens, and the limits on size and time while it does.
+/// Options of a client: the way to get tokens, and limits on size and time.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct OAuthOptions {
-    /// How it gets tokens. Default: a person logs in.
+    /// The way to get tokens. Default: a person logs in.
     pub grant: Grant,
     /// Opens the login page for a person. Default: none, and only stored tokens are used.
     pub user_agent: Option<Arc<dyn UserAgent>>,
@@ -29,7 +29,7 @@ pub struct OAuthOptions {
     pub client_metadata_url: Option<String>,
     /// The name to register under. Default: `marquetry`.
     pub client_name: String,
-    /// Scopes to ask for in addition to those that the server names.
+    /// Scopes to request in addition to those that the server names.
     pub scopes: Vec<String>,
     /// Whether to ask for the scope `offline_access`, which gives a refresh token, if the authorization server has it.
     /// Default: true.
@@ -40,9 +40,9 @@ pub struct OAuthOptions {
     pub network: Network,
     /// The longest answer to read from an authorization server, in bytes. Default: 256 KiB.
     pub max_document_bytes: usize,
-    /// How long to wait for an answer of an authorization server. Default: 15 s.
+    /// Time limit of an answer of an authorization server. Default: 15 s.
     pub document_timeout: Duration,
-    /// How long to wait for a person to log in. Default: 10 minutes.
+    /// Time limit of a login by a person. Default: 10 minutes.
     pub login_timeout: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Default for OAuthOptions {
     }
 }
 
-/// How a client gets tokens.
+/// A way to get tokens.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Grant {
@@ -86,9 +86,9 @@ pub enum Grant {
 /// A company's identity provider.
 #[derive(Clone)]
 pub struct IdentityProvider {
-    /// Its token endpoint, which exchanges tokens (RFC 8693).
+    /// The issuer's token endpoint, which exchanges tokens (RFC 8693).
     pub token_endpoint: String,
-    /// This client's id there.
+    /// This client's id at that issuer.
     pub client_id: String,
     /// The secret of that id, if it has one.
     pub client_secret: Option<Secret>,
@@ -99,24 +99,24 @@ pub struct IdentityProvider {
 /// A client that was registered at an authorization server beforehand.
 #[derive(Clone, Debug)]
 pub struct RegisteredClient {
-    /// Its id.
+    /// Id of the client.
     pub id: String,
-    /// How it authenticates itself.
+    /// The client's authentication.
     pub proof: ClientProof,
     /// The issuer of the authorization server at which it is registered. Required with a secret. Without it, the id belongs
     /// to the first issuer that the client is sent to, and is never shown to another.
     pub issuer: Option<String>,
 }
 
-/// How a client authenticates itself at the token endpoint.
+/// The authentication of a client at the token endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ClientProof {
-    /// Not at all: a public client.
+    /// No authentication: a public client.
     None,
-    /// With a client secret.
+    /// A client secret.
     Secret(Secret),
-    /// With a signed token (`private_key_jwt`, RFC 7523).
+    /// A signed token (`private_key_jwt`, RFC 7523).
     Key(SigningKey),
 }
 

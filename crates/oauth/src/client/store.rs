@@ -53,11 +53,11 @@ pub(super) struct Registration {
     pub(super) method: Method,
     /// The redirect URI that was registered.
     pub(super) redirect_uri: String,
-    /// When the secret expires, in seconds since 1970.
+    /// Time at which the secret expires, in seconds since 1970.
     pub(super) expires_at: Option<u64>,
 }
 
-/// How a client authenticates itself at the token endpoint (RFC 7591, section 2).
+/// The authentication of a client at the token endpoint (RFC 7591, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Method {
@@ -81,7 +81,7 @@ pub(super) struct Tokens {
     /// Whether they are sent with a proof of possession instead of as a bearer token.
     pub(super) key: Option<Secret>,
     pub(super) refresh: Option<Secret>,
-    /// When the access token expires, in seconds since 1970.
+    /// Time at which the access token expires, in seconds since 1970.
     pub(super) expires_at: Option<u64>,
     /// The granted scopes; if the server names none, the requested ones.
     pub(super) scope: Option<String>,

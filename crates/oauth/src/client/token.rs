@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Secret, SigningKey, fetch::Answer};
 
-/// This client's id at one authorization server, and how it authenticates itself.
+/// This client's id at one authorization server, and its authentication there.
 pub(super) struct ClientIdentity {
     pub(super) id: String,
     pub(super) method: Method,

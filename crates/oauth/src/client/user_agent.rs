@@ -28,11 +28,11 @@ pub trait UserAgent: Send + Sync + 'static {
     async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError>;
 }
 
-/// One login.
+/// A login.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoginRequest {
-    /// Where to log in.
+    /// URL at which to log in.
     pub url: String,
     /// The `state` parameter, which the redirect repeats.
     pub state: String,

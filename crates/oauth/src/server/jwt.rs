@@ -16,7 +16,7 @@ use super::{keys::Keys, options::TokenIssuer, token_error::TokenError};
 pub(super) struct Claims {
     pub(super) subject: String,
     pub(super) scopes: BTreeSet<String>,
-    /// When it expires.
+    /// Time at which the token expires.
     pub(super) expires: SystemTime,
 }
 
@@ -109,7 +109,7 @@ fn some_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64
     seconds(deserializer).map(Some)
 }
 
-/// Whom a token is for: one name, or several.
+/// The audience of a token: one name, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Audience {

@@ -20,19 +20,19 @@ pub struct ResourceServerOptions {
     pub optional_scopes: Vec<String>,
     /// The display name of the resource.
     pub name: Option<String>,
-    /// How far the issuer's clock may differ from ours. Default: 60 s.
+    /// Largest difference between the issuer's clock and ours. Default: 60 s.
     pub clock_skew: Duration,
     /// The longest token to accept, in bytes. Default: 16 KiB.
     pub max_token_bytes: usize,
     /// The longest key set or metadata to read, in bytes. Default: 256 KiB.
     pub max_key_bytes: usize,
-    /// How long to wait for the issuer's keys. Default: 10 s.
+    /// Time limit of a request for the issuer's keys. Default: 10 s.
     pub key_timeout: Duration,
     /// The proxy to reach the issuer through, and the certificate authorities to trust.
     pub network: Network,
-    /// How long keys are used before they are fetched again. Default: 10 minutes.
+    /// Time after which keys are fetched again. Default: 10 minutes.
     pub key_lifetime: Duration,
-    /// How long keys are used at most while they cannot be fetched again. Default: 24 hours.
+    /// Longest use of keys that cannot be fetched again. Default: 24 hours.
     pub key_max_age: Duration,
     /// The shortest time between two fetches that tokens cause. Default: 30 s.
     pub key_pause: Duration,
@@ -41,11 +41,11 @@ pub struct ResourceServerOptions {
 /// An issuer of tokens for this server.
 #[derive(Clone, Debug)]
 pub struct TokenIssuer {
-    /// Its identifier, a URL.
+    /// Identifier of the issuer, a URL.
     pub issuer: String,
     /// The URL of this server: the audience that its tokens must have.
     pub resource: String,
-    /// Where to get its public keys.
+    /// Source of the issuer's public keys.
     pub keys: KeySource,
 }
 
@@ -53,15 +53,15 @@ pub struct TokenIssuer {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum KeySource {
-    /// At the URL in the issuer's metadata (RFC 8414, OpenID Connect Discovery).
+    /// The URL in the issuer's metadata (RFC 8414, OpenID Connect Discovery).
     Discovered,
-    /// At this URL, which is `https:` or on this machine.
+    /// This URL, which is `https:` or on this machine.
     Url(String),
-    /// In this JWK set, for servers that cannot reach the issuer.
+    /// This JWK set, for servers that cannot reach the issuer.
     File(PathBuf),
 }
 
-/// Why a [`ResourceServer`](super::ResourceServer) cannot be made of these options.
+/// Why a [`ResourceServer`](super::ResourceServer) cannot be created from these options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceServerError {
@@ -86,7 +86,7 @@ pub enum ResourceServerError {
     /// Two static tokens have one name.
     #[error("there are two tokens with the name '{0}'")]
     SameName(String),
-    /// Two static tokens are the same text, so their holders cannot be told apart.
+    /// Two static tokens have the same text, so that their holders cannot be distinguished.
     #[error("'{0}' and '{1}' have the same token; give each holder one of its own")]
     SameToken(String, String),
 }

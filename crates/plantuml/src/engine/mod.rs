@@ -27,7 +27,7 @@ use self::process::{Process, Reply};
 pub use self::rules::Forbidden;
 use crate::Source;
 
-/// How PlantUML is started, and its limits.
+/// The command that starts PlantUML, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EngineOptions {
@@ -86,7 +86,7 @@ pub enum EngineError {
     Syntax {
         /// The line of the source, counted from 1.
         line: usize,
-        /// What PlantUML says.
+        /// Message of PlantUML.
         message: String,
     },
     /// The drawing took too long. The process was ended; the next diagram starts another one.
@@ -110,8 +110,8 @@ pub enum EngineError {
 #[derive(Debug)]
 pub struct Engine {
     options: EngineOptions,
-    /// None before the first diagram, and after one that failed. Whoever draws takes the process out, so that a call that
-    /// is given up ends the process: nobody reads what is left of its answer.
+    /// The process; `None` before the first diagram and after a failed one. A call that draws takes the process out.
+    /// If the call is cancelled, the process is dropped and ends, because it may still write an answer.
     process: Mutex<Option<Process>>,
 }
 

@@ -1,4 +1,4 @@
-//! One process of PlantUML, which draws one diagram after the other.
+//! A process of PlantUML, which draws one diagram after the other.
 
 use std::{io, process::Stdio};
 
@@ -22,7 +22,7 @@ pub(super) struct Process {
     _folder: TempDir,
 }
 
-/// What PlantUML answers.
+/// The reply of PlantUML.
 pub(super) enum Reply {
     Svg(String),
     Error {
@@ -93,7 +93,7 @@ impl Process {
         self.draw("@startuml\nA -> B\n@enduml\n").await.map(|_| ())
     }
 
-    /// Draws a diagram, which has exactly one `@start…` and one `@end…`, each on a line of its own.
+    /// Draws a diagram with exactly one `@start…` and one `@end…`, each on a separate line.
     pub(super) async fn draw(&mut self, diagram: &str) -> Result<Reply, DrawError> {
         self.input.write_all(diagram.as_bytes()).await?;
         self.input.flush().await?;

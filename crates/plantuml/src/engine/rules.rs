@@ -46,7 +46,7 @@ impl Forbidden {
 /// A diagram as the engine takes it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Diagram {
-    /// One line that begins with `@start`, one that begins with `@end`, and the rest between them.
+    /// The diagram: a line that begins with `@start`, other lines, and a line that begins with `@end`.
     pub(super) text: String,
     /// The line of the source, counted from 1, that PlantUML counts as 0.
     pub(super) first_line: usize,
@@ -91,8 +91,8 @@ const DIRECTIVES: [&str; 31] = [
     "theme",
 ];
 
-/// The functions after `%`. Not among them: those that read (`%getenv`, `%load_json`, `%file_exists`, `%dirpath`) and
-/// those that call a function by a computed name (`%call_user_func`, `%invoke_procedure`).
+/// The allowed functions after `%`. Excluded are those that read (`%getenv`, `%load_json`, `%file_exists`,
+/// `%dirpath`) and those that call a function by a computed name (`%call_user_func`, `%invoke_procedure`).
 const FUNCTIONS: [&str; 40] = [
     "chr",
     "ord",
@@ -158,7 +158,7 @@ const REPORTS: [&str; 18] = [
     "environment",
 ];
 
-/// Checks a diagram, and wraps one that is not wrapped.
+/// Checks a diagram, and adds missing `@start…` and `@end…` lines.
 pub(super) fn checked(source: &str) -> Result<Diagram, Forbidden> {
     let source = source.trim_start_matches('\u{feff}');
     let lines: Vec<&str> = source.lines().map(|line| line.trim_end_matches('\r')).collect();

@@ -1,4 +1,4 @@
-//! One URL of a server: requests and their answers.
+//! A URL of a server: requests and their answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     shared::{Outgoing, Shared, each},
 };
 
-/// One URL of a server, with its session.
+/// A URL of a server, with its session.
 pub(super) struct Endpoint {
     pub(super) shared: Arc<Shared>,
     pub(super) client: HyperClient<Connector, Full<Bytes>>,
@@ -38,7 +38,7 @@ pub(super) struct Endpoint {
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     pub(super) marks: Marks,
     pub(super) most: usize,
-    /// How often in a row a broken stream is taken up again without news.
+    /// Most consecutive attempts to resume a broken stream without a new event.
     pub(super) max_reconnects: usize,
 }
 

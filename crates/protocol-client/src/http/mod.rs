@@ -45,7 +45,7 @@ use super::{
 /// The address of a server.
 #[derive(Clone, Default)]
 pub struct HttpTarget {
-    /// Its endpoint, `http:` or (with the feature `tls`) `https:`.
+    /// URL of the endpoint, `http:` or (with the feature `tls`) `https:`.
     pub url: String,
     /// Headers to send with each request, for example `Authorization`.
     pub headers: BTreeMap<String, String>,

@@ -33,7 +33,7 @@ pub(crate) struct Rounds {
     asked: Notify,
 }
 
-/// What the client receives if the handler asks.
+/// The answer to the client if the handler asks a question.
 #[derive(Debug, Default)]
 struct Next {
     questions: BTreeMap<String, Question>,

@@ -38,8 +38,8 @@ use super::{
 /// Limits of connections, and the shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeOptions {
-    /// Open connections: 1,024. At the limit, a new connection closes the one that was silent for the longest, of the
-    /// address with the most silent ones; if none is silent, it gets status 503.
+    /// Open connections: 1,024. At the limit, a new connection closes an idle one: the one that was idle for the
+    /// longest, of the address with the most idle ones. If none is idle, the new connection gets status 503.
     pub max_connections: usize,
     /// Open connections of one address, or of one /64 network: 256. At the limit, a new connection closes the one of
     /// the same address that was silent for the longest. Addresses of this machine have only the total limit.
@@ -431,7 +431,7 @@ where
 type Answering =
     Pin<Box<dyn Future<Output = Result<HttpResponse<ResponseBody>, Infallible>> + Send>>;
 
-/// For routers such as axum's: `Router::new().route_service("/mcp", endpoint)`.
+/// Serves routers such as axum's: `Router::new().route_service("/mcp", endpoint)`.
 impl<B> tower_service::Service<HttpRequest<B>> for HttpEndpoint
 where
     B: Body<Data = Bytes> + Send + 'static,

@@ -33,7 +33,8 @@ pub(super) struct ClientStream<S> {
     pace: Pace,
     /// Present while written data waits for the client.
     backlog: Option<Backlog>,
-    /// For HTTP/1.1: it learns of the end of the input, which HTTP learns of only when no answer is pending.
+    /// The connection, for HTTP/1.1. It notices the end of the input at once; HTTP notices it only when no answer is
+    /// pending.
     connection: Option<Arc<Connection>>,
     has_ended: bool,
     /// After the end of the input: times of the checks whether the client has gone.
@@ -103,8 +104,8 @@ impl<S> ClientStream<S> {
         }
     }
 
-    /// For HTTP/1.1: a client that has shut down its writing side still gets the answers to its requests, however
-    /// long they take. A client that has gone is detected.
+    /// Sends all answers over HTTP/1.1 to a client that has shut down its writing side, however long they take. A
+    /// client that has gone is detected.
     pub(super) fn answering_to_the_end(self, connection: Arc<Connection>) -> Self {
         Self { connection: Some(connection), ..self }
     }

@@ -741,7 +741,7 @@ fn refused_status(kind: Kind) -> StatusCode {
     }
 }
 
-/// What happens to a stream whose connection breaks.
+/// The handling of a stream whose connection breaks.
 enum OnDisconnect {
     /// The request is cancelled: the stateless era.
     Cancel {

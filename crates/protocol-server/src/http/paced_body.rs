@@ -16,7 +16,7 @@ use super::connection::{Backlog, Busy, Connection};
 pub(super) struct PacedBody<B> {
     body: B,
     _busy: Busy,
-    /// Its connection, over HTTP/2.
+    /// The connection, over HTTP/2.
     paced: Option<Arc<Connection>>,
     rest: Option<(Bytes, Backlog)>,
 }

@@ -30,16 +30,16 @@ impl Received {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
-    /// It exceeds the limit.
+    /// The body exceeds the limit.
     #[error("message is longer than {most} bytes")]
     TooLong {
         /// The limit.
         most: usize,
     },
-    /// It ended too early, with the reason.
+    /// The body ended too early, with the reason.
     #[error("the message did not arrive: {0}")]
     Broken(String),
-    /// It did not arrive in time.
+    /// The body did not arrive in time.
     #[error("the message did not arrive in time")]
     Late,
     /// The limit on the bodies of all clients, or of this one, is exceeded.

@@ -25,13 +25,13 @@ pub(super) struct Sessions {
     idle: Duration,
 }
 
-/// One session.
+/// A session.
 pub(super) struct Session {
     pub(super) conversation: Arc<Conversation>,
     /// Stored events of its streams.
     pub(super) replay: Arc<Replay>,
     caller: Caller,
-    /// Its place among the sessions, until it ends.
+    /// Place among the sessions, until the session ends.
     place: Mutex<Option<Place>>,
     last_used: Mutex<Instant>,
     /// The open GET stream, if there is one.

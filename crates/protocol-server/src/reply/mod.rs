@@ -82,7 +82,7 @@ impl Reply {
         Self { content, origin: Origin::Handler, cache: None, is_private: false }
     }
 
-    /// Makes the result private: caches must not share it between clients, whatever its own hint says.
+    /// Makes the result private: caches must not share it between clients, even if its own hint allows that.
     #[must_use]
     pub fn private(self) -> Self {
         Self { is_private: true, ..self }

@@ -5,8 +5,8 @@
 pub(crate) enum Origin {
     /// A handler. It does not write these members: members with their names have another meaning.
     Handler,
-    /// A server of 2026-07-28: the result is complete and has its own cache hint.
+    /// A server of 2026-07-28. The result is complete and has its own cache hint.
     Stateless,
-    /// This crate: a question or a task. They are not cached.
+    /// This crate: a question or a task, which is not cached.
     Protocol,
 }

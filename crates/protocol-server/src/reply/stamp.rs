@@ -11,7 +11,7 @@ use super::origin::Origin;
 /// The members that 2026-07-28 requires of every result: its type, its cache hint, and its server.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamp<'a> {
-    /// For results that may be cached.
+    /// Cache hint of results that may be cached.
     pub(crate) hint: Option<CacheHint>,
     /// An `Implementation` as JSON; [`None`] if the result contains it already.
     pub(crate) server_info: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! One task.
+//! A task.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{time::iso8601, watch::Watchers};
 use crate::Principal;
 
-/// One task: its status, its questions, its outcome.
+/// A task: its status, its questions, its outcome.
 pub(crate) struct Job {
     id: Arc<str>,
     created: SystemTime,
@@ -34,7 +34,7 @@ struct State {
     message: Option<String>,
     /// Questions that wait for an answer.
     questions: BTreeMap<String, Asked>,
-    /// How often each key was used: a key must not name two questions (SEP-2663, "Task Update Requests").
+    /// Number of uses of each key, because a key must not name two questions (SEP-2663, "Task Update Requests").
     used: HashMap<String, u32>,
     outcome: Option<Outcome>,
 }
@@ -46,7 +46,7 @@ struct Asked {
 
 /// Outcome of a task.
 pub(super) enum Outcome {
-    /// With the members that the stateless era requires of a result.
+    /// The result, with the members that the stateless era requires.
     Completed(Box<RawValue>),
     Failed(RpcError),
     Cancelled,

@@ -97,7 +97,7 @@ struct Entry {
     _forgotten: DropGuard,
 }
 
-/// How the work of a task ended.
+/// The end of the work of a task.
 enum Ended {
     Done(Result<Reply, RpcError>),
     Cancelled,

@@ -14,7 +14,7 @@ use crate::language::{
 /// More artifacts than any scenario creates; the run fails if a server's list does not end.
 const MOST: usize = 10_000;
 
-/// One version of an artifact.
+/// A version of an artifact.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ pub(crate) struct Found {
     pub(crate) content: Vec<u8>,
     /// Size in the list, for the newest version.
     pub(crate) claimed_size: Option<u64>,
-    /// Its entry in the capture report.
+    /// Entry in the capture report.
     pub(crate) report: Option<Value>,
 }
 
@@ -98,7 +98,7 @@ async fn read(agent: &Agent, uri: &str) -> Result<(String, Vec<u8>), String> {
     Ok((contents["mimeType"].as_str().unwrap_or_default().to_owned(), content))
 }
 
-/// Returns every difference between the expected artifacts and those that exist.
+/// Returns every difference between the expected and the existing artifacts.
 pub(crate) fn compare(
     context: Context<'_>,
     Artifacts(expected): &Artifacts,

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::language::{Cell, Loaded, Scenario};
 
-/// One test: a scenario in one cell.
+/// A test: a scenario in one cell of its matrix.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(crate) loaded: Arc<Loaded>,

@@ -17,7 +17,7 @@ use crate::language::Cell;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// For people; ends with cargo's `test result:` line.
+    /// Text for people; ends with cargo's `test result:` line.
     #[default]
     Text,
     /// A JSON array with one object a case.
@@ -31,7 +31,7 @@ pub enum Format {
 pub(crate) enum Status {
     Passed,
     Failed(Failure),
-    /// Not run, with the reason.
+    /// The case was not run, with the reason.
     Skipped(String),
 }
 
@@ -65,7 +65,7 @@ struct Row<'a> {
     status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ms: Option<u64>,
-    /// Why it failed or was skipped.
+    /// Why the case failed or was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! One answer: the exact bytes that the upstream sends.
+//! An answer: the exact bytes that the upstream sends.
 
 use std::path::Path;
 

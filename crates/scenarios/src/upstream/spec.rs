@@ -18,14 +18,14 @@ use crate::language::{Source, SourceError, Tool, Upstream, View};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Its name.
+    /// Name of the upstream.
     pub name: String,
     /// File that records its calls.
     pub journal: PathBuf,
     /// Socket for commands of the runner, if there are any.
     #[serde(default)]
     pub control: Option<PathBuf>,
-    /// Its tools, resources and prompts.
+    /// Tools, resources and prompts of the upstream.
     pub offer: Offer,
 }
 
@@ -33,22 +33,22 @@ pub struct Spec {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
-    /// Its tools.
+    /// The tools.
     pub(crate) tools: Vec<ToolSpec>,
     /// The texts of its resources, by URI.
     pub(crate) resources: BTreeMap<String, String>,
-    /// Its Views.
+    /// The Views.
     #[serde(default)]
     pub(crate) views: Vec<ViewSpec>,
     /// The messages of its prompts, by name.
     pub(crate) prompts: BTreeMap<String, String>,
 }
 
-/// A View: as it is listed, and as it is read.
+/// A View: its entry in the list, and its contents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ViewSpec {
-    /// None when it is not listed.
+    /// The entry; `None` if the View is not listed.
     pub(crate) listed: Option<Resource>,
     pub(crate) contents: ResourceContents,
 }

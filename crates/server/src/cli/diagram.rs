@@ -38,7 +38,7 @@ pub(super) fn decode(arguments: &DecodeArgs) -> Result<(), Failure> {
 
 /// Reads a file; returns its name for messages and its text.
 fn read(file: &Path) -> Result<(String, String), Failure> {
-    /// One byte over the limit shows that a diagram is too large.
+    /// Most bytes that are read: one byte over the limit shows that a diagram is too large.
     const MOST: u64 = Source::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let (name, read) = if file == Path::new("-") {

@@ -97,7 +97,7 @@ async fn ask_to_end(child: &mut Child, grace: Duration) {
     _ = tokio::time::timeout(grace, child.wait()).await;
 }
 
-/// Closes input and output here: the server must see when the program closes its own.
+/// Closes input and output of the guard, so that the server notices when the program closes its own.
 fn let_go_of_pipes() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;

@@ -118,7 +118,7 @@ pub(super) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
 
 /// Returns the question on the command line; `-` reads standard input.
 pub(super) fn question(words: &[String]) -> Result<String, Failure> {
-    /// One byte over the limit shows that a question is too long.
+    /// Most bytes that are read: one byte over the limit shows that a question is too long.
     const MOST: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
     let question = if matches!(words, [word] if word == "-") {
         let mut bytes = Vec::new();

@@ -268,8 +268,8 @@ fn bracketed(ip: IpAddr) -> String {
     }
 }
 
-/// Returns the host of URLs for clients on this machine. A client cannot connect to 0.0.0.0 or [::], which stand for every address of the
-/// machine, so they become the loopback address.
+/// Returns the host of URLs for clients on this machine. A client cannot connect to 0.0.0.0 or [::], which mean every
+/// address of the machine, so they become the loopback address.
 fn local_host(ip: IpAddr) -> String {
     bracketed(match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -318,7 +318,7 @@ fn has_console(config: &Config) -> bool {
 struct Greeting {
     /// The address of the server, without a path, for clients on this machine.
     base: String,
-    /// The same for clients on other machines, by the names in `server.allowed_hosts`.
+    /// URLs for clients on other machines, by the names in `server.allowed_hosts`.
     others: Vec<String>,
     /// Other machines can connect, but no name is allowed in `Host`.
     refuses_names: bool,
