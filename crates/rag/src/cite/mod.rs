@@ -87,7 +87,7 @@ impl CiteRequest {
         Self { query: query.into(), about: "question".to_owned(), ..Self::default() }
     }
 
-    /// Sets the purpose of the citations ([`Self::about`]).
+    /// Sets the purpose of the citations.
     #[must_use]
     pub fn about(self, about: impl Into<String>) -> Self {
         Self { about: about.into(), ..self }
