@@ -13,17 +13,17 @@ const VERSION: i64 = 3;
 ///
 /// - `rag_state` has one row. Writers lock it, so that only one writes at a time.
 /// - `rag_document`: `key` is the hash of the URI, which may be too long for an index; `labels` are the values of
-/// filters.
+///   filters.
 /// - `rag_chunk`: `packed` is the vector in the form of the other stores, and the chunk's terms. Vectors that are
-/// scanned are in `rag_vector`.
+///   scanned are in `rag_vector`.
 /// - `rag_vector` is created again for each model. It always exists, so that no table of another schema is used
-/// instead.
+///   instead.
 /// - `rag_term`: `chunks` is the number of chunks with the term.
 /// - `rag_reader` and `rag_reader_term`: for each label of a reader, the number of readable chunks, their total
-/// length, and the number of them that have a term. They determine the weights of words, so that scores reveal
-/// nothing about unreadable chunks.
+///   length, and the number of them that have a term. They determine the weights of words, so that scores reveal
+///   nothing about unreadable chunks.
 /// - `rag_posting`: the chunks of a block of documents that have a term, with the frequency of the term and the
-/// length of the chunk.
+///   length of the chunk.
 const TABLES: &str = "
     CREATE TABLE rag_state (
         one boolean PRIMARY KEY DEFAULT true CHECK (one),
