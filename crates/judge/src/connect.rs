@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -48,7 +48,8 @@ const LAST_LINES: usize = 5;
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
-    pub(crate) children: TaskTracker,
+    /// The programs of each trial that may still be running.
+    children: Arc<Mutex<Vec<(TaskTracker, Weak<()>)>>>,
     pub(crate) open: Arc<AtomicUsize>,
 }
 
@@ -57,6 +58,25 @@ impl Environment {
         let variables =
             variables.into_iter().filter(|(name, _)| INHERITED.contains(&name.as_str()));
         Self { variables: variables.collect(), ..Self::default() }
+    }
+
+    /// Returns a tracker of the programs of one trial, and what the trial holds as long as it may start more.
+    pub(crate) fn children_of_trial(&self) -> (TaskTracker, Arc<()>) {
+        let tracker = TaskTracker::new();
+        tracker.close();
+        let mut all = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(tracker, trial)| !tracker.is_empty() || trial.strong_count() > 0);
+        let trial = Arc::new(());
+        all.push((tracker.clone(), Arc::downgrade(&trial)));
+        (tracker, trial)
+    }
+
+    /// Waits until no program is left.
+    pub(crate) async fn closed(&self) {
+        let all = self.children.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (tracker, _) in all {
+            tracker.wait().await;
+        }
     }
 }
 
@@ -147,6 +167,7 @@ impl Connections {
     pub(crate) async fn open(
         configs: &[ServerConfig],
         environment: &Environment,
+        children: &TaskTracker,
         budget: &Budget,
         tape: Option<(&Cassette, &str, &Arc<Redactor>)>,
     ) -> Result<Self, TrialError> {
@@ -155,7 +176,7 @@ impl Connections {
             let channel = tape.map(|(cassette, case, redactor)| {
                 cassette.channel(format!("{case}/server:{id}"), Arc::clone(redactor))
             });
-            open(config, id, environment, budget, channel)
+            open(config, id, environment, children, budget, channel)
         });
         let mut servers = Vec::new();
         let mut listed = Vec::new();
@@ -342,6 +363,7 @@ async fn open(
     config: &ServerConfig,
     id: &str,
     environment: &Environment,
+    children: &TaskTracker,
     budget: &Budget,
     channel: Option<Channel>,
 ) -> Result<(Server, Vec<Tool>), TrialError> {
@@ -388,7 +410,7 @@ async fn open(
                 start.cwd = cwd.as_ref().map(Into::into);
                 // A server of one trial has nothing to keep.
                 start.stop_grace = Duration::from_millis(500);
-                start.children = Some(environment.children.clone());
+                start.children = Some(children.clone());
                 let lines = stderr.clone();
                 start.stderr = Stderr::Lines(Arc::new(move |line| lines.push(line)));
                 Client::spawn(start, options).await?

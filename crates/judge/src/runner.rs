@@ -2,12 +2,13 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use marquetry_llm::{ChatError, ChatModel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
 
 use crate::{
     Limits, ModelSettings, Models, ResultStore, Role, Status, TestCase, TestResult, Timestamp,
@@ -48,6 +49,9 @@ pub struct Runner {
     environment: Environment,
     most: Option<Limits>,
 }
+
+/// How long the end of a case waits for its programs, which are killed after 1 s.
+const LONGEST_END: Duration = Duration::from_secs(5);
 
 /// Receives the events of a case.
 pub(crate) type OnEvent = dyn Fn(&TestEvent) + Send + Sync;
@@ -173,11 +177,10 @@ impl Runner {
         self.environment.open.load(Ordering::Relaxed)
     }
 
-    /// Waits until no program that this runner or a clone of it started is left. No case may run meanwhile.
+    /// Waits until no program that this runner or a clone of it started is left. A case that ends waits for its own
+    /// programs; this also waits for those of cases that were dropped.
     pub async fn closed(&self) {
-        self.environment.children.close();
-        self.environment.children.wait().await;
-        self.environment.children.reopen();
+        self.environment.closed().await;
     }
 
     /// Runs a case, stores its result and returns it. Whatever goes wrong is a result with the status `error`; so is a
@@ -248,8 +251,17 @@ impl Runner {
         let limits = self.most.map_or(case.limits, |most| case.limits.at_most(&most));
         let budget = Budget::new(limits);
         let mut state = TrialState::default();
-        let attempt =
-            Attempt { runner: self, case, index, context, redactor, budget: &budget, on_event };
+        let (children, _trial) = self.environment.children_of_trial();
+        let attempt = Attempt {
+            children: &children,
+            runner: self,
+            case,
+            index,
+            context,
+            redactor,
+            budget: &budget,
+            on_event,
+        };
         let mut connections = None;
         // Connections outlive the time limit, to be closed properly.
         let outcome =
@@ -257,6 +269,10 @@ impl Runner {
         let outcome = outcome.await.unwrap_or_else(|_| Err(budget.out_of_time().into()));
         if let Some(connections) = connections {
             connections.close().await;
+        }
+        // Programs whose start was given up end in the background.
+        if tokio::time::timeout(LONGEST_END, children.wait()).await.is_err() {
+            tracing::warn!(case = case.name, "a server of a test has not ended yet");
         }
         let trial = state.finish(index, outcome, &budget);
         on_event(&TestEvent::TrialEnded {
@@ -292,6 +308,7 @@ impl Runner {
 /// One attempt at a case.
 struct Attempt<'a> {
     runner: &'a Runner,
+    children: &'a TaskTracker,
     case: &'a TestCase,
     index: u32,
     context: &'a RunContext,
@@ -329,7 +346,9 @@ impl Attempt<'_> {
         let configs = case.server_configs.as_deref().unwrap_or_default();
         let tape = self.context.cassette.as_ref();
         let tape = tape.map(|cassette| (cassette, case.name.as_str(), self.redactor));
-        let opened = Connections::open(configs, &self.runner.environment, budget, tape).await?;
+        let opened =
+            Connections::open(configs, &self.runner.environment, self.children, budget, tape)
+                .await?;
         let opened = connections.insert(opened);
         opened.restrict(case.tools.as_deref(), budget.limits().max_tools)?;
         for tool in case.expected_tools.iter().flatten() {

@@ -107,3 +107,63 @@ async fn readers_and_writers_share_a_store() {
         done.unwrap();
     }
 }
+
+/// The variable that makes a test a writer of a file.
+const WRITES_TO: &str = "STORE_WRITES_TO";
+
+/// Not a test: a process that stores results without end and says so after each, if the variable is set.
+#[test]
+fn writer() {
+    let Ok(path) = std::env::var(WRITES_TO) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = LibsqlStore::open(&path).await.unwrap();
+        loop {
+            let result = sample("killed", &[true, false]);
+            store.put_result(&result).await.unwrap();
+            println!("stored {}", result.id);
+        }
+    });
+}
+
+#[tokio::test]
+async fn killed_writers_lose_no_acknowledged_result() {
+    use std::io::{BufRead, BufReader};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    drop(LibsqlStore::open(&path).await.unwrap());
+    let mut writers: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "stores::writer", "--nocapture"]).env(WRITES_TO, &path);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+            command.spawn().unwrap()
+        })
+        .collect();
+    let mut acknowledged = Vec::new();
+    let outputs: Vec<_> = writers.iter_mut().map(|writer| writer.stdout.take().unwrap()).collect();
+    let mut readers: Vec<_> =
+        outputs.into_iter().map(|output| BufReader::new(output).lines()).collect();
+    let stored = |line: String| line.strip_prefix("stored ").map(str::to_owned);
+    for reader in &mut readers {
+        // Each has begun; they are killed in the middle of a write, most likely.
+        acknowledged.extend(reader.map_while(Result::ok).filter_map(stored).take(5));
+    }
+    for writer in &mut writers {
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+    }
+    for reader in readers {
+        let whole = |id: &String| id.len() == acknowledged[0].len();
+        let rest: Vec<_> = reader.map_while(Result::ok).filter_map(stored).filter(whole).collect();
+        acknowledged.extend(rest);
+    }
+    assert!(acknowledged.len() >= 20, "{acknowledged:?}");
+    let store = LibsqlStore::open(&path).await.unwrap();
+    for id in &acknowledged {
+        let result = store.result(id).await.unwrap();
+        assert_eq!(result.map(|result| result.trials.len()), Some(2), "{id}");
+    }
+    store.put_result(&sample("after", &[true])).await.unwrap();
+}
