@@ -152,9 +152,11 @@ async fn run_all(
 ) -> Result<Vec<TestResult>, Failed> {
     let store = database::open(&arguments.database, environment).await?;
     let runner = database::runner(Arc::clone(&store), environment);
-    let mut new = NewRun::default();
-    new.name = Some(name_of(&cases));
-    new.total_tests = u32::try_from(cases.len()).unwrap_or(u32::MAX);
+    let new = NewRun {
+        name: Some(name_of(&cases)),
+        total_tests: u32::try_from(cases.len()).unwrap_or(u32::MAX),
+        ..NewRun::default()
+    };
     let run = store.start_run(new).await.map_err(Failed::error)?;
     let jobs = arguments
         .jobs

@@ -6,6 +6,7 @@ pub mod cases;
 #[cfg(feature = "client")]
 pub mod client;
 mod environment;
+#[cfg(any(feature = "api", feature = "client"))]
 mod query;
 mod tests;
 

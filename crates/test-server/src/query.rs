@@ -1,11 +1,15 @@
 //! Filters of stored results as query strings.
 
-use marquetry_judge::{Status, store::ResultFilter};
+#[cfg(any(feature = "api", test))]
+use marquetry_judge::Status;
+use marquetry_judge::store::ResultFilter;
 
 /// Results in a page at most.
+#[cfg(any(feature = "api", test))]
 const MAX_LIMIT: u32 = 200;
 
 /// Name, description and type of each parameter.
+#[cfg(any(feature = "api", test))]
 pub(crate) const PARAMETERS: [(&str, &str, &str); 7] = [
     ("name", "Name of the test.", "text"),
     ("status", "Outcome of the test.", "status"),
@@ -17,6 +21,7 @@ pub(crate) const PARAMETERS: [(&str, &str, &str); 7] = [
 ];
 
 /// Parses a query string; the error is a sentence about the parameter that is unknown or wrong.
+#[cfg(any(feature = "api", test))]
 pub(crate) fn parse(text: &str) -> Result<ResultFilter, String> {
     let mut filter = ResultFilter::default();
     for (name, value) in form_urlencoded::parse(text.as_bytes()) {

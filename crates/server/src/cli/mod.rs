@@ -253,7 +253,7 @@ Examples:
   marquetry test cases.yaml --report junit=tests.xml --report html=tests.html
   marquetry test history \"creates a file\"
   marquetry test compare latest~1 latest")]
-    Test(test_command::TestArgs),
+    Test(Box<test_command::TestArgs>),
     /// Serve the API of tests with a model, which the SDKs use.
     #[command(after_help = "\
 Examples:

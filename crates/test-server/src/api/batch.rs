@@ -66,9 +66,11 @@ pub(super) async fn batch(
     if let Some(refusal) = request.cases.iter().find_map(|case| shared.tests.refusal(case)) {
         return Err(ApiError::Forbidden(refusal));
     }
-    let mut run = NewRun::default();
-    run.name.clone_from(&request.name);
-    run.total_tests = u32::try_from(request.cases.len()).unwrap_or(u32::MAX);
+    let run = NewRun {
+        name: request.name.clone(),
+        total_tests: u32::try_from(request.cases.len()).unwrap_or(u32::MAX),
+        ..NewRun::default()
+    };
     let started = shared.tests.runner().store().start_run(run).await?;
     let (sender, receiver) = mpsc::channel(MAX_EVENTS);
     tokio::spawn(async move {
