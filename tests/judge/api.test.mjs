@@ -108,7 +108,7 @@ test("only what is no test is refused", { skip }, async (t) => {
   for (const [status, body, headers] of [
     [400, "{"],
     [400, "[]"],
-    [400, '{"name": "a", "promt": "b"}'],
+    [400, '{"name": "a", "prompts": "b"}'],
     [413, `"${"a".repeat(9 << 20)}"`],
     [415, "{}", { "content-type": "text/plain" }],
     [403, "{}", { "content-type": "application/json", origin: "http://127.0.0.1:1" }],

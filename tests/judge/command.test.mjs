@@ -54,10 +54,10 @@ test("a case that cannot be judged has the exit status 3, wrong files 2", { skip
   const broken = await command([cases]);
   assert.equal(broken.code, 3, broken.stdout);
   assert.match(broken.stdout, /ERROR/);
-  await writeFile(join(home, "wrong.yaml"), "cases:\n  - {name: a, promt: b}\n");
+  await writeFile(join(home, "wrong.yaml"), "cases:\n  - {name: a, prompts: b}\n");
   const wrong = await command([join(home, "wrong.yaml")]);
   assert.equal(wrong.code, 2);
-  assert.match(wrong.stderr, /wrong\.yaml:2:\d+: .*promt/);
+  assert.match(wrong.stderr, /wrong\.yaml:2:\d+: .*prompts/);
   assert.equal((await command([join(home, "absent.yaml")])).code, 2);
   assert.equal((await command([cases, "--model", "gpt-4"])).code, 2);
 });

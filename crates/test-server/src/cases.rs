@@ -276,7 +276,7 @@ cases:
                 "cases:\n  - {name: a, prompt: p}\n  - {name: a, prompt: q}",
                 "a.yaml: two cases are called \"a\"",
             ),
-            ("cases:\n  - {name: a, promt: p}", "a.yaml:2:"),
+            ("cases:\n  - {name: a, prompts: p}", "a.yaml:2:"),
             ("cases:\n  - {name: a, prompt: [}", "a.yaml:2:"),
             ("case:\n  - {name: a, prompt: p}", "a.yaml:1:1: "),
         ] {
@@ -298,7 +298,7 @@ cases:
         let case =
             serde_json::json!({"name": "a", "prompt": "p", "expectedTools": ["x", {"name": "y"}]});
         assert!(validator.is_valid(&serde_json::json!({"cases": [case]})));
-        assert!(!validator.is_valid(&serde_json::json!({"cases": [{"promt": "p"}]})));
+        assert!(!validator.is_valid(&serde_json::json!({"cases": [{"prompts": "p"}]})));
     }
 
     #[test]
