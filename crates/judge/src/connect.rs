@@ -44,12 +44,15 @@ const INHERITED: [&str; 12] = [
 /// How many last lines of a server's standard error are kept for errors.
 const LAST_LINES: usize = 5;
 
+/// The programs of a trial, and whether the trial may start more.
+type TrialChildren = (TaskTracker, Weak<()>);
+
 /// What a runner gives to all connections.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
     /// The programs of each trial that may still be running.
-    children: Arc<Mutex<Vec<(TaskTracker, Weak<()>)>>>,
+    children: Arc<Mutex<Vec<TrialChildren>>>,
     pub(crate) open: Arc<AtomicUsize>,
 }
 
