@@ -48,14 +48,14 @@ pub(super) struct ListedArtifact {
     version: u64,
     /// Its resource URI.
     uri: String,
-    /// What it is.
+    /// Its MIME type.
     mime_type: String,
     /// How long it is.
     size_bytes: u64,
-    /// What it is about, if known.
+    /// Its description, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// What was odd about it.
+    /// Warnings of the capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<String>>,
     /// What else is known of it.

@@ -44,7 +44,7 @@ impl Logins {
     /// Exchanges the code for a token. `None` if the code is wrong, too old or used; a wrong one uses up the right one.
     pub(crate) fn redeem(&self, code: &str) -> Option<String> {
         self.with(|state| {
-            // One attempt for each code: nobody guesses it.
+            // Each code allows one attempt, so it cannot be guessed.
             let (right, until) = state.code.take()?;
             if right != code || until < Instant::now() {
                 return None;

@@ -11,7 +11,7 @@ pub(crate) fn run_name() -> String {
     bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect()
 }
 
-/// Returns 32 random letters and digits, a name that nobody guesses.
+/// Returns 32 random letters and digits, a name that cannot be guessed.
 ///
 /// # Panics
 /// The system gives no random numbers.

@@ -1,4 +1,4 @@
-//! Which upstream a resource link came from.
+//! The upstream that a resource link came from.
 
 use std::{
     borrow::Cow,
@@ -10,10 +10,10 @@ use marquetry_protocol::server::{ConversationId, RequestContext};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The agent that a resource link was given to, and that alone may follow it.
+/// The agent that received a resource link. No other agent may follow the link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LinkOwner {
-    /// Its token says who it is.
+    /// A principal, known by its token.
     Principal(String),
     /// One session of an agent without a token.
     Session(ConversationId),
@@ -22,24 +22,24 @@ pub(crate) enum LinkOwner {
 }
 
 impl LinkOwner {
-    /// The agent of a request.
+    /// Returns the agent of a request.
     pub(crate) fn of(cx: &RequestContext) -> Self {
         match cx.principal() {
             Some(principal) => Self::Principal(principal.id()),
-            // Only a session has somebody to announce something to.
+            // Without a session there is no stream for notifications.
             None if cx.announcer().is_some() => Self::Session(cx.conversation()),
             None => Self::Local,
         }
     }
 }
 
-/// URIs of the resource links in tool answers with the index of their upstream, for each agent by itself.
+/// The URIs of the resource links in tool answers, with the index of their upstream, separately for each agent.
 ///
-/// An agent that has too many forgets its oldest. When all agents together have too many, the agent that used its links
-/// the longest ago forgets all of them.
+/// At the limit of one agent, its oldest link is dropped. At the limit of all agents, the agent that used its links longest ago
+/// loses all of them.
 pub(crate) struct LinkRoutes {
     agents: HashMap<LinkOwner, Links>,
-    /// The agents by their last use.
+    /// The agents, ordered by their last use.
     by_use: BTreeMap<u64, LinkOwner>,
     uses: u64,
     count: usize,
@@ -58,14 +58,14 @@ struct Links {
 }
 
 impl LinkRoutes {
-    /// Remembers at most `most` links, and of one agent at most `most_per_agent`.
+    /// Creates routes for at most `most` links, with at most `most_per_agent` for one agent.
     pub(crate) fn new(most: usize, most_per_agent: usize) -> Self {
         let (agents, by_use) = (HashMap::new(), BTreeMap::new());
         Self { agents, by_use, uses: 0, count: 0, most, most_per_agent }
     }
 
-    /// Remembers that `upstream` gave `agent` a link to `uri`. A URI that another upstream gave it before stays with
-    /// that one: no upstream draws the reads of another to itself.
+    /// Records that `upstream` gave `agent` a link to `uri`. If another upstream gave the same URI before, it stays with that one, so
+    /// that no upstream can take over the reads of another.
     pub(crate) fn remember(&mut self, agent: &LinkOwner, uri: &str, upstream: usize) {
         let most_per_agent = self.most_per_agent.min(self.most);
         let links = self.used(agent);
@@ -91,14 +91,14 @@ impl LinkRoutes {
         }
     }
 
-    /// The upstream that gave `agent` a link to `uri`.
+    /// Returns the upstream that gave `agent` a link to `uri`.
     pub(crate) fn get(&mut self, agent: &LinkOwner, uri: &str) -> Option<usize> {
         let upstream = self.agents.get(agent)?.upstreams.get(uri).copied();
         self.used(agent);
         upstream
     }
 
-    /// The links of an agent, which uses them now.
+    /// Returns the links of an agent, and records this as their last use.
     fn used(&mut self, agent: &LinkOwner) -> &mut Links {
         self.uses += 1;
         let links = self.agents.entry(agent.clone()).or_default();
@@ -109,13 +109,13 @@ impl LinkRoutes {
     }
 }
 
-/// The longest URI that is remembered, in bytes: so [`LinkRoutes`] is bounded in bytes as well.
+/// The longest URI that is stored, in bytes. It bounds the memory of [`LinkRoutes`].
 const MAX_URI_BYTES: usize = 2_048;
 
-/// Answers of up to this size are looked through where they arrive, in well under a millisecond.
+/// Answers up to this size are searched in place, in less than a millisecond.
 const QUICK_BYTES: usize = 256 << 10;
 
-/// An answer, and the URIs that it links to; a large one is looked through where that keeps nobody waiting.
+/// Returns an answer with the URIs that it links to. A large answer is searched on a thread for blocking work, so that other requests do not wait.
 pub(crate) async fn with_links(answer: Box<RawValue>) -> (Box<RawValue>, Vec<String>) {
     if answer.get().len() <= QUICK_BYTES {
         let links = links(&answer);
@@ -128,7 +128,7 @@ pub(crate) async fn with_links(answer: Box<RawValue>) -> (Box<RawValue>, Vec<Str
     search.await.expect("looking for links does not panic, and is not cancelled while awaited")
 }
 
-/// The URIs that a tool answer links to, but for those too long to be remembered.
+/// Returns the URIs that a tool answer links to, without those that are too long to be stored.
 fn links(answer: &RawValue) -> Vec<String> {
     #[derive(Deserialize)]
     struct Answer<'a> {
@@ -147,7 +147,7 @@ fn links(answer: &RawValue) -> Vec<String> {
         return Vec::new();
     }
     let Ok(answer) = serde_json::from_str::<Answer<'_>>(answer.get()) else { return Vec::new() };
-    // Item by item: what is wrong with one takes nothing from the others.
+    // Item by item, so that a malformed item does not affect the others.
     let links = answer.content.into_iter().filter_map(|item| {
         let link: Link<'_> = serde_json::from_str(item.get()).ok()?;
         let fits = link.kind == "resource_link" && link.uri.len() <= MAX_URI_BYTES;

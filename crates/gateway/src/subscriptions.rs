@@ -24,7 +24,7 @@ impl Gateway {
     /// Subscribes an agent to a resource.
     ///
     /// # Errors
-    /// When no upstream has the resource, or its upstream is down, refuses, or does not support subscriptions.
+    /// No upstream has the resource, or its upstream is down, refuses, or does not support subscriptions.
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.resource_known(uri, cx).await?;
         if self.catalog().view(uri).is_some_and(|view| view.name != uri) {
@@ -34,7 +34,7 @@ impl Gateway {
         let (index, _alone) = loop {
             let index =
                 self.owner_of_resource(uri, cx).ok_or_else(|| RpcError::resource_not_found(uri))?;
-            // To tell this agent of another upstream's changes would be to tell it of another resource.
+            // A resource of another upstream with the same URI is another resource.
             if self.subscriptions.upstream_of(uri).is_some_and(|known| known != index) {
                 let message = "another agent is subscribed to this URI at another upstream";
                 return Err(RpcError::invalid_params(message));
@@ -45,7 +45,7 @@ impl Gateway {
                     *agents += 1;
                     return Ok(());
                 }
-                // Another agent has begun at another upstream meanwhile, which is found out above.
+                // Another agent has subscribed at another upstream meanwhile; the check above finds that.
                 Some(_) => {}
                 None => break (index, alone),
             }
@@ -72,7 +72,7 @@ impl Gateway {
 
     /// Ends the subscription of an agent to a resource.
     pub async fn unsubscribe(&self, uri: &str) {
-        // It stays with its upstream as long as this agent counts among its agents.
+        // The resource stays with its upstream as long as this agent is counted.
         let Some(index) = self.subscriptions.upstream_of(uri) else { return };
         let upstream = &self.upstreams[index];
         let _alone = upstream.subscribing.lock().await;
@@ -92,7 +92,7 @@ impl Gateway {
         }
     }
 
-    /// After a start: what agents want to hear of is subscribed to again, and may have changed meanwhile.
+    /// Subscribes again after a start of the upstream, and announces a change of each resource, since it may have changed meanwhile.
     pub(super) async fn subscribe_again(&self, index: usize, client: &Client) {
         let _alone = self.upstreams[index].subscribing.lock().await;
         let uris: Vec<String> = {
@@ -111,7 +111,7 @@ impl Gateway {
         }
     }
 
-    /// An upstream says that a resource has changed. One below a resource that agents are subscribed to counts as that.
+    /// Passes on that a resource has changed. A change below a subscribed resource counts as a change of it.
     pub(super) fn resource_updated(&self, index: usize, uri: &str) {
         let table = self.subscriptions.table();
         let is_its =
@@ -137,7 +137,7 @@ impl Subscriptions {
 
 fn can_be_subscribed(client: &Client) -> bool {
     let server = client.server();
-    // Without sessions, what can be listened to is agreed upon resource by resource.
+    // Without sessions, each resource is negotiated separately.
     let resources = server.capabilities.resources;
     resources
         .is_some_and(|resources| resources.subscribe || server.revision.era() == Era::Stateless)

@@ -33,19 +33,19 @@ use super::{
 /// Time during which announcements are gathered before lists are fetched, since servers announce several changes in a row.
 const GATHERED: Duration = Duration::from_millis(30);
 
-/// Tells that a list of an upstream is to be fetched anew; however often it is told, the list is fetched once.
+/// Marks the lists of an upstream as stale. Several marks of one list cause one fetch.
 #[derive(Default)]
 struct Stale {
-    /// The upstream says that it has changed.
+    /// The upstream has announced a change.
     changed: Notify,
-    /// An agent waits for it.
+    /// An agent waits for the list.
     wanted: Notify,
 }
 
 /// By [`List`].
 type StaleLists = [Stale; 3];
 
-/// Runs until the gateway stops, or the upstream is given up.
+/// Supervises an upstream until the gateway stops or has no attempts left.
 pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
     let upstream = gateway.upstreams[index].clone();
     let name = upstream.name();
@@ -137,7 +137,7 @@ async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> 
         // The tasks of the connection log within this span.
         .instrument(tracing::info_span!("connection", upstream = upstream.name()))
         .await?;
-    // From before the lists are fetched, so that no change between is missed.
+    // Subscribe before the lists are fetched, so that no change in between is missed.
     let notifications = client.notifications();
     let tools = match client.server().capabilities.tools {
         Some(_) => {
@@ -150,19 +150,19 @@ async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> 
     Ok(Running { client, notifications, tools })
 }
 
-/// Why an upstream is not watched any more.
+/// The reason why the supervision of a connection ended.
 enum End {
     /// The gateway stops.
     Stopping,
-    /// Somebody wants it to be started again.
+    /// A restart was requested.
     Restarted,
-    /// It failed, for this reason.
+    /// The upstream failed, for this reason.
     Failed(String),
 }
 
 /// Offers the upstream to clients until it ends, and returns why.
 ///
-/// Its tools are offered at once. Each other list follows on its own, so that a list that never comes does not delay the
+/// Its tools are offered at once. Each other list is fetched on its own, so that one that never arrives does not delay the
 /// others.
 async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
     let upstream = &*gateway.upstreams[index];
@@ -226,7 +226,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Marks the lists as stale whose changes the upstream announces. Ends with the reason why the upstream is lost.
+    /// Marks a list as stale when the upstream announces its change. Returns the reason why the upstream is lost.
     async fn listen(&self, mut notifications: Receiver<ServerNotification>) -> String {
         loop {
             tokio::select! {
@@ -238,7 +238,7 @@ impl Session<'_> {
                             let ms = limit.as_millis();
                             return format!("gave no sign of life within {ms} ms after a call without an answer");
                         }
-                        // It is alive, and still refuses this server.
+                        // The upstream is alive, and still refuses this server's credentials.
                         Ping::Refused => {}
                         Ping::Answered => {
                             self.upstream.trust();
@@ -262,7 +262,7 @@ impl Session<'_> {
         }
     }
 
-    /// Asks for a sign of life, as [`Client::is_alive`] does.
+    /// Pings the upstream, as [`Client::is_alive`] does.
     async fn ping(&self, limit: Duration) -> Ping {
         let method = if is_stateless(self.client) { "server/discover" } else { "ping" };
         let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
@@ -275,7 +275,7 @@ impl Session<'_> {
         }
     }
 
-    /// Fetches the tools whenever they are stale. Ends with the reason why the upstream is lost.
+    /// Fetches the tools when they are stale. Returns the reason why the upstream is lost.
     async fn keep_tools(&self) -> String {
         loop {
             self.stale[List::Tools as usize].told().await;
@@ -299,7 +299,7 @@ impl Session<'_> {
         }
     }
 
-    /// Fetches the other lists, at first and whenever they are stale.
+    /// Fetches the other lists at the start and when they are stale.
     async fn keep_others(&self) {
         let prompts = async {
             loop {
@@ -358,7 +358,7 @@ impl Session<'_> {
         match fetched {
             Ok(fetched) => fetched.cache,
             Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => None,
-            // The list that is left out, or the old one, is good for no time.
+            // A list that failed may be fetched again at once.
             Err(_) => {
                 let is_stateless = self.client.server().revision.era() == Era::Stateless;
                 is_stateless.then(CacheHint::default)
@@ -366,7 +366,7 @@ impl Session<'_> {
         }
     }
 
-    /// Publishes a list that an upstream can be used without, or why it is left out. What it had stays.
+    /// Publishes an optional list of an upstream. If it cannot be fetched, the former list stays, and the reason is published.
     fn take<T>(
         &self,
         list: &'static str,
@@ -381,7 +381,7 @@ impl Session<'_> {
                 tracing::debug!(upstream = name, list, "list is unknown to the upstream");
                 (Some(Vec::new()), None)
             }
-            // The end of the connection is noticed where it is waited for.
+            // `watch` reports the end of the connection.
             Err(ClientError::Closed(_)) => return,
             Err(error) => {
                 tracing::warn!(upstream = name, list, %error, "list is left out");
@@ -403,14 +403,14 @@ impl Session<'_> {
     fn publish(&self, change: impl FnOnce(&mut Listing)) {
         let before = self.upstream.listing();
         self.upstream.update_listing(change);
-        // To put all lists together takes time where there are many.
+        // Merging many lists takes time.
         if *before != *self.upstream.listing() {
             self.gateway.relist();
         }
     }
 }
 
-/// A setting for a tool that is not there is most likely a typing error, and would otherwise go unnoticed.
+/// Warns of settings for tools that the upstream does not have: most of them are typing errors.
 fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     let named = upstream.options.capture.tools.keys().chain(upstream.options.filter.names());
@@ -426,8 +426,8 @@ fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
 }
 
 impl Stale {
-    /// Waits until the list is to be fetched. After an announcement it waits a little longer: servers announce several
-    /// changes in a row, and one fetch answers all. An agent is not kept waiting for them.
+    /// Waits until the list is stale. After an announcement it waits a little longer, since servers announce several changes in
+    /// a row. It does not wait longer if an agent needs the list.
     async fn told(&self) {
         tokio::select! {
             biased;
@@ -439,7 +439,7 @@ impl Stale {
     }
 }
 
-/// The list that a notification says has changed.
+/// Returns the list whose change a notification announces.
 fn changed_list(method: &str) -> Option<List> {
     match method {
         "notifications/tools/list_changed" => Some(List::Tools),
@@ -449,7 +449,7 @@ fn changed_list(method: &str) -> Option<List> {
     }
 }
 
-/// How long [`Gateway::stop`] waits for all upstreams: closing, terminating and killing have this long each.
+/// Time limit of each phase of [`Gateway::stop`]: closing, terminating, killing.
 pub(super) fn stop_limit(grace: Duration) -> Duration {
     grace.saturating_mul(3).saturating_add(Duration::from_secs(1))
 }

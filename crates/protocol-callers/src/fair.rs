@@ -423,7 +423,7 @@ impl Drop for Leave<'_> {
         let index = state.waiting.iter().position(|waiter| waiter.ticket == self.ticket);
         let Some(index) = index else { return };
         state.remove(index);
-        // What was left to it is for others now.
+        // Its free places are for other callers now.
         let served = self.shared.serve(&mut state);
         drop(state);
         hand_over(served);

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{EngineOptions, Program};
 
-/// A running PlantUML. Dropping it ends it, with what it has started.
+/// A running PlantUML. A drop ends the process and its children.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,

@@ -288,7 +288,7 @@ mod tests {
             (r#"{"_meta":{"ui":1,"\u0075i":2},"content":[]}"#, r#"{"content":[]}"#),
             (r#"{"_m\u0065ta":{"ui/x":1}}"#, "{}"),
             (r#"{"_meta":{"ui":1},"_meta":{"ui":2,"b":1}}"#, r#"{"_meta":{"b":1}}"#),
-            // What has nothing to take out stays as it is written.
+            // A text without members to remove stays unchanged.
             (r#"{ "_meta": {"b": 1} }"#, r#"{ "_meta": {"b": 1} }"#),
             (r#"{"_meta":7,"ui":1}"#, r#"{"_meta":7,"ui":1}"#),
             (r#"{"content":[{"_meta":{"ui":1}}]}"#, r#"{"content":[{"_meta":{"ui":1}}]}"#),

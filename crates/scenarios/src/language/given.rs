@@ -103,7 +103,7 @@ pub struct Upstream {
 pub(crate) struct View {
     /// Its HTML document.
     pub(crate) html: Source,
-    /// What it is, in `resources/list`.
+    /// The description in `resources/list`.
     pub(crate) description: Option<String>,
     /// Its `_meta.ui`.
     pub(crate) ui: Option<Value>,

@@ -50,7 +50,7 @@ pub struct Scenario {
     pub(crate) id: String,
     /// The test of a seed that it implements, such as `000/2.1.2`.
     pub(crate) seed: Option<String>,
-    /// What it shows, in one sentence.
+    /// The behaviour that the scenario tests, in one sentence.
     pub(crate) title: String,
     /// The transports, revisions and stores that it runs with; by default all.
     #[serde(default)]

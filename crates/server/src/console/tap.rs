@@ -41,7 +41,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Logs a message. One that belongs to no tool call is shown to administrators alone, since nobody knows yet whom it concerns.
+    /// Logs a message. One that belongs to no tool call is shown to administrators alone, since its principal is not known yet.
     fn push(&self, direction: Direction, part: &Part) {
         let text = String::from_utf8_lossy(&part.bytes);
         if text.trim().is_empty() {
