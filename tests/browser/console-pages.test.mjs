@@ -26,7 +26,7 @@ after(async () => {
 });
 
 const PAGES = () => [
-  ['home', '#/', 'Last calls'], ['servers', '#/servers', 'lab'], ['server', '#/servers/lab', 'Standard error'], ['tools', '#/tools', 'lab__form'], ['tool', '#/tools/lab__form', 'Arguments'],
+  ['home', '#/', 'Last calls'], ['servers', '#/servers', 'lab'], ['server', '#/servers/lab', 'Standard error'], ['tools', '#/tools', 'lab__form|encodePlantUML'], ['tool', '#/tools/lab__form', 'Arguments'],
   ['tool-json', '#/tools/lab__form?tab=json', 'JSON'], ['tool-schema', '#/tools/lab__form?tab=schema', 'As the agent gets it'], ['calls', '#/calls', 'lab__large|list_artifacts'], ['call', `#/calls/${call}`, 'lab__large'],
   ['call-model', `#/calls/${call}?tab=model`, 'Upstream said'], ['call-messages', `#/calls/${call}?tab=messages`, 'In the log'], ['call-timeline', `#/calls/${call}?tab=timeline`, 'upstream answered'],
   ['call-save', `#/calls/${call}?tab=save`, 'marquetry test'], ['messages', '#/messages', 'messages'], ['resources', '#/resources', 'notes'], ['resource', '#/resources?uri=lab%3Anotes', 'Notes'],

@@ -67,12 +67,12 @@ export async function callTool(server, name, args = {}, token) {
   return { ...JSON.parse(text), id: response.headers.get('marquetry-call') };
 }
 
-/** Starts Chromium. Without it the tests cannot run, and say so. */
-export async function startBrowser() {
+/** Starts Chromium, with more arguments if there are some. Without it the tests cannot run, and say so. */
+export async function startBrowser(more = []) {
   if (!browserProgram) throw new Error('Chromium is missing: apt-get install chromium, or name it in the variable CHROMIUM');
   // No name of another host is found, whatever a page asks for.
   const offline = '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost';
-  return chromium.launch({ executablePath: browserProgram, args: ['--no-sandbox', '--disable-dev-shm-usage', offline] });
+  return chromium.launch({ executablePath: browserProgram, args: ['--no-sandbox', '--disable-dev-shm-usage', offline, ...more] });
 }
 
 export const WIDTHS = [1280, 390, 320];

@@ -83,7 +83,7 @@ function repeated(schema, args, headers) {
 let lastRequest = 0;
 
 /**
- * Sends one request of MCP. Returns { result, error, call, ms, messages }: `call` is the id of the record, `messages` what came before the
+ * Sends a request. Returns { result, error, call, ms, messages }: `call` is the id of the record, `messages` what came before the
  * answer.
  */
 export async function rpc(method, params = {}, { signal, schema, onmessage } = {}) {

@@ -79,7 +79,7 @@ async function one(context) {
   ];
 }
 
-/** The tabs of a call: its result, what the model sees, messages, timeline, its View, and the scenario. */
+/** The tabs of a call. */
 export function callParts({ record, result, tool, sent, context, tab, isOwnPage }) {
   const box = h('div');
   const draw = (current, focus) => {
@@ -100,7 +100,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
   return box;
 }
 
-/** The View of a call, and the log of its messages. A call that runs gives its View the result when it is over. */
+/** The View of a call, and the log of its messages. */
 function viewOf(record, tool, context) {
   const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
   if (!uri || !record) return empty('The tool has no View.');
@@ -118,7 +118,7 @@ function viewOf(record, tool, context) {
   return [place, notes, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
 }
 
-/** One line for each message of the Views of a call, and what the program did with it. */
+/** One line for each message of the Views of a call. */
 function auditOf(record, context) {
   const rows = h('ol.audit');
   const seen = new Set();

@@ -2,7 +2,7 @@
 
 const PROPERTIES = new Set(['value', 'checked', 'disabled', 'selected', 'open', 'indeterminate', 'htmlFor', 'tabIndex', 'hidden', 'readOnly']);
 
-/** Creates an element of a tag with classes, as 'p.muted': attributes and properties by name, listeners as `onclick`, children as nodes or text. */
+/** Creates an element of a tag with classes, as 'p.muted', with properties, listeners (`onclick`) and children. */
 export function h(tag, ...children) {
   const [name, ...classes] = tag.split('.');
   const element = document.createElement(name);
@@ -75,8 +75,11 @@ export function dialog(label, close, ...children) {
   return element;
 }
 
-/** Asks for consent, with the whole of what it is about. Resolves to whether the user agreed; `signal` takes the question back. */
-export function consent(question, detail, yes, signal) {
+let last = Promise.resolve();
+/** Asks for consent, one question after the other. Resolves to whether the user agreed; `signal` takes the question back. */
+export const consent = (...about) => (last = last.then(() => ask(...about)));
+
+function ask(question, detail, yes, signal) {
   return new Promise((done) => {
     if (signal?.aborted) { done(false); return; }
     const box = dialog(question, () => done(box.returnValue === 'yes'),

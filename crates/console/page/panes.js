@@ -8,7 +8,7 @@ export function filterBox(context, label, draw) {
   return box;
 }
 
-/** A list at the side of a page, with a filter: `text` is what the filter searches, `href` and `name` make the link of an item. */
+/** A list at the side of a page, with a filter that searches `text`. */
 export function sideList(context, label, items, { text, href, name, isCurrent, note = '' }) {
   const fitting = (words) => items.filter((it) => hasWords(text(it), words));
   const rows = virtualList(label, fitting(context.query.get('q') ?? ''), (it) => h('a', { href: href(it), 'aria-current': isCurrent(it) ? 'true' : undefined, title: name(it) }, name(it)));
@@ -28,7 +28,7 @@ export function chosen(side, isChosen, [href, label], ...detail) {
   return panes('list', isChosen ? 'split has-detail' : 'split', side, h('div.detail', link(href, `‹ ${label}`), ...detail));
 }
 
-/** Two panes. The pointer or the arrow keys move what is between them, and this browser keeps it. */
+/** Two panes with a border that the pointer or the arrow keys move. */
 export function panes(name, kind, first, second) {
   const key = `marquetry.split.${name}`;
   let now = Number(localStorage.getItem(key)) || (name === 'list' ? 20 : 40);

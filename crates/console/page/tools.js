@@ -169,7 +169,7 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   if (found.resultType === 'input_required') {
     const { inputRequests = {}, requestState } = found;
     const inputResponses = await questions(inputRequests, { output, tool, signal }).catch((error) => {
-      // The tool must not wait for somebody who has left: other questions of its server would wait too.
+      // Other questions of the tool's server would wait for this one.
       const cancelled = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'cancel' }]));
       rpc('tools/call', { name: tool.name, arguments: args, inputResponses: cancelled, requestState }, { schema: tool.inputSchema }).catch(() => {});
       throw error;

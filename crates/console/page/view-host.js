@@ -11,8 +11,8 @@ const encoder = new TextEncoder();
 const sizeOf = (json) => encoder.encode(json).length;
 
 /**
- * Shows the View of a call in `container`: `record` is the call's, `uri` the View's, `ended` resolves when a running call is over.
- * `told(kind, value)` learns of log messages, tools of the View, errors and notes. Returns `{ close, callTool }`.
+ * Shows the View of a call in `container`; `ended` resolves when a running call is over. `told(kind, value)` learns of what the View says
+ * of itself. Returns `{ close, callTool, ping }`.
  */
 export async function openView(container, { record, uri, ended, told = () => {} }) {
   const call = record.id;
@@ -26,6 +26,7 @@ export async function openView(container, { record, uri, ended, told = () => {} 
   const answers = new Map();
   let nextCall = 1;
   let isClosed = false;
+  let sent = 0;
   let mode = 'inline';
   let inlineSize = {};
 
@@ -53,6 +54,7 @@ export async function openView(container, { record, uri, ended, told = () => {} 
     told('error', why);
     remove();
   };
+  const closed = () => new Error('the View was closed');
   const remove = () => {
     if (isClosed) return;
     show('inline');
@@ -62,7 +64,7 @@ export async function openView(container, { record, uri, ended, told = () => {} 
     removeEventListener('resize', changed);
     DARK.removeEventListener('change', changed);
     for (const controller of running.values()) controller.abort();
-    for (const { reject } of answers.values()) reject(new Error('the View was closed'));
+    for (const { reject } of answers.values()) reject(closed());
     socket.close();
     box.remove();
   };
@@ -74,6 +76,8 @@ export async function openView(container, { record, uri, ended, told = () => {} 
   };
   const onMessage = (event) => {
     if (event.source !== frame.contentWindow || event.origin !== origin) return;
+    // The proxy has this page's thread, so that a flood ends before it is read.
+    if (++sent > view.maxMessages) return fail('The View was removed: it sends too many messages.');
     let json;
     try {
       json = JSON.stringify(event.data);
@@ -168,10 +172,11 @@ export async function openView(container, { record, uri, ended, told = () => {} 
       if (error === undefined) resolve?.(found);
       else reject?.(new Error(error));
     },
+    alive: (isAlive) => told('alive', isAlive),
     remove: ({ reason }) => fail(reason),
   };
   // A page that is left takes its frame along without a word.
-  const watch = setInterval(() => { if (!box.isConnected) remove(); }, 1000);
+  const watch = setInterval(() => { sent = 0; if (!box.isConnected) remove(); }, 1000);
 
   // The listener is there before the frame is: the proxy says once that it is ready.
   addEventListener('message', onMessage);
@@ -191,10 +196,12 @@ export async function openView(container, { record, uri, ended, told = () => {} 
   return {
     /** Calls a tool of the View. */
     callTool: (name, given = {}) => new Promise((resolve, reject) => {
+      if (isClosed) reject(closed());
       const number = nextCall++;
       answers.set(number, { resolve, reject });
       happened({ callAppTool: { call: number, name, arguments: given } });
     }),
+    ping: () => happened({ ping: {} }),
     /** Lets the View save its state, and removes it. */
     close: (reason = 'the page is closed') => happened({ teardown: { reason } }),
   };
@@ -220,5 +227,5 @@ function surroundings(container, displayMode) {
 
 function save({ name, mimeType, data: encoded, link }) {
   if (link === undefined) download(name, Uint8Array.from(atob(encoded), (it) => it.charCodeAt(0)), mimeType);
-  else if (/^https?:\/\//i.test(link)) window.open(link, '_blank', 'noopener,noreferrer');
+  else window.open(link, '_blank', 'noopener,noreferrer');
 }

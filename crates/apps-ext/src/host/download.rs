@@ -2,6 +2,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_protocol::{RpcError, types::JsonObject};
 use serde_json::Value;
 
+use super::link::check_link;
+
 /// A file that a View asks the host to save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -19,7 +21,7 @@ pub struct DownloadFile {
 pub enum DownloadContent {
     /// The bytes of the file.
     Bytes(Vec<u8>),
-    /// A URL, or the URI of a resource of the View's server. The host decides whether to fetch it.
+    /// An `http:` or `https:` URL. The host decides whether to fetch it.
     Link(String),
 }
 
@@ -53,6 +55,7 @@ impl DownloadFile {
         let text = |name| resource.get(name).and_then(Value::as_str);
         let uri = text("uri").ok_or("uri is missing")?;
         let content = match (is_link, text("text"), text("blob")) {
+            (true, ..) if !is_web(uri) => return Err("the uri of a link must be http: or https:"),
             (true, ..) => DownloadContent::Link(uri.to_owned()),
             (false, Some(text), None) => DownloadContent::Bytes(text.as_bytes().to_owned()),
             (false, None, Some(blob)) => {
@@ -63,6 +66,11 @@ impl DownloadFile {
         let mime_type = text("mimeType").filter(|it| is_mime_type(it)).map(ToOwned::to_owned);
         Ok(Self { name: file_name(uri), mime_type, content })
     }
+}
+
+/// Whether a link leads to the web. Others would be read with the rights of the user, from this machine.
+fn is_web(uri: &str) -> bool {
+    check_link(uri).is_ok() && uri.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("http"))
 }
 
 /// Longest file name, in bytes.
@@ -146,6 +154,14 @@ mod tests {
             (resource(json!({ "text": "" })), "contents[0]: uri is missing"),
             (resource(json!({ "uri": "a" })), "contents[0]: there must be either text or blob"),
             (resource(json!({ "uri": "a", "blob": "?" })), "contents[0]: blob is not base64"),
+            (
+                json!([{ "type": "resource_link", "uri": "file:///etc/passwd", "name": "a" }]),
+                "contents[0]: the uri of a link must be http: or https:",
+            ),
+            (
+                json!([{ "type": "resource_link", "uri": "mailto:a@b", "name": "a" }]),
+                "contents[0]: the uri of a link must be http: or https:",
+            ),
         ] {
             assert_eq!(parse(contents).unwrap_err(), error);
         }

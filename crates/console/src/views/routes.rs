@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Json, Router,
-    extract::{DefaultBodyLimit, Query, State},
+    extract::{DefaultBodyLimit, Query, State, rejection::JsonRejection},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -40,8 +40,18 @@ async fn open(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
     headers: HeaderMap,
-    Json(request): Json<OpenRequest>,
+    request: Result<Json<OpenRequest>, JsonRejection>,
 ) -> Response {
+    let Json(request) = match request {
+        Ok(request) => request,
+        Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let most = api.views.options().max_html_bytes;
+            let error = format!("the View's document is larger than max_view_bytes ({most})");
+            let body = Json(json!({ "error": error }));
+            return (StatusCode::PAYLOAD_TOO_LARGE, body).into_response();
+        }
+        Err(rejection) => return rejection.into_response(),
+    };
     let Some(server) = api.backend.server_of_tool(&request.tool) else {
         return refused(&OpenError::UnknownTool(request.tool));
     };

@@ -148,6 +148,7 @@ impl Session {
     /// What the page has to know to show the View.
     pub(super) fn description(&self, sandbox_origin: Option<&str>) -> Value {
         let state = self.state();
+        let limits = &self.views.options().limits;
         json!({
             "id": self.id,
             "number": self.number,
@@ -159,8 +160,10 @@ impl Session {
             "sandbox": self.sandbox.sandbox_attribute(),
             "policy": self.sandbox.policy(),
             "prefersBorder": self.prefers_border,
-            "maxMessageBytes": self.views.options().limits.max_message_bytes,
+            "maxMessageBytes": limits.max_message_bytes,
             "maxSocketBytes": self.views.max_socket_bytes(),
+            // What the bridge would answer in a second before it removed the View.
+            "maxMessages": limits.message_burst + limits.messages_per_second + limits.max_refused,
             "notes": self.notes,
         })
     }
