@@ -38,8 +38,8 @@ await attempt('refused', () => app.callServerTool({ name: 'secret', arguments: {
 await attempt('link', () => app.openLink({ url: 'https://example.com/' }));
 await attempt('message', () => app.sendMessage({ role: 'user', content: [{ type: 'text', text: 'hello' }] }));
 await attempt('model', () => app.updateModelContext({ content: [{ type: 'text', text: 'seen' }] }));
-await attempt('mode', () => app.requestDisplayMode({ mode: 'fullscreen' }));
 app.sendSizeChanged({ width: 300, height: 321 });
+await attempt('mode', () => app.requestDisplayMode({ mode: 'fullscreen' }));
 note('done');
 `;
 
