@@ -36,7 +36,6 @@ const REFUSED = {
   latin: /utf-?8/i,
   notbase64: /base64/i,
   large: /large|bytes|limit|longer|max/i,
-  foreign: /ui:\/\/|uri/i,
 };
 
 test('a document that is missing, unreadable or too large is refused with its reason', { timeout: 180_000 }, async () => {

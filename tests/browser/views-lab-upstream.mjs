@@ -66,7 +66,6 @@ const VIEWS = {
   blob: () => [{ mimeType: VIEW, blob: Buffer.from(page(RAW)).toString('base64') }],
   large: () => [html(`<!doctype html><p>${'x'.repeat(50 << 20)}`)],
   empty: () => [html('')],
-  foreign: () => [{ ...html('<p>x'), uri: 'ui://elsewhere/x.html' }],
 };
 
 const any = { type: 'object' };
