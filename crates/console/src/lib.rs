@@ -11,6 +11,7 @@ mod page;
 mod random;
 mod record;
 mod secrets;
+mod tap;
 mod viewer;
 mod views;
 
@@ -30,6 +31,7 @@ pub use self::{
     page::Site,
     record::Outcome,
     secrets::secret_names,
+    tap::{CALL_HEADER, CopiedBody, RecordSlot, Recorded},
     viewer::Viewer,
 };
 

@@ -25,9 +25,7 @@ use serde_json::json;
 use tracing::Instrument as _;
 
 #[cfg(feature = "console")]
-use crate::console::{
-    CALL_HEADER, Copied, CopiedBody, Exchange, LoggedBody, RecordSlot, ServerBackend,
-};
+use crate::console::ServerBackend;
 use crate::{
     health::{ADMIN, Health},
     home,
@@ -193,28 +191,11 @@ pub(crate) fn router(routes: Routes) -> Router {
         .layer(from_fn_with_state(Arc::new(RequestGuard::new(guard, origins)), check))
 }
 
-/// Answers a request to the MCP endpoint. A header names the record of a tool call, if the console keeps one.
+/// Answers a request to the MCP endpoint, and logs its messages for the console.
 #[cfg(feature = "console")]
-async fn recorded(mcp: &HttpEndpoint, site: &home::Site, mut request: Request) -> Response<Body> {
+async fn recorded(mcp: &HttpEndpoint, site: &home::Site, request: Request) -> Response<Body> {
     let Some(console) = &site.console else { return mcp.handle(request).await.map(Body::new) };
-    let (slot, copied) = (RecordSlot::default(), Copied::default());
-    request.extensions_mut().insert(slot.clone());
-    let request = request.map(|body| CopiedBody { body, copied: copied.clone() });
-    let mut response = mcp.handle(request).await.map(Body::new);
-    if response.status() == StatusCode::UNAUTHORIZED {
-        // The console shows nothing of those who may not call.
-        return response;
-    }
-    if let Some(record) = slot.0.get()
-        && let Ok(id) = HeaderValue::from_str(&record.id)
-    {
-        response.headers_mut().insert(CALL_HEADER, id);
-    }
-    let exchange = Exchange { console: console.clone(), slot };
-    exchange.received(&copied);
-    let content_type = response.headers().get(header::CONTENT_TYPE);
-    let is_stream = content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
-    response.map(|body| Body::new(LoggedBody::new(body, exchange, is_stream)))
+    console.log_exchange(request, async |request| mcp.handle(request).await.map(Body::new)).await
 }
 
 /// Answers a request to the MCP endpoint of a program without a console.

@@ -6,18 +6,11 @@ mod absent;
 mod backend;
 #[cfg(feature = "console")]
 mod present;
-#[cfg(feature = "console")]
-mod tap;
 
 #[cfg(not(feature = "console"))]
 pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
 #[cfg(feature = "console")]
 pub(crate) use self::{
     backend::{ListListener, ServerBackend, watch_upstreams},
-    present::{CallRecord, RecordSlot, Recorder, WithLogins},
-    tap::{Copied, CopiedBody, Exchange, LoggedBody},
+    present::{CallRecord, Recorder, WithLogins},
 };
-
-/// The response header that names the record of a tool call.
-#[cfg(feature = "console")]
-pub(crate) const CALL_HEADER: &str = "marquetry-call";

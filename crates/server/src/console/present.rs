@@ -1,11 +1,13 @@
 //! What is recorded for the console, and who logs in by its link.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::http::{header, request::Parts};
 use marquetry_artifacts::{Captured, Settings};
-use marquetry_console::{Console, NewCall, Outcome, RunningCall, secret_names};
+use marquetry_console::{
+    Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
+};
 use marquetry_protocol::{
     RpcError,
     server::{
@@ -27,19 +29,6 @@ pub(crate) struct CallRecord {
     running: Option<RunningCall>,
     /// Why the gateway has no answer of the upstream.
     unreachable: Option<String>,
-}
-
-/// An extension of an HTTP request in which the record of its tool call is named.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RecordSlot(pub(crate) Arc<OnceLock<Recorded>>);
-
-/// What is known of a request that is a tool call.
-#[derive(Debug)]
-pub(crate) struct Recorded {
-    /// The id of its record.
-    pub(crate) id: String,
-    pub(crate) owner: Option<String>,
-    pub(crate) client: Option<String>,
 }
 
 /// An authenticator that also takes the tokens of people who came by the printed link.
@@ -87,9 +76,8 @@ impl Recorder {
                 .client(client.clone(), cx.revision().as_str())
                 .secret_names(schema.map(secret_names).unwrap_or_default());
             let running = console.calls().begin(call);
-            if let Some(RecordSlot(slot)) = cx.extension::<RecordSlot>() {
-                // A batch has several calls; the header names the first.
-                _ = slot.set(Recorded { id: running.id().to_owned(), owner, client });
+            if let Some(slot) = cx.extension::<RecordSlot>() {
+                slot.name(Recorded { id: running.id().to_owned(), owner, client });
             }
             running
         });

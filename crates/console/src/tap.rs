@@ -1,25 +1,83 @@
-//! Copies what agents and this server say at the MCP endpoint to the console's log of messages.
+//! Copies the messages between agents and a server's MCP endpoint to the log of messages.
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     task::{Context, Poll},
 };
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    extract::Request,
+    response::Response,
+};
+use http::{HeaderValue, StatusCode, header};
 use http_body::{Frame, SizeHint};
-use marquetry_console::{Console, Direction, NewMessage, Side};
 
-use super::RecordSlot;
+use crate::{Console, Direction, NewMessage, Side};
+
+/// The response header that names the record of a tool call.
+pub const CALL_HEADER: &str = "marquetry-call";
 
 /// What is copied of one message, in bytes; the log keeps no more.
 const MAX_COPIED: usize = 64 << 10;
 
-/// A copy of the beginning of a body.
-#[derive(Clone, Default)]
-pub(crate) struct Copied(Arc<Mutex<Part>>);
+/// An extension of a request that [`Console::log_exchange`] logs: the handler of a tool call names its record there.
+#[derive(Clone, Debug, Default)]
+pub struct RecordSlot(Arc<OnceLock<Recorded>>);
 
-#[derive(Default)]
+/// The record of a request that is a tool call.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The id of the record.
+    pub id: String,
+    /// The principal who calls.
+    pub owner: Option<String>,
+    /// The name and version that the client gives itself.
+    pub client: Option<String>,
+}
+
+impl RecordSlot {
+    /// Names the record of a call. A batch has several calls; the first is named.
+    pub fn name(&self, recorded: Recorded) {
+        _ = self.0.set(recorded);
+    }
+}
+
+impl Console {
+    /// Answers a request to an MCP endpoint with `answer`, and logs the messages of both bodies. If the request is a tool call with a record, a
+    /// response header ([`CALL_HEADER`]) names it. Requests without the right to call are not logged.
+    pub async fn log_exchange<F: Future<Output = Response>>(
+        &self,
+        mut request: Request,
+        answer: impl FnOnce(Request<CopiedBody>) -> F,
+    ) -> Response {
+        let (slot, copied) = (RecordSlot::default(), Copied::default());
+        request.extensions_mut().insert(slot.clone());
+        let request = request.map(|body| CopiedBody { body, copied: copied.clone() });
+        let mut response = answer(request).await;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            return response;
+        }
+        if let Some(record) = slot.0.get()
+            && let Ok(id) = HeaderValue::from_str(&record.id)
+        {
+            response.headers_mut().insert(CALL_HEADER, id);
+        }
+        let exchange = Exchange { console: self.clone(), slot };
+        exchange.received(&copied);
+        let content_type = response.headers().get(header::CONTENT_TYPE);
+        let is_stream =
+            content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+        response.map(|body| Body::new(LoggedBody::new(body, exchange, is_stream)))
+    }
+}
+
+/// A copy of the beginning of a body.
+#[derive(Clone, Debug, Default)]
+struct Copied(Arc<Mutex<Part>>);
+
+#[derive(Debug, Default)]
 struct Part {
     bytes: Vec<u8>,
     total: usize,
@@ -35,9 +93,9 @@ impl Part {
 
 /// Where the messages of one exchange go.
 #[derive(Clone)]
-pub(crate) struct Exchange {
-    pub(crate) console: Console,
-    pub(crate) slot: RecordSlot,
+struct Exchange {
+    console: Console,
+    slot: RecordSlot,
 }
 
 impl Exchange {
@@ -60,16 +118,17 @@ impl Exchange {
     }
 
     /// Logs the request that was copied while it was read.
-    pub(crate) fn received(&self, copied: &Copied) {
+    fn received(&self, copied: &Copied) {
         let part = std::mem::take(&mut *copied.0.lock().unwrap_or_else(PoisonError::into_inner));
         self.push(Direction::Received, &part);
     }
 }
 
 /// A request body that is copied while it is read.
-pub(crate) struct CopiedBody {
-    pub(crate) body: Body,
-    pub(crate) copied: Copied,
+#[derive(Debug)]
+pub struct CopiedBody {
+    body: Body,
+    copied: Copied,
 }
 
 impl HttpBody for CopiedBody {
@@ -99,7 +158,7 @@ impl HttpBody for CopiedBody {
 }
 
 /// A response body whose messages are logged: the one of a JSON body, or each of a stream of events.
-pub(crate) struct LoggedBody {
+struct LoggedBody {
     body: Body,
     exchange: Exchange,
     is_stream: bool,
@@ -107,7 +166,7 @@ pub(crate) struct LoggedBody {
 }
 
 impl LoggedBody {
-    pub(crate) fn new(body: Body, exchange: Exchange, is_stream: bool) -> Self {
+    fn new(body: Body, exchange: Exchange, is_stream: bool) -> Self {
         Self { body, exchange, is_stream, part: Part::default() }
     }
 
@@ -180,7 +239,7 @@ impl Drop for LoggedBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use marquetry_console::{Options, Viewer};
+    use crate::{Options, Viewer};
 
     fn logged(is_stream: bool, parts: &[&[u8]]) -> Vec<(String, u64)> {
         let console = Console::new(Options::default());
