@@ -10,10 +10,10 @@ use crate::{
     ModelSettings, TestCase, TestEvent, Timestamp, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached, usage_of},
     connect::{Called, Connections},
+    event::OnEvent,
     models::ask,
     redact::cut,
     result::Turn,
-    runner::OnEvent,
     time::millis,
 };
 

@@ -1,32 +1,12 @@
 //! Checks by code: which calls were made, with which arguments and results, how many, how long, how many tokens.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use crate::result::CheckResult;
 use crate::{ExpectedTool, Matching, TestCase, ToolCallRecord, matcher::Matcher, stats::f1};
 
 /// Most expected calls of a case: pairing them with calls takes time by the product of both.
 pub const MAX_EXPECTED: usize = 1000;
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct CheckResult {
-    /// Its name: that of the member of the case.
-    pub name: String,
-    /// Whether it passed.
-    pub passed: bool,
-    /// What was found, in words.
-    pub detail: String,
-    /// What was expected; for calls, those that are missing.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub expected: Value,
-    /// What was found; for calls, those that are not expected.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub actual: Value,
-}
 
 /// What a trial did.
 #[derive(Clone, Copy, Debug)]

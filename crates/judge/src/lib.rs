@@ -7,6 +7,7 @@ pub mod cassette;
 pub mod check;
 mod connect;
 mod error;
+mod event;
 pub mod fault;
 
 pub mod judge;
@@ -30,9 +31,10 @@ pub use crate::{
     budget::LimitReached,
     case::{ExpectedTool, Limits, Matching, ModelSettings, ServerConfig, TestCase},
     error::TrialError,
+    event::TestEvent,
     models::{FixedModels, ModelAccess, Models, RemoteModels, Role},
     result::{Status, TestResult, ToolCallRecord, Trial, Verdict},
-    runner::{RunContext, Runner, TestEvent},
+    runner::{RunContext, Runner},
     store::{MemoryStore, ResultStore, StoreError},
     time::Timestamp,
 };

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{TestCase, Timestamp, check::CheckResult, judge::Vote};
+use crate::{TestCase, Timestamp};
 
 /// The result of running a case: of all its trials, or why it could not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -279,4 +279,61 @@ pub struct ItemVerdict {
     pub no: u32,
     /// Evidence of a vote with the majority's answer.
     pub evidence: String,
+}
+
+/// The result of one check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CheckResult {
+    /// Its name: that of the member of the case.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// What was found, in words.
+    pub detail: String,
+    /// What was expected; for calls, those that are missing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub expected: Value,
+    /// What was found; for calls, those that are not expected.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub actual: Value,
+}
+
+/// One vote of a judge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Vote {
+    /// Its number, from 0.
+    pub index: u32,
+    /// Whether every item was answered with yes.
+    pub passed: bool,
+    /// The answers, in the order of the checklist.
+    pub answers: Vec<ItemAnswer>,
+    /// The judge's summary.
+    pub reasoning: String,
+    /// What the judge would change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggestions: Option<String>,
+    /// The model, as its provider names it.
+    pub model: String,
+    /// Hash of the instructions and the checklist.
+    pub prompt_hash: String,
+    /// The tokens.
+    pub usage: TokenUsage,
+    /// The time, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// An answer to one item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemAnswer {
+    /// The statement.
+    pub item: String,
+    /// The evidence for the answer.
+    pub evidence: String,
+    /// Whether the statement is true.
+    pub yes: bool,
 }

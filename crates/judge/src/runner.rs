@@ -6,21 +6,19 @@ use std::{
 };
 
 use marquetry_llm::{ChatError, ChatModel};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    Limits, ModelSettings, Models, ResultStore, Role, Status, TestCase, TestResult, Timestamp,
-    ToolCallRecord, Trial, TrialError, Verdict,
+    Limits, ModelSettings, Models, ResultStore, Role, Status, TestCase, TestEvent, TestResult,
+    Timestamp, Trial, TrialError, Verdict,
     agent::{Agent, Worked},
     budget::Budget,
     cassette::{Cassette, TapedModel},
     check::{self, CheckResult, Work},
     connect::{Connections, Environment},
+    event::OnEvent,
     judge::{Judge, JudgeInput, JudgeOptions, Judgement, Vote},
     redact::Redactor,
-    result::Turn,
     time::{millis, new_id},
 };
 
@@ -53,9 +51,6 @@ pub struct Runner {
 /// How long the end of a case waits for its programs, which are killed after 1 s.
 const LONGEST_END: Duration = Duration::from_secs(5);
 
-/// Receives the events of a case.
-pub(crate) type OnEvent = dyn Fn(&TestEvent) + Send + Sync;
-
 /// What a run of a case belongs to, and who watches it.
 #[derive(Clone, Default)]
 pub struct RunContext {
@@ -82,69 +77,6 @@ impl RunContext {
     pub fn with_cassette(self, cassette: Cassette) -> Self {
         Self { cassette: Some(cassette), ..self }
     }
-}
-
-/// Something that happened during a case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[non_exhaustive]
-pub enum TestEvent {
-    /// A trial begins.
-    TrialStarted {
-        /// Its number, from 0.
-        trial: u32,
-        /// The number of trials.
-        of: u32,
-    },
-    /// All servers are connected.
-    Connected {
-        /// The trial.
-        trial: u32,
-        /// The servers.
-        servers: Vec<String>,
-        /// The number of tools that the model gets.
-        tools: u32,
-    },
-    /// The model has answered.
-    Turn {
-        /// The trial.
-        trial: u32,
-        /// The answer; its calls follow.
-        turn: Turn,
-    },
-    /// A tool call begins.
-    CallStarted {
-        /// The trial.
-        trial: u32,
-        /// The tool.
-        tool_name: String,
-        /// The server.
-        server_id: String,
-    },
-    /// A tool call has ended.
-    CallEnded {
-        /// The trial.
-        trial: u32,
-        /// The call.
-        call: ToolCallRecord,
-    },
-    /// The judge has voted.
-    Vote {
-        /// The trial.
-        trial: u32,
-        /// The vote.
-        vote: Vote,
-    },
-    /// A trial has ended.
-    TrialEnded {
-        /// Its number, from 0.
-        trial: u32,
-        /// Its outcome.
-        status: Status,
-        /// With the status `error`: why.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
-    },
 }
 
 impl Runner {

@@ -11,11 +11,10 @@ use std::{sync::Arc, time::Instant};
 
 use futures_util::future::join_all;
 use marquetry_llm::{ChatError, ChatModel, ChatRequest, Finish, Format, Message};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 pub use self::parse::{MAX_ANSWER_BYTES, ParsedVote, VoteError, parse_vote};
 pub(crate) use self::shuffle::Shuffle;
+pub use crate::result::{ItemAnswer, Vote};
 use crate::{
     ExpectedTool, ModelSettings, ToolCallRecord,
     budget::{Budget, LimitReached, usage_of},
@@ -107,44 +106,6 @@ impl JudgeOptions {
             ..Self::default()
         }
     }
-}
-
-/// One vote of a judge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct Vote {
-    /// Its number, from 0.
-    pub index: u32,
-    /// Whether every item was answered with yes.
-    pub passed: bool,
-    /// The answers, in the order of the checklist.
-    pub answers: Vec<ItemAnswer>,
-    /// The judge's summary.
-    pub reasoning: String,
-    /// What the judge would change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suggestions: Option<String>,
-    /// The model, as its provider names it.
-    pub model: String,
-    /// Hash of the instructions and the checklist.
-    pub prompt_hash: String,
-    /// The tokens.
-    pub usage: TokenUsage,
-    /// The time, in milliseconds.
-    pub duration_ms: u64,
-}
-
-/// An answer to one item.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ItemAnswer {
-    /// The statement.
-    pub item: String,
-    /// The evidence for the answer.
-    pub evidence: String,
-    /// Whether the statement is true.
-    pub yes: bool,
 }
 
 /// What the votes amount to.

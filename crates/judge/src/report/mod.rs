@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{html::html, junit::junit, tap::tap};
-use crate::{Status, TestResult, check::CheckResult};
+use crate::{Status, TestResult, result::CheckResult};
 
 /// The numbers of results by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

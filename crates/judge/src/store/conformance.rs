@@ -9,8 +9,7 @@ use super::{
 use crate::{
     ModelSettings, ServerConfig, Status, TestCase, TestResult, Timestamp, ToolCallRecord, Trial,
     Verdict,
-    check::CheckResult,
-    judge::{ItemAnswer, Vote},
+    result::{CheckResult, ItemAnswer, Vote},
     result::{ItemVerdict, TokenUsage, Turn},
     stats::Change,
     time::new_id,

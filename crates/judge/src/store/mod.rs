@@ -22,7 +22,8 @@ pub use self::{
     memory::MemoryStore,
 };
 use crate::{
-    ModelSettings, ServerConfig, Status, TestResult, Timestamp, judge::Vote, result::TrialCounts,
+    ModelSettings, ServerConfig, Status, TestResult, Timestamp,
+    result::{TrialCounts, Vote},
 };
 
 /// Why a store failed.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::{ApiError, Shared, operations::parse};
+use super::{ApiError, Shared, body::parse};
 
 /// A request to run many tests.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,8 +1,10 @@
 //! The HTTP API: `POST /api/test/run`, `GET /api/test/health`, `GET /api/test/results` of seed 004, batches and runs.
 
 mod batch;
+mod body;
 mod error;
 mod guard;
+mod handlers;
 mod openapi;
 mod operations;
 
@@ -85,7 +87,7 @@ impl TestApi {
         Operation::ALL
             .into_iter()
             .fold(Router::new(), |router, operation| {
-                router.route(operation.path(), operation.handler())
+                router.route(operation.path(), handlers::handler(operation))
             })
             .layer(DefaultBodyLimit::max(self.shared.options.max_body_bytes))
             .layer(from_fn_with_state(self.shared.clone(), guard::check))

@@ -13,7 +13,8 @@ use super::super::{
     Agreement, Configuration, Outcome, OutcomeFilter, Override, ResultFilter, RunStatus, TestRun,
 };
 use crate::{
-    Status, TestResult, Timestamp, ToolCallRecord, Trial, judge::Vote, result::TrialCounts,
+    Status, TestResult, Timestamp, ToolCallRecord, Trial,
+    result::{TrialCounts, Vote},
 };
 
 /// Returns the condition of a page of results, newest first, and its values. The page has one result more.

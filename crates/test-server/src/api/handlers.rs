@@ -1,0 +1,70 @@
+//! What the operations do.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, RawQuery, State, rejection::BytesRejection},
+    routing::{MethodRouter, get, post},
+};
+use marquetry_judge::{
+    TestCase, TestResult,
+    store::{Page, TestRun},
+};
+
+use super::{ApiError, Shared, batch, body::parse, openapi, operations::Operation};
+use crate::{Health, query};
+
+/// Returns the handler of an operation.
+pub(super) fn handler(operation: Operation) -> MethodRouter<Shared> {
+    match operation {
+        Operation::Health => get(health),
+        Operation::Run => post(run),
+        Operation::Batch => post(batch::batch),
+        Operation::Results => get(results),
+        Operation::Runs => get(runs),
+        Operation::RunOfId => get(run_of_id),
+        Operation::Document => get(async || Json(openapi::document())),
+        Operation::CaseSchema => get(async || Json(openapi::case_schema())),
+    }
+}
+
+async fn health(State(shared): State<Shared>) -> Json<Health> {
+    Json(shared.tests.health().await)
+}
+
+/// A test that cannot be run is a result with the status `error`, as in the seed.
+async fn run(
+    State(shared): State<Shared>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<TestResult>, ApiError> {
+    let case: TestCase = parse(&shared, body, "test case")?;
+    if let Some(refusal) = shared.tests.refusal(&case) {
+        return Err(ApiError::Forbidden(refusal));
+    }
+    let _place = shared.place().await?;
+    Ok(Json(shared.tests.run(case, None).await))
+}
+
+async fn results(
+    State(shared): State<Shared>,
+    RawQuery(text): RawQuery,
+) -> Result<Json<Page<TestResult>>, ApiError> {
+    let filter = query::parse(text.as_deref().unwrap_or_default()).map_err(ApiError::Query)?;
+    Ok(Json(shared.tests.runner().store().results(&filter).await?))
+}
+
+async fn runs(
+    State(shared): State<Shared>,
+    RawQuery(text): RawQuery,
+) -> Result<Json<Page<TestRun>>, ApiError> {
+    let filter = query::parse(text.as_deref().unwrap_or_default()).map_err(ApiError::Query)?;
+    Ok(Json(shared.tests.runner().store().runs(&filter.page).await?))
+}
+
+async fn run_of_id(
+    State(shared): State<Shared>,
+    Path(id): Path<String>,
+) -> Result<Json<TestRun>, ApiError> {
+    let run = shared.tests.runner().store().run(&id).await?;
+    run.map(Json).ok_or(ApiError::NoRun(id))
+}
