@@ -1,9 +1,8 @@
 // The record of calls, and the log of messages.
 
 import { data, list, text } from './api.js';
-import { badge, button, bytes, copy, download, duration, empty, fill, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
+import { badge, button, bytes, copy, download, duration, empty, fill, filterBox, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { isObject, parse, stringify } from './json.js';
-import { filterBox } from './panes.js';
 import { literal, resultView, tree } from './result.js';
 import { openView } from './view-host.js';
 

@@ -1,10 +1,9 @@
 // Resources, prompts, artifacts and knowledge.
 
 import { list, result } from './api.js';
-import { button, bytes, empty, failure, fill, h, link, table, to } from './dom.js';
+import { button, bytes, chosen, empty, failure, fill, filterBox, h, link, sideList, table, to } from './dom.js';
 import { createForm } from './form.js';
 import { isObject } from './json.js';
-import { chosen, filterBox, sideList } from './panes.js';
 import { literal, markdown, resourceBlock, resultView, tree, visible } from './result.js';
 
 export async function resources(context) {

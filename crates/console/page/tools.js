@@ -2,10 +2,9 @@
 
 import { Failure, data, list, rpc } from './api.js';
 import { callParts, pastCalls } from './calls.js';
-import { badge, button, duration, empty, fill, h, link, newId, say, tabs, to } from './dom.js';
+import { badge, button, chosen, duration, empty, fill, h, link, newId, panes, say, sideList, tabs, to } from './dom.js';
 import { createForm, problemText } from './form.js';
 import { parse, stringify } from './json.js';
-import { chosen, panes, sideList } from './panes.js';
 import { markdown, tree } from './result.js';
 import { check, isSecret } from './schema.js';
 

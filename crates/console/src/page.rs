@@ -32,7 +32,6 @@ pub(crate) const FILES: &[File] = files! {
     "form.js" "text/javascript; charset=utf-8",
     "home.js" "text/javascript; charset=utf-8",
     "json.js" "text/javascript; charset=utf-8",
-    "panes.js" "text/javascript; charset=utf-8",
     "result.js" "text/javascript; charset=utf-8",
     "schema.js" "text/javascript; charset=utf-8",
     "tools.js" "text/javascript; charset=utf-8",
