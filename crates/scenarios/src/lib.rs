@@ -5,6 +5,7 @@ pub mod plain_http;
 mod run;
 mod server;
 pub mod upstream;
+mod web_socket;
 
 /// The revisions of MCP. The type is [`marquetry_protocol::Revision`].
 pub use marquetry_protocol::Revision;

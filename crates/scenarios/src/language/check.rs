@@ -219,6 +219,17 @@ impl Checker {
                     json.names(&mut names);
                 }
             }
+            Action::Socket(exchange) => {
+                self.rule(exchange.open.as_ref().is_none_or(|path| path.starts_with('/')), || {
+                    "the path of a socket starts with `/`".into()
+                });
+                self.rule(exchange.open.is_some() || exchange.protocols.is_empty(), || {
+                    "only a socket that is opened has `protocols`".into()
+                });
+                names.extend(exchange.open.iter().flat_map(|path| vars::names(path)));
+                names.extend(exchange.protocols.iter().flat_map(|name| vars::names(name)));
+                exchange.send.iter().for_each(|message| message.names(&mut names));
+            }
             Action::Upstream(event) => {
                 self.upstream_is_given(&event.name, scenario);
                 self.rule(event.crash != event.tools.is_some(), || {
@@ -272,6 +283,8 @@ impl Checker {
             headers,
             body,
             events,
+            messages,
+            closed,
             artifacts,
         } = expect;
         let of_call = content.is_some()
@@ -284,8 +297,12 @@ impl Checker {
             Action::Call { .. } => (true, false, false),
             Action::Request(_) => (false, true, false),
             Action::Http(_) => (false, false, true),
-            Action::Upstream(_) | Action::WaitFor(_) => (false, false, false),
+            Action::Socket(_) | Action::Upstream(_) | Action::WaitFor(_) => (false, false, false),
         };
+        let is_socket = matches!(action, Action::Socket(_));
+        self.rule(is_socket || (messages.is_none() && closed.is_none()), || {
+            "only a `socket` has `messages` and `closed`".into()
+        });
         self.rule(call || !of_call, || {
             "only a `call` has `content`, `structured`, `is_error`, `capture` and `progress`".into()
         });
@@ -305,9 +322,10 @@ impl Checker {
         self.rule(!request || result.is_some() != error.is_some(), || {
             "`expect` of a `request` needs `result` or `error`".into()
         });
-        for matcher in [content, structured, capture, progress, result, error, body, events]
-            .into_iter()
-            .flatten()
+        for matcher in
+            [content, structured, capture, progress, result, error, body, events, messages]
+                .into_iter()
+                .flatten()
         {
             matcher.names(names);
         }

@@ -42,6 +42,11 @@ pub(crate) struct Expect {
     /// `data` is parsed if it is JSON.
     pub(crate) events: Option<Matcher>,
 
+    /// Of a `socket`: the messages that were received, as a list.
+    pub(crate) messages: Option<Matcher>,
+    /// Of a `socket`: whether the server has closed it; false by default.
+    pub(crate) closed: Option<bool>,
+
     /// All artifacts that exist after the step.
     pub(crate) artifacts: Option<Artifacts>,
 }

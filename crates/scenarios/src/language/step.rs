@@ -10,7 +10,7 @@ use super::{
     template::Template, units::Span,
 };
 
-/// One step: exactly one of `call`, `request`, `http`, `upstream` and `wait_for`.
+/// One step: exactly one of `call`, `request`, `http`, `socket`, `upstream` and `wait_for`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Step {
@@ -31,6 +31,8 @@ pub(crate) struct Step {
     pub(crate) request: Option<McpRequest>,
     /// Sends an HTTP request.
     pub(crate) http: Option<HttpRequest>,
+    /// Exchanges messages over a WebSocket.
+    pub(crate) socket: Option<SocketExchange>,
     /// Changes an upstream: it crashes, or gets other tools.
     pub(crate) upstream: Option<UpstreamEvent>,
     /// Waits for a notification from the server.
@@ -74,6 +76,23 @@ pub(crate) struct HttpRequest {
     pub(crate) unread: Option<usize>,
 }
 
+/// Messages over a WebSocket with the server. Its connection stays open for the steps that follow.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SocketExchange {
+    /// Opens a connection at this path, which may hold captures. Without it, the step uses the open one.
+    pub(crate) open: Option<String>,
+    /// The subprotocols of a new connection.
+    #[serde(default)]
+    pub(crate) protocols: Vec<String>,
+    /// JSON messages to send, in order.
+    #[serde(default)]
+    pub(crate) send: Vec<Template>,
+    /// Number of messages to wait for, at most for `within`; those that follow at once are received, too.
+    #[serde(default)]
+    pub(crate) receive: usize,
+}
+
 /// A change of an upstream: exactly one of `crash` and `tools`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -108,6 +127,7 @@ pub(crate) enum Action<'a> {
     },
     Request(&'a McpRequest),
     Http(&'a HttpRequest),
+    Socket(&'a SocketExchange),
     Upstream(&'a UpstreamEvent),
     WaitFor(&'a WaitFor),
 }
@@ -124,6 +144,7 @@ impl Step {
             }),
             self.request.as_ref().map(Action::Request),
             self.http.as_ref().map(Action::Http),
+            self.socket.as_ref().map(Action::Socket),
             self.upstream.as_ref().map(Action::Upstream),
             self.wait_for.as_ref().map(Action::WaitFor),
         ]
@@ -141,6 +162,10 @@ impl Step {
             Some(Action::Call { tool, .. }) => format!("call {tool}"),
             Some(Action::Request(request)) => request.method.clone(),
             Some(Action::Http(request)) => format!("{} {}", request.method, request.path),
+            Some(Action::Socket(exchange)) => match &exchange.open {
+                Some(path) => format!("socket {path}"),
+                None => "socket".into(),
+            },
             Some(Action::Upstream(event)) => format!("upstream {}", event.name),
             Some(Action::WaitFor(wait)) => format!("wait for {}", wait.notification),
             None => "nothing".into(),

@@ -22,6 +22,7 @@ use crate::{
     },
     plain_http::{Exchange, Unread, exchange, send_unread},
     server::{StartError, TestedServer},
+    web_socket::JsonSocket,
 };
 
 /// Time limit for the shutdown of a case.
@@ -45,8 +46,15 @@ pub(crate) async fn run(case: Case, server: Arc<dyn TestedServer>, limit: Durati
     let mut vars = Vars::default();
     // `http` requests name the revision in a header.
     vars.set("revision", case.cell.revision.to_string().into());
-    let mut run =
-        Run { case: &case, world, vars, unread: Vec::new(), reports: Reports::default(), at: None };
+    let mut run = Run {
+        case: &case,
+        world,
+        vars,
+        unread: Vec::new(),
+        socket: None,
+        reports: Reports::default(),
+        at: None,
+    };
     let left = limit.saturating_sub(started.elapsed());
     let mut outcome = match timeout(left, run.steps()).await {
         Ok(outcome) => outcome,
@@ -76,6 +84,8 @@ struct Run<'a> {
     vars: Vars,
     /// Connections whose answers are not read.
     unread: Vec<Unread>,
+    /// The WebSocket that was opened last.
+    socket: Option<JsonSocket>,
     reports: Reports,
     /// The current step.
     at: Option<(usize, u64, String)>,
@@ -224,6 +234,31 @@ impl Run<'_> {
                 }
                 exchange(address, exchange_).await.map_err(failed)
             }
+            Action::Socket(wanted) => {
+                let failed = |error: std::io::Error| error.to_string();
+                if let Some(path) = &wanted.open {
+                    let text =
+                        |text: &String| self.vars.text(text).map_err(|error| error.to_string());
+                    let path = text(path)?;
+                    let protocols: Vec<_> =
+                        wanted.protocols.iter().map(text).collect::<Result<_, _>>()?;
+                    let address = self.world.address().ok_or(
+                        "a server over stdio has no WebSocket; add `only: [http]` to the step",
+                    )?;
+                    let socket = JsonSocket::open(address, &path, &protocols).await;
+                    self.socket = Some(socket.map_err(failed)?);
+                }
+                let mut messages = Vec::new();
+                for message in &wanted.send {
+                    messages.push(fill(Some(message))?);
+                }
+                let socket = self.socket.as_mut().ok_or("no step has opened a socket")?;
+                for message in &messages {
+                    socket.send(message).await.map_err(failed)?;
+                }
+                let within = step.within.map_or(NOTIFICATION, |limit| limit.0);
+                socket.receive(wanted.receive, within).await.map_err(failed)
+            }
             Action::Upstream(event) => {
                 self.world.tell(event).await.map_err(|error| format!("{}: {error}", event.name))?;
                 Ok(json!({}))
@@ -326,6 +361,18 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
             for (name, matcher) in &says.headers {
                 let at = format!("headers/{name}");
                 found.extend(context.compare(&at, matcher, outcome["headers"].get(name)));
+            }
+        }
+        Some(Action::Socket(_)) => {
+            says.messages.iter().for_each(|matcher| compare("messages", matcher));
+            let closed = outcome["closed"] == true;
+            let want = says.closed.unwrap_or(false);
+            if closed != want {
+                found.push(Mismatch {
+                    at: "closed".into(),
+                    expected: want.to_string(),
+                    actual: closed.to_string(),
+                });
             }
         }
         Some(Action::WaitFor(wait)) => {

@@ -1,0 +1,81 @@
+//! A WebSocket with JSON messages.
+
+use std::{
+    io,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::{HeaderValue, header};
+use serde_json::{Value, json};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{Message, client::IntoClientRequest as _},
+};
+
+/// After the messages that are waited for, further ones may arrive within this time.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// An open WebSocket.
+pub(crate) struct JsonSocket(WebSocketStream<TcpStream>);
+
+impl JsonSocket {
+    /// Opens a WebSocket at `path`, and offers the subprotocols.
+    ///
+    /// # Errors
+    /// When the connection fails or the server refuses it.
+    pub(crate) async fn open(
+        address: SocketAddr,
+        path: &str,
+        protocols: &[String],
+    ) -> io::Result<Self> {
+        let mut request =
+            format!("ws://{address}{path}").into_client_request().map_err(io::Error::other)?;
+        if !protocols.is_empty() {
+            let value = HeaderValue::from_str(&protocols.join(", ")).map_err(io::Error::other)?;
+            request.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, value);
+        }
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (socket, _) = client_async(request, stream).await.map_err(io::Error::other)?;
+        Ok(Self(socket))
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub(crate) async fn send(&mut self, message: &Value) -> io::Result<()> {
+        self.0.send(Message::text(message.to_string())).await.map_err(io::Error::other)
+    }
+
+    /// Waits for `count` messages, at most for `limit`, and returns them with those that follow at once, as `{messages, closed}`.
+    ///
+    /// # Errors
+    /// When a message is not JSON, or the connection breaks.
+    pub(crate) async fn receive(&mut self, count: usize, limit: Duration) -> io::Result<Value> {
+        let mut messages: Vec<Value> = Vec::new();
+        let deadline = Instant::now() + limit;
+        loop {
+            let patience = if messages.len() < count {
+                deadline.saturating_duration_since(Instant::now())
+            } else {
+                QUIET
+            };
+            match timeout(patience, self.0.next()).await {
+                Err(_) => return Ok(json!({ "messages": messages, "closed": false })),
+                Ok(None | Some(Ok(Message::Close(_)))) => {
+                    return Ok(json!({ "messages": messages, "closed": true }));
+                }
+                Ok(Some(Ok(Message::Text(text)))) => {
+                    messages.push(serde_json::from_str(&text).map_err(io::Error::other)?);
+                }
+                // The library answers pings.
+                Ok(Some(Ok(_))) => {}
+                Ok(Some(Err(error))) => return Err(io::Error::other(error)),
+            }
+        }
+    }
+}
