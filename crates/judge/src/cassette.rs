@@ -289,7 +289,7 @@ pub(crate) struct TapedModel {
 }
 
 impl TapedModel {
-    /// Records the answers of a model, or replays them if there is none. The name is that of the case, which is the same in
+    /// Records the answers of `model`. Without a model it replays them. The name is that of the case, which is the same in
     /// both.
     pub(crate) fn new(channel: Channel, name: &str, live: Option<Arc<dyn ChatModel>>) -> Self {
         Self { channel, name: name.to_owned(), live }

@@ -8,7 +8,7 @@ use marquetry_llm::{
 
 use crate::ModelSettings;
 
-/// What a model is asked for.
+/// The part that a model plays in a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// It works on the prompt.

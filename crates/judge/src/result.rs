@@ -188,7 +188,7 @@ pub struct ToolCallRecord {
     pub server_id: String,
     /// The arguments as the model wrote them.
     pub parameters: Value,
-    /// The result as the server wrote it; null if there is none.
+    /// The result as the server wrote it. Null if the call failed without a result.
     pub response: Value,
     /// The time of the call, in milliseconds.
     pub execution_time_ms: u64,

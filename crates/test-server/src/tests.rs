@@ -34,7 +34,7 @@ pub struct CaseDefaults {
 /// Whether tests from requests may name commands in `serverConfigs`. The server's own servers are not affected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commands {
-    /// Whoever may send requests may run programs as the user of this server.
+    /// Requests may run programs as the user of this server. Every caller who may send requests can do that.
     Allowed,
     /// Only URLs.
     #[default]

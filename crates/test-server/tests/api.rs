@@ -183,7 +183,7 @@ async fn discovery_takes_the_first_test_server() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other = World::start(ApiOptions::default(), true).await;
     let second = World::start(ApiOptions::default(), true).await;
-    // A port that nobody listens on.
+    // A port without a listener.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let ports = [free, other.address.port(), second.address.port()];
     let client = TestClient::discover().with_ports(ports);

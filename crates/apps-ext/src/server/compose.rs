@@ -12,7 +12,7 @@ pub(super) enum ComposeError<E> {
 /// Puts scripts and style sheets with a relative path into the document, and returns it. Other addresses stay
 /// unchanged, as do comments and the contents of scripts and styles.
 ///
-/// `find` returns the text of a file, or an error if there is none. Its path has no `..` and does not start with `/`.
+/// `find` returns the text of a file, or an error if the file is missing. The path has no `..` and does not start with `/`.
 pub(super) fn compose<E>(
     html: &str,
     mut find: impl FnMut(&str) -> Result<Option<String>, E>,
@@ -95,7 +95,7 @@ struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// Parses the start tag at the beginning of `html`; returns `None` if there is none.
+    /// Parses the start tag at the beginning of `html`. Returns `None` if `html` begins with something else.
     fn at(html: &'a str) -> Option<Self> {
         let inner = html.strip_prefix('<')?;
         if !inner.starts_with(|it: char| it.is_ascii_alphabetic()) {

@@ -1,4 +1,4 @@
-//! What a judge is told.
+//! The instructions and the evidence that a judge gets.
 
 use serde_json::{Value, json};
 

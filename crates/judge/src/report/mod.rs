@@ -54,7 +54,7 @@ pub fn json(results: &[TestResult]) -> String {
         results: &'a [TestResult],
     }
     let report = Report { summary: Summary::of(results), results };
-    // Only a map whose keys are no texts could fail, and there is none.
+    // Only a map with keys other than strings could fail, and a result has no such map.
     let text = serde_json::to_string_pretty(&report);
     text.unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string())) + "\n"
 }

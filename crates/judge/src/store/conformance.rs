@@ -283,7 +283,7 @@ async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
 async fn nothing_secret_is_kept(store: &dyn ResultStore) {
     let mut result = sample("secret", &[true]);
     let mut model = ModelSettings::new("openai", "m");
-    model.api_key = Some("sk-stored-by-nobody".to_owned());
+    model.api_key = Some("sk-not-to-be-store".to_owned());
     result.test_case.judge_config = Some(model.clone());
     put(store, &result).await;
     let found = store.result(&result.id).await.expect("it is read").expect("it is there");

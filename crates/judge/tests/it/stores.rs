@@ -20,7 +20,7 @@ async fn every_store_passes_the_suite() {
     let files = std::fs::read_dir(folder.path()).unwrap();
     for file in files {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
-        assert!(!bytes.windows(19).any(|bytes| bytes == b"sk-stored-by-nobody"));
+        assert!(!bytes.windows(18).any(|bytes| bytes == b"sk-not-to-be-store"));
     }
 }
 

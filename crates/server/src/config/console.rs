@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The console in the browser: the page at `/`, and its data below `/api/console`. What it keeps is in memory only, and secrets in it are not shown.
+/// The console in the browser: the page at `/`, and its data below `/api/console`. The console keeps its data in memory only, and shows no secrets.
 /// With `[auth]`, a caller sees their own calls, and a token with the scope `admin` sees all; without it, only browsers on this machine do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

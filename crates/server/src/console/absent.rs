@@ -38,7 +38,7 @@ impl CallRecord {
     pub(crate) fn end(self, _: &Result<Reply, RpcError>) {}
 }
 
-/// Tells nobody of changed lists.
+/// Ignores changed lists, since there is no console to tell.
 pub(crate) struct ListListener;
 
 impl ListListener {
