@@ -1,10 +1,12 @@
 //! The log of messages between agents, this server and its upstreams.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use axum::body::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
 
@@ -15,7 +17,7 @@ use crate::{
 };
 
 /// What is kept of one message, in bytes.
-const MAX_MESSAGE: usize = 64 << 10;
+pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 
 /// The log of messages. Cheap to clone.
 #[derive(Clone)]
@@ -81,8 +83,9 @@ pub struct NewMessage<'a> {
     pub owner: Option<&'a str>,
     /// The record of the call to which it belongs.
     pub call: Option<&'a str>,
-    /// The message, or its beginning: JSON, of which the first 64 KiB are kept.
-    pub json: &'a str,
+    /// The message, or its beginning: JSON, of which the first 64 KiB are kept. The log keeps these bytes themselves, so that they should not
+    /// be a part of a larger buffer.
+    pub json: Bytes,
     /// The size of the whole message, in bytes.
     pub bytes: usize,
 }
@@ -94,11 +97,13 @@ struct Message {
     direction: Direction,
     bytes: usize,
     texts: Texts,
+    /// The message as it came. It is read, and secrets are left out, when somebody looks at it: most messages are never looked at.
+    raw: Bytes,
 }
 
-/// The texts of a message in one allocation, since every call makes and drops two messages.
+/// The names of a message in one allocation, since every call makes and drops two messages.
 struct Texts {
-    /// Peer, owner, call and message, one after the other.
+    /// Peer, owner and call, one after the other.
     all: Box<str>,
     peer: usize,
     owner: Option<usize>,
@@ -106,9 +111,9 @@ struct Texts {
 }
 
 impl Texts {
-    fn new(peer: &str, owner: Option<&str>, call: Option<&str>, raw: &str) -> Self {
+    fn new(peer: &str, owner: Option<&str>, call: Option<&str>) -> Self {
         let (shown_owner, shown_call) = (owner.unwrap_or_default(), call.unwrap_or_default());
-        let all = [peer, shown_owner, shown_call, raw].concat().into();
+        let all = [peer, shown_owner, shown_call].concat().into();
         Self { all, peer: peer.len(), owner: owner.map(str::len), call: call.map(str::len) }
     }
 
@@ -124,11 +129,6 @@ impl Texts {
         let start = self.peer + self.owner.unwrap_or_default();
         self.call.map(|length| &self.all[start..start + length])
     }
-
-    /// Returns the message as it came. It is parsed, and secrets are left out, when somebody looks at it: most messages are never looked at.
-    fn raw(&self) -> &str {
-        &self.all[self.peer + self.owner.unwrap_or_default() + self.call.unwrap_or_default()..]
-    }
 }
 
 impl Messages {
@@ -138,9 +138,12 @@ impl Messages {
     }
 
     /// Adds a message; the oldest one is dropped when there are too many.
-    pub fn push(&self, message: &NewMessage<'_>) {
-        let json = message.json.trim();
-        let raw = &json[..json.floor_char_boundary(MAX_MESSAGE)];
+    pub fn push(&self, message: NewMessage<'_>) {
+        let raw = match message.json {
+            json if json.len() <= MAX_MESSAGE => json,
+            // The rest is not kept in memory for the beginning.
+            json => Bytes::copy_from_slice(&json[..MAX_MESSAGE]),
+        };
         let peer = shortened(message.peer);
         let mut message = Message {
             number: 0,
@@ -148,7 +151,8 @@ impl Messages {
             side: message.side,
             direction: message.direction,
             bytes: message.bytes,
-            texts: Texts::new(peer, message.owner, message.call, raw),
+            texts: Texts::new(peer, message.owner, message.call),
+            raw,
         };
         let mut dropped = Vec::new();
         let mut kept = self.inner.kept();
@@ -157,11 +161,11 @@ impl Messages {
         let events = &self.inner.events;
         let audience = || Audience::Owner(message.texts.owner().map(str::to_owned));
         events.push("message", audience, || message.head(events.run()));
-        kept.bytes += message.texts.all.len();
+        kept.bytes += message.cost();
         kept.messages.push_back(message);
         while kept.messages.len() > self.inner.max_messages || kept.bytes > self.inner.max_bytes {
             let Some(oldest) = kept.messages.pop_front() else { break };
-            kept.bytes -= oldest.texts.all.len();
+            kept.bytes -= oldest.cost();
             dropped.push(oldest);
         }
         // Other calls do not wait until memory is given back.
@@ -219,6 +223,16 @@ impl Inner {
 }
 
 impl Message {
+    /// The bytes of memory that its texts take.
+    fn cost(&self) -> usize {
+        self.texts.all.len() + self.raw.len()
+    }
+
+    /// Returns the message as it came. Bytes that are not UTF-8, such as a character that was cut, are replaced.
+    fn raw(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.raw.trim_ascii())
+    }
+
     fn head(&self, run: &str) -> Value {
         json!({
             "id": format!("{run}-{}", self.number),
@@ -227,20 +241,20 @@ impl Message {
             "sent": self.direction == Direction::Sent,
             "peer": self.texts.peer(),
             "call": self.texts.call(),
-            "kind": kind_of(self.texts.raw()),
+            "kind": kind_of(&self.raw()),
             "bytes": self.bytes,
         })
     }
 
     /// Returns the text as it is shown.
     fn text(&self) -> String {
-        message_without_secrets(self.texts.raw())
+        message_without_secrets(&self.raw())
     }
 
     /// Returns whether the query is in the peer or in the text as it is shown, so that a search finds no secret.
     fn has(&self, query: &str) -> bool {
         self.texts.peer().contains(query)
-            || (self.texts.raw().contains(query) && self.text().contains(query))
+            || (self.raw().contains(query) && self.text().contains(query))
     }
 }
 
@@ -291,7 +305,7 @@ mod tests {
             peer: "agent",
             owner,
             call,
-            json,
+            json: Bytes::copy_from_slice(json.as_bytes()),
             bytes: json.len(),
         }
     }
@@ -305,7 +319,7 @@ mod tests {
             r#"{"result":{}}"#,
             r#"{"error":{}}"#,
         ] {
-            log.push(&message(None, Some("run-1"), json));
+            log.push(message(None, Some("run-1"), json));
         }
         let admin = Viewer::everything();
         let listed = log.list(&admin, None, None, None, 10);
@@ -329,7 +343,7 @@ mod tests {
             r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{}"}}}}"#,
             "ü".repeat(MAX_MESSAGE)
         );
-        log.push(&message(Some("anna"), None, &long));
+        log.push(message(Some("anna"), None, &long));
         let admin = Viewer::everything();
         let head = &log.list(&admin, None, None, None, 1)[0];
         assert_eq!(head["kind"], "result");
@@ -340,7 +354,7 @@ mod tests {
         assert!(log.get(head["id"].as_str().unwrap(), &Viewer::of("bert", false)).is_none());
         let small = messages(10, 100);
         (0..20)
-            .for_each(|_| small.push(&message(None, None, r#"{"result":{"text":"some bytes"}}"#)));
+            .for_each(|_| small.push(message(None, None, r#"{"result":{"text":"some bytes"}}"#)));
         assert!(small.inner.kept().bytes <= 100);
     }
 }

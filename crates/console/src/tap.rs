@@ -14,13 +14,10 @@ use axum::{
 use http::{HeaderValue, StatusCode, header};
 use http_body::{Frame, SizeHint};
 
-use crate::{Console, Direction, NewMessage, Side};
+use crate::{Console, Direction, NewMessage, Side, messages::MAX_MESSAGE};
 
 /// The response header that names the record of a tool call.
 pub const CALL_HEADER: &str = "marquetry-call";
-
-/// What is copied of one message, in bytes; the log keeps no more.
-const MAX_COPIED: usize = 64 << 10;
 
 /// An extension of a request that [`Console::log_exchange`] logs: the handler of a tool call names its record there.
 #[derive(Clone, Debug, Default)]
@@ -77,17 +74,52 @@ impl Console {
 #[derive(Clone, Debug, Default)]
 struct Copied(Arc<Mutex<Part>>);
 
+/// The beginning of a message, at most [`MAX_MESSAGE`] bytes.
 #[derive(Debug, Default)]
 struct Part {
-    bytes: Vec<u8>,
+    beginning: Beginning,
     total: usize,
+}
+
+#[derive(Debug)]
+enum Beginning {
+    /// One frame, which is not copied. Most answers are one.
+    Whole(Bytes),
+    Copied(Vec<u8>),
+}
+
+impl Default for Beginning {
+    fn default() -> Self {
+        Self::Copied(Vec::new())
+    }
 }
 
 impl Part {
     fn add(&mut self, bytes: &[u8]) {
         self.total += bytes.len();
-        let room = MAX_COPIED.saturating_sub(self.bytes.len()).min(bytes.len());
-        self.bytes.extend_from_slice(&bytes[..room]);
+        if let Beginning::Whole(frame) = &self.beginning {
+            self.beginning = Beginning::Copied(frame.to_vec());
+        }
+        let Beginning::Copied(copied) = &mut self.beginning else { return };
+        let room = MAX_MESSAGE.saturating_sub(copied.len()).min(bytes.len());
+        copied.extend_from_slice(&bytes[..room]);
+    }
+
+    /// Adds a frame that is a buffer of its own.
+    fn add_frame(&mut self, frame: &Bytes) {
+        if self.total == 0 && frame.len() <= MAX_MESSAGE {
+            self.total = frame.len();
+            self.beginning = Beginning::Whole(frame.clone());
+        } else {
+            self.add(frame);
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self.beginning {
+            Beginning::Whole(frame) => frame,
+            Beginning::Copied(copied) => copied.into(),
+        }
     }
 }
 
@@ -100,27 +132,28 @@ struct Exchange {
 
 impl Exchange {
     /// Logs a message. One that belongs to no tool call is shown to administrators alone, since its principal is not known yet.
-    fn push(&self, direction: Direction, part: &Part) {
-        let text = String::from_utf8_lossy(&part.bytes);
-        if text.trim().is_empty() {
+    fn push(&self, direction: Direction, part: Part) {
+        let bytes = part.total;
+        let json = part.into_bytes();
+        if json.trim_ascii().is_empty() {
             return;
         }
         let record = self.slot.0.get();
-        self.console.messages().push(&NewMessage {
+        self.console.messages().push(NewMessage {
             side: Side::Agent,
             direction,
             peer: record.and_then(|record| record.client.as_deref()).unwrap_or("agent"),
             owner: record.and_then(|record| record.owner.as_deref()),
             call: record.map(|record| record.id.as_str()),
-            json: &text,
-            bytes: part.total,
+            json,
+            bytes,
         });
     }
 
     /// Logs the request that was copied while it was read.
     fn received(&self, copied: &Copied) {
         let part = std::mem::take(&mut *copied.0.lock().unwrap_or_else(PoisonError::into_inner));
-        self.push(Direction::Received, &part);
+        self.push(Direction::Received, part);
     }
 }
 
@@ -170,9 +203,9 @@ impl LoggedBody {
         Self { body, exchange, is_stream, part: Part::default() }
     }
 
-    fn take(&mut self, data: &[u8]) {
+    fn take(&mut self, data: &Bytes) {
         if !self.is_stream {
-            self.part.add(data);
+            self.part.add_frame(data);
             return;
         }
         // Each event has its message on one line; other lines are short.
@@ -185,11 +218,15 @@ impl LoggedBody {
     }
 
     fn end_line(&mut self) {
-        let mut part = std::mem::take(&mut self.part);
-        if part.bytes.starts_with(b"data:") {
-            part.bytes.drain(..b"data:".len());
-            part.total -= b"data:".len();
-            self.exchange.push(Direction::Sent, &part);
+        const FIELD: &[u8] = b"data:";
+        let Part { beginning: Beginning::Copied(mut line), total } = std::mem::take(&mut self.part)
+        else {
+            return;
+        };
+        if line.starts_with(FIELD) {
+            line.drain(..FIELD.len());
+            let message = Part { beginning: Beginning::Copied(line), total: total - FIELD.len() };
+            self.exchange.push(Direction::Sent, message);
         }
     }
 
@@ -198,7 +235,7 @@ impl LoggedBody {
             self.end_line();
         } else {
             let part = std::mem::take(&mut self.part);
-            self.exchange.push(Direction::Sent, &part);
+            self.exchange.push(Direction::Sent, part);
         }
     }
 }
@@ -245,7 +282,7 @@ mod tests {
         let console = Console::new(Options::default());
         let exchange = Exchange { console: console.clone(), slot: RecordSlot::default() };
         let mut body = LoggedBody::new(Body::empty(), exchange, is_stream);
-        parts.iter().for_each(|part| body.take(part));
+        parts.iter().for_each(|part| body.take(&Bytes::copy_from_slice(part)));
         drop(body);
         let listed = console.messages().list(&Viewer::everything(), None, None, None, 10);
         let shown = listed.iter().rev();
@@ -268,10 +305,13 @@ mod tests {
 
     #[test]
     fn of_a_large_body_the_beginning_is_copied() {
-        let large = vec![b'x'; 10 * MAX_COPIED];
-        let mut part = Part::default();
-        part.add(&large);
-        assert_eq!((part.bytes.len(), part.total), (MAX_COPIED, large.len()));
+        let large = Bytes::from(vec![b'x'; 10 * MAX_MESSAGE]);
+        for mut part in [Part::default(), Part { total: 1, ..Part::default() }] {
+            let before = part.total;
+            part.add_frame(&large);
+            assert_eq!(part.total, before + large.len());
+            assert_eq!(part.into_bytes().len(), MAX_MESSAGE);
+        }
         assert_eq!(logged(false, &[br#"{"result":{"t":""#, &large])[0].1, 16 + large.len() as u64);
     }
 }

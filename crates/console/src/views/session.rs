@@ -6,6 +6,7 @@ use std::{
     time::Instant,
 };
 
+use axum::body::Bytes;
 use marquetry_apps_ext::host::{Bridge, BridgeOptions, Effect, Event, Phase, Sandbox};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -16,7 +17,7 @@ use super::{
     effects::effect_for_page,
     happened::{Happened, Told},
 };
-use crate::{Direction, NewMessage, ServerTools, Side, Viewer};
+use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESSAGE};
 
 /// News of the host that wait for the View's socket. A View that takes none for so long misses some: each tells of a list, which the View
 /// fetches anew after the next one.
@@ -252,14 +253,14 @@ impl Session {
     }
 
     fn log(&self, direction: Direction, json: &str) {
-        self.views.messages().push(&NewMessage {
+        self.views.messages().push(NewMessage {
             side: Side::View,
             direction,
             peer: &self.tool,
             owner: self.viewer.owner.as_deref(),
             call: self.call.as_deref(),
             bytes: json.len(),
-            json,
+            json: Bytes::copy_from_slice(&json.as_bytes()[..json.len().min(MAX_MESSAGE)]),
         });
     }
 
