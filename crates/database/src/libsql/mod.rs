@@ -7,10 +7,12 @@ mod file;
 mod path;
 mod prepared;
 mod schema;
+mod tables;
 
 pub use self::{
     engine::{checkpoint, error, json, limit, map, number, select, text, transaction, wait},
     file::LibsqlFile,
     prepared::Prepared,
     schema::Schema,
+    tables::{Tables, TablesOptions},
 };

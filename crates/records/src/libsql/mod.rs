@@ -4,13 +4,13 @@ mod query;
 mod schema;
 mod write;
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use async_trait::async_trait;
 use libsql::params;
 use marquetry_database::{
-    DatabaseError, blocking,
-    libsql::{LibsqlFile, error, limit, select},
+    DatabaseError,
+    libsql::{Tables, TablesOptions, error, select},
 };
 
 use self::{schema::SCHEMA, write::Writer};
@@ -21,9 +21,7 @@ use crate::{Put, Record, RecordFilter, RecordStore, RecordStoreError, store::che
 /// Records are not cached in memory. A process that is killed while it writes leaves the old records or the new ones.
 /// The names of its tables begin with `record_`; other tables are not touched.
 pub struct LibsqlRecords {
-    file: Arc<LibsqlFile>,
-    /// The connection for writing. Writers wait here rather than for the lock of the file.
-    writer: Arc<tokio::sync::Mutex<Writer>>,
+    tables: Tables<Writer>,
     max_content_bytes: u64,
 }
 
@@ -67,35 +65,17 @@ impl LibsqlRecords {
         path: impl AsRef<Path>,
         options: LibsqlRecordsOptions,
     ) -> Result<Self, RecordStoreError> {
-        let path = path.as_ref().to_owned();
-        let in_file = path.clone();
-        let opened = blocking(move || {
-            let file = LibsqlFile::open(&path, options.read_only)?;
-            let connection = file.connect()?;
-            SCHEMA.open(&connection, options.read_only)?;
-            if let Some(bytes) = options.max_bytes {
-                limit(&connection, bytes)?;
-            }
-            Ok::<_, DatabaseError>(Self {
-                file: Arc::new(file),
-                writer: Arc::new(tokio::sync::Mutex::new(Writer::new(connection)?)),
-                max_content_bytes: options.max_content_bytes,
-            })
-        });
-        Ok(opened.await.map_err(|error| error.in_file(&in_file))?)
+        let LibsqlRecordsOptions { max_bytes, max_content_bytes, read_only } = options;
+        let options = TablesOptions { max_bytes, read_only };
+        let tables = Tables::open(path.as_ref(), &SCHEMA, options, Writer::new).await?;
+        Ok(Self { tables, max_content_bytes })
     }
 
-    /// Runs a write; writes run one at a time.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Writer) -> Result<T, RecordStoreError> + Send + 'static,
     ) -> Result<T, RecordStoreError> {
-        let (file, writer) = (Arc::clone(&self.file), Arc::clone(&self.writer).lock_owned().await);
-        blocking(move || {
-            file.check_unchanged()?;
-            work(&writer)
-        })
-        .await
+        self.tables.write(work).await
     }
 }
 
@@ -114,12 +94,12 @@ impl RecordStore for LibsqlRecords {
     async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
         let uri = uri.to_owned();
         let find = move |connection: &_| query::find(connection, &uri);
-        Ok(self.file.read(find).await?.map(|found| found.record))
+        Ok(self.tables.read(find).await?.map(|found| found.record))
     }
 
     async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
         let uri = uri.to_owned();
-        let bytes = self.file.read(move |connection| {
+        let bytes = self.tables.read(move |connection| {
             let sql = "SELECT c.bytes FROM record_item i JOIN record_content c ON c.item = i.number \
                 WHERE i.uri = ?";
             let bytes = |row: &libsql::Row| row.get::<Vec<u8>>(0).map_err(error);
@@ -146,12 +126,12 @@ impl RecordStore for LibsqlRecords {
 
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
         let filter = filter.clone();
-        Ok(self.file.read(move |connection| query::list(connection, &filter)).await?)
+        Ok(self.tables.read(move |connection| query::list(connection, &filter)).await?)
     }
 
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
         let filter = filter.clone();
-        Ok(self.file.read(move |connection| query::count(connection, &filter)).await?)
+        Ok(self.tables.read(move |connection| query::count(connection, &filter)).await?)
     }
 
     async fn checkpoint(&self) -> Result<(), RecordStoreError> {

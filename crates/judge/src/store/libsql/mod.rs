@@ -4,13 +4,13 @@ mod read;
 mod schema;
 mod write;
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use async_trait::async_trait;
 use libsql::{Connection, params};
 use marquetry_database::{
-    DatabaseError, blocking,
-    libsql::{LibsqlFile, error, limit, number, select, wait},
+    DatabaseError,
+    libsql::{Tables, TablesOptions, error, number, select, wait},
 };
 
 use self::schema::SCHEMA;
@@ -25,9 +25,7 @@ use crate::{TestResult, Timestamp, time::new_id};
 ///
 /// A result is on disk when it was stored: a process that is killed loses none. Secrets of cases are not written.
 pub struct LibsqlStore {
-    file: Arc<LibsqlFile>,
-    /// The connection for writing. Writers of this process wait here rather than for the lock of the file.
-    writer: Arc<tokio::sync::Mutex<Connection>>,
+    tables: Tables,
 }
 
 /// Options of a [`LibsqlStore`].
@@ -61,45 +59,29 @@ impl LibsqlStore {
         path: impl AsRef<Path>,
         options: LibsqlOptions,
     ) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_owned();
-        let in_file = path.clone();
-        let opened = blocking(move || {
-            let file = LibsqlFile::open(&path, options.read_only)?;
-            let connection = file.connect()?;
-            SCHEMA.open(&connection, options.read_only)?;
-            if let Some(bytes) = options.max_bytes {
-                limit(&connection, bytes)?;
-            }
-            let writer = Arc::new(tokio::sync::Mutex::new(connection));
-            Ok::<_, DatabaseError>(Self { file: Arc::new(file), writer })
-        });
-        Ok(opened.await.map_err(|error| error.in_file(&in_file))?)
+        let LibsqlOptions { max_bytes, read_only } = options;
+        let options = TablesOptions { max_bytes, read_only };
+        Ok(Self { tables: Tables::open(path.as_ref(), &SCHEMA, options, Ok).await? })
     }
 
-    /// Runs a write; writes of this process run one at a time.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (file, writer) = (Arc::clone(&self.file), Arc::clone(&self.writer).lock_owned().await);
-        blocking(move || {
-            file.check_unchanged()?;
-            work(&writer)
-        })
-        .await
+        self.tables.write(work).await
     }
 
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.file.read(work).await?)
+        Ok(self.tables.read(work).await?)
     }
 }
 
 impl std::fmt::Debug for LibsqlStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LibsqlStore").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("LibsqlStore").field("tables", &self.tables).finish_non_exhaustive()
     }
 }
 

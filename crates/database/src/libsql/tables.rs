@@ -1,0 +1,88 @@
+//! The tables of one store in a file.
+
+use std::{path::Path, sync::Arc};
+
+use libsql::Connection;
+use tokio::sync::Mutex;
+
+use super::{LibsqlFile, Schema, limit};
+use crate::{DatabaseError, blocking};
+
+/// The tables of one store in a libSQL file: many read at once, and writes of this process wait for each other rather than for the lock of the
+/// file. `W` has the connection for writing.
+pub struct Tables<W = Connection> {
+    file: Arc<LibsqlFile>,
+    writer: Arc<Mutex<W>>,
+}
+
+/// How the tables of a store are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TablesOptions {
+    /// Largest size of the database in bytes, for writes of this store; beyond it they fail with [`DatabaseError::Full`]. No limit by
+    /// default.
+    pub max_bytes: Option<u64>,
+    /// Opens the file for reading only: nothing is created or changed in the file or beside it.
+    pub read_only: bool,
+}
+
+impl<W: Send + 'static> Tables<W> {
+    /// Opens the tables of `schema` in the file, and creates missing ones. `writer` gets the connection for writing.
+    ///
+    /// # Errors
+    ///
+    /// As [`LibsqlFile::open`] and [`Schema::open`], with the path of the file.
+    pub async fn open(
+        path: &Path,
+        schema: &'static Schema,
+        options: TablesOptions,
+        writer: impl FnOnce(Connection) -> Result<W, DatabaseError> + Send + 'static,
+    ) -> Result<Self, DatabaseError> {
+        let in_file = path.to_owned();
+        let opened = blocking(move || {
+            let file = LibsqlFile::open(&in_file, options.read_only)?;
+            let connection = file.connect()?;
+            schema.open(&connection, options.read_only)?;
+            if let Some(bytes) = options.max_bytes {
+                limit(&connection, bytes)?;
+            }
+            let writer = Arc::new(Mutex::new(writer(connection)?));
+            Ok::<_, DatabaseError>(Self { file: Arc::new(file), writer })
+        });
+        opened.await.map_err(|error| error.in_file(path))
+    }
+
+    /// Reads on Tokio's blocking threads, with a connection that is reused.
+    ///
+    /// # Errors
+    ///
+    /// As [`LibsqlFile::read`].
+    pub async fn read<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        self.file.read(work).await
+    }
+
+    /// Writes on Tokio's blocking threads; one write runs at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`LibsqlFile::check_unchanged`], and errors of the work.
+    pub async fn write<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
+        &self,
+        work: impl FnOnce(&W) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let (file, writer) = (Arc::clone(&self.file), Arc::clone(&self.writer).lock_owned().await);
+        blocking(move || {
+            file.check_unchanged()?;
+            work(&writer)
+        })
+        .await
+    }
+}
+
+impl<W> std::fmt::Debug for Tables<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").field("file", &self.file).finish_non_exhaustive()
+    }
+}
