@@ -51,7 +51,7 @@ impl Console {
     ) -> Response {
         let (slot, copied) = (RecordSlot::default(), Copied::default());
         request.extensions_mut().insert(slot.clone());
-        let request = request.map(|body| CopiedBody { body, copied: copied.clone() });
+        let request = request.map(|body| TappedBody { body, reader: copied.clone() });
         let mut response = answer(request).await;
         if response.status() == StatusCode::UNAUTHORIZED {
             return response;
@@ -66,13 +66,14 @@ impl Console {
         let content_type = response.headers().get(header::CONTENT_TYPE);
         let is_stream =
             content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
-        response.map(|body| Body::new(LoggedBody::new(body, exchange, is_stream)))
+        let reader = ResponseLog { exchange, is_stream, part: Part::default() };
+        response.map(|body| Body::new(TappedBody { body, reader }))
     }
 }
 
 /// A copy of the beginning of a body.
 #[derive(Clone, Debug, Default)]
-struct Copied(Arc<Mutex<Part>>);
+pub struct Copied(Arc<Mutex<Part>>);
 
 /// The beginning of a message, at most [`MAX_MESSAGE`] bytes.
 #[derive(Debug, Default)]
@@ -158,13 +159,22 @@ impl Exchange {
 }
 
 /// A request body that is copied while it is read.
+pub type CopiedBody = TappedBody<Copied>;
+
+/// A body whose data a reader sees, too.
 #[derive(Debug)]
-pub struct CopiedBody {
+pub struct TappedBody<R> {
     body: Body,
-    copied: Copied,
+    reader: R,
 }
 
-impl HttpBody for CopiedBody {
+/// Reads the data of a body.
+pub trait Reader: Unpin {
+    /// Takes the next part of the data.
+    fn read(&mut self, data: &Bytes);
+}
+
+impl<R: Reader> HttpBody for TappedBody<R> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -176,7 +186,7 @@ impl HttpBody for CopiedBody {
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
         {
-            self.copied.0.lock().unwrap_or_else(PoisonError::into_inner).add(data);
+            self.reader.read(data);
         }
         polled
     }
@@ -190,20 +200,21 @@ impl HttpBody for CopiedBody {
     }
 }
 
-/// A response body whose messages are logged: the one of a JSON body, or each of a stream of events.
-struct LoggedBody {
-    body: Body,
+impl Reader for Copied {
+    fn read(&mut self, data: &Bytes) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).add(data);
+    }
+}
+
+/// Logs the messages of a response body: the one of a JSON body, or each of a stream of events.
+struct ResponseLog {
     exchange: Exchange,
     is_stream: bool,
     part: Part,
 }
 
-impl LoggedBody {
-    fn new(body: Body, exchange: Exchange, is_stream: bool) -> Self {
-        Self { body, exchange, is_stream, part: Part::default() }
-    }
-
-    fn take(&mut self, data: &Bytes) {
+impl Reader for ResponseLog {
+    fn read(&mut self, data: &Bytes) {
         if !self.is_stream {
             self.part.add_frame(data);
             return;
@@ -216,7 +227,9 @@ impl LoggedBody {
             self.part.add(line);
         }
     }
+}
 
+impl ResponseLog {
     fn end_line(&mut self) {
         const FIELD: &[u8] = b"data:";
         let Part { beginning: Beginning::Copied(mut line), total } = std::mem::take(&mut self.part)
@@ -240,34 +253,8 @@ impl LoggedBody {
     }
 }
 
-impl HttpBody for LoggedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            self.take(data);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 /// Bodies are not polled again after their last frame, so that their end is where they are dropped.
-impl Drop for LoggedBody {
+impl Drop for ResponseLog {
     fn drop(&mut self) {
         self.end();
     }
@@ -281,9 +268,9 @@ mod tests {
     fn logged(is_stream: bool, parts: &[&[u8]]) -> Vec<(String, u64)> {
         let console = Console::new(Options::default());
         let exchange = Exchange { console: console.clone(), slot: RecordSlot::default() };
-        let mut body = LoggedBody::new(Body::empty(), exchange, is_stream);
-        parts.iter().for_each(|part| body.take(&Bytes::copy_from_slice(part)));
-        drop(body);
+        let mut log = ResponseLog { exchange, is_stream, part: Part::default() };
+        parts.iter().for_each(|part| log.read(&Bytes::copy_from_slice(part)));
+        drop(log);
         let listed = console.messages().list(&Viewer::everything(), None, None, None, 10);
         let shown = listed.iter().rev();
         shown

@@ -1,10 +1,10 @@
 //! The HTTP client.
 
-use std::{error::Error as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use reqwest::{Client, Url, redirect};
 
-use crate::{EndpointFailure, displayable, is_loopback};
+use crate::is_loopback;
 
 /// Why an HTTP client could not be created.
 #[derive(Debug, thiserror::Error)]
@@ -41,17 +41,4 @@ pub fn http_client(url: &Url) -> Result<Client, ClientError> {
         client = client.no_proxy();
     }
     Ok(client.build()?)
-}
-
-/// Returns the failure of a connection with its causes; the outermost error alone is "error sending request".
-pub(crate) fn unreachable(error: reqwest::Error) -> EndpointFailure {
-    let error = error.without_url();
-    let mut reasons = vec![error.to_string()];
-    let mut source = error.source();
-    while let Some(error) = source {
-        reasons.push(error.to_string());
-        source = error.source();
-    }
-    reasons.dedup();
-    EndpointFailure::Unreachable(displayable(&reasons.join(": "), ""))
 }

@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde::Serialize;
 
-use crate::{ApiKey, ClientError, EndpointFailure, RetryPolicy, client::unreachable, http_client};
+use crate::{ApiKey, ClientError, EndpointFailure, RetryPolicy, http_client};
 
 /// Most bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -110,7 +110,8 @@ impl Endpoint {
             headers.insert(AUTHORIZATION, value);
         }
         let request = self.client.post(self.url.clone()).headers(headers).body(body);
-        let response = request.send().await.map_err(unreachable)?;
+        let response =
+            request.send().await.map_err(|error| EndpointFailure::unreachable(error, ""))?;
         if response.status().is_success() {
             let media_type =
                 response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -128,7 +129,9 @@ impl Endpoint {
 /// Reads a body of at most `limit` bytes.
 async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointFailure> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+    while let Some(chunk) =
+        response.chunk().await.map_err(|error| EndpointFailure::unreachable(error, ""))?
+    {
         if body.len() + chunk.len() > limit {
             return Err(EndpointFailure::TooLarge(limit));
         }

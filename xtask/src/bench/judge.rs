@@ -2,30 +2,12 @@
 
 use std::process::{Command, ExitCode};
 
-use clap::Args;
-
-use crate::{Failed, cargo_command, root};
-
-/// What is measured with.
-#[derive(Args, Debug)]
-pub(crate) struct Options {
-    /// Measure the program of the build for tests, which exists already.
-    #[arg(long)]
-    quick: bool,
-}
+use super::program::Program;
+use crate::{Failed, root};
 
 /// Fails if a trial costs over 5 ms, or if promptfoo takes less than 5 times as long.
-pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
-    let profile = if options.quick { "debug" } else { "release" };
-    if !options.quick {
-        let built = cargo_command()
-            .args(["build", "--release", "--package", "marquetry", "--bin", "marquetry"])
-            .current_dir(root())
-            .status()?;
-        if !built.success() {
-            return Err(Failed::new("the program does not build"));
-        }
-    }
+pub(crate) fn run(program: &Program) -> Result<ExitCode, Failed> {
+    let built = program.build()?;
     let peer = root().join("bench/peers/promptfoo");
     if !peer.join("node_modules").exists() {
         let installed = Command::new("npm")
@@ -40,7 +22,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let status = Command::new("node")
         .arg("bench-judge.mjs")
         .current_dir(root().join("tests/judge"))
-        .env("MARQUETRY_BUILT", root().join("target").join(profile))
+        .env("MARQUETRY_BUILT", built)
         .status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

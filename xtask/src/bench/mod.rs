@@ -8,6 +8,7 @@ mod judge;
 mod measured;
 mod peer;
 mod process;
+mod program;
 mod protocol;
 mod rag;
 mod report;
@@ -56,9 +57,9 @@ pub(crate) enum Bench {
     /// Context blocks: finding, filtering and neutralising them.
     ContextBlocks(blocks::Options),
     /// The console: size of its page, first paint, long lists and texts.
-    Console(console::Options),
+    Console(program::Program),
     /// Tests with a model: own cost of a trial, and speed beside promptfoo.
-    Judge(judge::Options),
+    Judge(program::Program),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {

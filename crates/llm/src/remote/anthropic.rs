@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{EventError, OnText, Pieces, arguments, object};
+use super::{EventError, OnText, PartialAnswer, Pieces, arguments, object};
 use crate::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage};
 
 /// The version of the interface.
@@ -147,12 +147,8 @@ fn read_usage(usage: &mut Usage, reported: Option<&Value>) {
 /// The content blocks of a stream.
 #[derive(Default)]
 pub(super) struct Blocks {
-    text: String,
+    answer: PartialAnswer,
     calls: Vec<PartialCall>,
-    finish: Option<Finish>,
-    usage: Usage,
-    model: String,
-    is_done: bool,
 }
 
 struct PartialCall {
@@ -175,8 +171,11 @@ impl Pieces for Blocks {
         match event.get("type").and_then(Value::as_str) {
             Some("message_start") => {
                 let message = event.get("message");
-                self.model = word(message.and_then(|message| message.get("model")));
-                read_usage(&mut self.usage, message.and_then(|message| message.get("usage")));
+                self.answer.model = word(message.and_then(|message| message.get("model")));
+                read_usage(
+                    &mut self.answer.usage,
+                    message.and_then(|message| message.get("usage")),
+                );
             }
             Some("content_block_start") => {
                 let block = event.get("content_block");
@@ -218,12 +217,12 @@ impl Pieces for Blocks {
             Some("message_delta") => {
                 let reason = event.get("delta").and_then(|delta| delta.get("stop_reason"));
                 if reason.is_some_and(Value::is_string) {
-                    self.finish = Some(finish(reason));
+                    self.answer.finish = Some(finish(reason));
                 }
-                read_usage(&mut self.usage, event.get("usage"));
+                read_usage(&mut self.answer.usage, event.get("usage"));
             }
             Some("message_stop") => {
-                self.is_done = true;
+                self.answer.is_done = true;
                 return Ok(None);
             }
             Some("error") => {
@@ -244,26 +243,16 @@ impl Pieces for Blocks {
     }
 
     fn finish(self: Box<Self>) -> Option<ChatAnswer> {
-        if !self.is_done && self.finish.is_none() {
-            return None;
-        }
         let calls = self.calls.into_iter().enumerate();
-        Some(ChatAnswer {
-            text: self.text,
-            tool_calls: calls
-                .map(|(place, call)| ToolCall {
-                    id: if call.id.is_empty() { format!("call_{place}") } else { call.id },
-                    name: call.name,
-                    arguments: match call.json.is_empty() && call.input.is_object() {
-                        true => call.input,
-                        false => arguments(&call.json),
-                    },
-                })
-                .collect(),
-            finish: self.finish.unwrap_or(Finish::Other(String::new())),
-            usage: self.usage,
-            model: self.model,
-        })
+        let calls = calls.map(|(place, call)| ToolCall {
+            id: if call.id.is_empty() { format!("call_{place}") } else { call.id },
+            name: call.name,
+            arguments: match call.json.is_empty() && call.input.is_object() {
+                true => call.input,
+                false => arguments(&call.json),
+            },
+        });
+        self.answer.finished(calls.collect())
     }
 }
 
@@ -271,7 +260,7 @@ impl Blocks {
     fn add(&mut self, piece: &str, on_text: &mut OnText<'_>) -> usize {
         if !piece.is_empty() {
             on_text(piece);
-            self.text.push_str(piece);
+            self.answer.text.push_str(piece);
         }
         piece.len()
     }

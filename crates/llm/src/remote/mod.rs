@@ -4,12 +4,10 @@ mod anthropic;
 mod events;
 mod openai;
 
-use std::{error::Error as _, future::Future, time::Duration};
+use std::{future::Future, time::Duration};
 
 use async_trait::async_trait;
-use marquetry_endpoint::{
-    ApiKey, EndpointFailure, PlainHttp, RetryPolicy, base_url, displayable, http_client,
-};
+use marquetry_endpoint::{ApiKey, EndpointFailure, PlainHttp, RetryPolicy, base_url, http_client};
 use reqwest::{
     Client, Response, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -17,7 +15,9 @@ use reqwest::{
 use serde_json::Value;
 
 use self::events::{Events, MIN_EVENT_BYTES};
-use crate::{ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ModelConfig, Provider};
+use crate::{
+    ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ModelConfig, Provider, ToolCall, Usage,
+};
 
 /// How many bytes of an error's body are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -65,6 +65,30 @@ trait Pieces: Send {
 
     /// Returns the answer, or None if the stream broke off.
     fn finish(self: Box<Self>) -> Option<ChatAnswer>;
+}
+
+/// The parts of a streamed answer that every provider sends.
+#[derive(Default)]
+struct PartialAnswer {
+    text: String,
+    finish: Option<Finish>,
+    usage: Usage,
+    model: String,
+    is_done: bool,
+}
+
+impl PartialAnswer {
+    /// Returns the answer with its calls, or None if the stream broke off.
+    fn finished(self, tool_calls: Vec<ToolCall>) -> Option<ChatAnswer> {
+        let Self { text, finish, usage, model, is_done } = self;
+        (is_done || finish.is_some()).then(|| ChatAnswer {
+            text,
+            tool_calls,
+            finish: finish.unwrap_or(Finish::Other(String::new())),
+            usage,
+            model,
+        })
+    }
 }
 
 type OnText<'a> = dyn for<'t> FnMut(&'t str) + Send + 'a;
@@ -287,18 +311,9 @@ impl RemoteModel {
         EndpointFailure::Malformed(ApiKey::redact(self.config.api_key.as_ref(), problem))
     }
 
-    /// Returns the failure of a connection with its causes; the outermost error alone is "error sending request".
     fn unreachable(&self, error: reqwest::Error) -> EndpointFailure {
-        let error = error.without_url();
-        let mut reasons = vec![error.to_string()];
-        let mut source = error.source();
-        while let Some(error) = source {
-            reasons.push(error.to_string());
-            source = error.source();
-        }
-        reasons.dedup();
         let secret = self.config.api_key.as_ref().map_or("", |key| key.expose());
-        EndpointFailure::Unreachable(displayable(&reasons.join(": "), secret))
+        EndpointFailure::unreachable(error, secret)
     }
 }
 

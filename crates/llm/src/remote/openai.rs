@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{EventError, OnText, Pieces, arguments, object};
+use super::{EventError, OnText, PartialAnswer, Pieces, arguments, object};
 use crate::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage};
 
 /// Returns the body of a request. `max_tokens` is the name of the member for the longest answer.
@@ -158,12 +158,8 @@ fn usage(usage: Option<&Value>) -> Usage {
 /// The chunks of a stream.
 #[derive(Default)]
 pub(super) struct Chunks {
-    text: String,
+    answer: PartialAnswer,
     calls: Vec<PartialCall>,
-    finish: Option<Finish>,
-    usage: Usage,
-    model: String,
-    is_done: bool,
 }
 
 #[derive(Default)]
@@ -177,7 +173,7 @@ struct PartialCall {
 impl Pieces for Chunks {
     fn take(&mut self, data: &str, on_text: &mut OnText<'_>) -> Result<Option<usize>, EventError> {
         if data.trim() == "[DONE]" {
-            self.is_done = true;
+            self.answer.is_done = true;
             return Ok(None);
         }
         let chunk: Value = serde_json::from_str(data)
@@ -186,12 +182,12 @@ impl Pieces for Chunks {
             return Err(failure(error, &chunk));
         }
         if let Some(model) = chunk.get("model").and_then(Value::as_str)
-            && self.model.is_empty()
+            && self.answer.model.is_empty()
         {
-            model.clone_into(&mut self.model);
+            model.clone_into(&mut self.answer.model);
         }
         if chunk.get("usage").is_some_and(Value::is_object) {
-            self.usage = usage(chunk.get("usage"));
+            self.answer.usage = usage(chunk.get("usage"));
         }
         let Some(choice) = chunk.get("choices").and_then(|choices| choices.get(0)) else {
             return Ok(Some(0));
@@ -201,7 +197,7 @@ impl Pieces for Chunks {
             let piece = text(delta.get("content"));
             if !piece.is_empty() {
                 on_text(&piece);
-                self.text.push_str(&piece);
+                self.answer.text.push_str(&piece);
             }
             // Reasoning is left out of the answer, but is limited with it.
             let reasoning = delta.get("reasoning_content").or_else(|| delta.get("reasoning"));
@@ -211,29 +207,19 @@ impl Pieces for Chunks {
             }
         }
         if choice.get("finish_reason").is_some_and(Value::is_string) {
-            self.finish = Some(finish(choice.get("finish_reason")));
+            self.answer.finish = Some(finish(choice.get("finish_reason")));
         }
         Ok(Some(held))
     }
 
     fn finish(self: Box<Self>) -> Option<ChatAnswer> {
-        if !self.is_done && self.finish.is_none() {
-            return None;
-        }
         let calls = self.calls.into_iter().enumerate();
-        Some(ChatAnswer {
-            text: self.text,
-            tool_calls: calls
-                .map(|(place, call)| ToolCall {
-                    id: id(Some(&Value::from(call.id)), place),
-                    name: call.name,
-                    arguments: arguments(&call.arguments),
-                })
-                .collect(),
-            finish: self.finish.unwrap_or(Finish::Other(String::new())),
-            usage: self.usage,
-            model: self.model,
-        })
+        let calls = calls.map(|(place, call)| ToolCall {
+            id: id(Some(&Value::from(call.id)), place),
+            name: call.name,
+            arguments: arguments(&call.arguments),
+        });
+        self.answer.finished(calls.collect())
     }
 }
 
