@@ -332,23 +332,7 @@ export function start() {
       counts.textContent = (seen === whole ? known : `${count(seen)} of ${known}`) + cut;
       all.hidden = !isMore();
     }
-    let isReading = false;
-    async function readMore(isAll) {
-      if (isReading || !isMore()) return;
-      isReading = true;
-      try {
-        do {
-          await more();
-          if (!isCurrent()) return;
-          table.update();
-          tell();
-        } while (isAll && isMore());
-      } catch (error) {
-        if (isCurrent()) say(byId("loading"), plain(error), "bad");
-      } finally {
-        isReading = false;
-      }
-    }
+    const readMore = reading({ isCurrent, isMore, read: more, show: () => (table.update(), tell()) });
     filter.addEventListener("input", debounced(120, () => {
       table.update(filter.value);
       tell();
@@ -363,6 +347,26 @@ export function start() {
     byId("foot").replaceChildren(counts, el("span", { class: "grow" }), all, value);
     table.update();
     tell();
+  }
+
+  /** Returns a function that reads the next part, or all of them, and shows each; while it reads, further calls do nothing. */
+  function reading({ isCurrent, isMore, read, show }) {
+    let isReading = false;
+    return async (isAll) => {
+      if (isReading || !isMore()) return;
+      isReading = true;
+      try {
+        do {
+          await read();
+          if (!isCurrent()) return;
+          show();
+        } while (isAll && isMore());
+      } catch (error) {
+        if (isCurrent()) say(byId("loading"), plain(error), "bad");
+      } finally {
+        isReading = false;
+      }
+    };
   }
 
   // Trees
@@ -411,22 +415,7 @@ export function start() {
       tell();
       if (find.value !== "") tellFound();
     }
-    let isReading = false;
-    async function readMore(isAll) {
-      if (isReading || !isMore()) return;
-      isReading = true;
-      try {
-        do {
-          await readPiece();
-          if (!isCurrent()) return;
-          add();
-        } while (isAll && isMore());
-      } catch (error) {
-        if (isCurrent()) say(byId("loading"), plain(error), "bad");
-      } finally {
-        isReading = false;
-      }
-    }
+    const readMore = reading({ isCurrent, isMore, read: readPiece, show: add });
     find.addEventListener("input", debounced(120, () => {
       text.search(find.value);
       tellFound();
