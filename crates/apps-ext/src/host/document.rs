@@ -27,6 +27,14 @@ pub enum ViewDocumentError {
         /// Number of content items.
         count: usize,
     },
+    /// The content item has another URI: it is not what the tool's metadata names, and a list may have other metadata for it.
+    #[error("the server gave {got:?} for the View {uri}; the content item has to repeat its URI")]
+    Uri {
+        /// URI of the View.
+        uri: String,
+        /// URI that the server sent.
+        got: String,
+    },
     /// The content item has another MIME type.
     #[error("the View {uri} has the MIME type {mime_type:?}, not {VIEW_MIME_TYPE:?}")]
     MimeType {
@@ -70,17 +78,22 @@ impl ViewDocument {
     /// a list, if there is one; it is used if the content item has no metadata.
     ///
     /// # Errors
-    /// The answer is not a View, or its document is larger than `most` bytes.
+    /// The answer is not a View, is another View than `uri`, or its document is larger than `most` bytes.
     pub fn read(
         uri: &str,
         read: &ReadResourceResult,
         listing: Option<&JsonObject>,
         most: usize,
     ) -> Result<Self, ViewDocumentError> {
+        let asked = uri;
         let uri = marquetry_protocol::shortened(uri).to_owned();
         let [content] = read.contents.as_slice() else {
             return Err(ViewDocumentError::Count { uri, count: read.contents.len() });
         };
+        if content.uri != asked {
+            let got = marquetry_protocol::shortened(&content.uri).to_owned();
+            return Err(ViewDocumentError::Uri { uri, got });
+        }
         if content.mime_type.as_deref() != Some(VIEW_MIME_TYPE) {
             let mime_type = content.mime_type.as_deref().unwrap_or_default();
             let mime_type = marquetry_protocol::shortened(mime_type).to_owned();
@@ -140,6 +153,10 @@ mod tests {
             json!([item])
         };
         for (contents, error) in [
+            (
+                one(json!({ "uri": "ui://other", "text": "<p>" })),
+                "the server gave \"ui://other\" for the View ui://v; the content item has to repeat its URI",
+            ),
             (json!([]), "the server gave 0 content items for the View ui://v; a View is one"),
             (one(json!({})), "the View ui://v has to have either text or blob"),
             (

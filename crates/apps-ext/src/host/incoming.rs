@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use marquetry_protocol::{RequestId, types::JsonObject};
 use serde_json::Value;
 
-use super::effect::RequestToken;
+use super::{consent::Consent, effect::RequestToken};
 
 /// The View's requests that wait for an answer of the host.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(super) struct Waiting {
     pub(super) id: RequestId,
     pub(super) kind: Kind,
     pub(super) progress_token: Option<Value>,
+    /// What the user is asked for.
+    pub(super) consent: Option<Consent>,
 }
 
 /// The form of the answer to a request.
@@ -44,6 +46,7 @@ impl Incoming {
         &mut self,
         id: RequestId,
         kind: Kind,
+        consent: Option<Consent>,
         params: Option<&JsonObject>,
     ) -> RequestToken {
         let token = RequestToken::new(self.next);
@@ -51,7 +54,7 @@ impl Incoming {
         let meta = params.and_then(|params| params.get("_meta"));
         let progress_token = meta.and_then(|meta| meta.get("progressToken"));
         let progress_token = progress_token.filter(|it| it.is_string() || it.is_number()).cloned();
-        self.waiting.insert(token, Waiting { id, kind, progress_token });
+        self.waiting.insert(token, Waiting { id, kind, progress_token, consent });
         token
     }
 
@@ -63,11 +66,15 @@ impl Incoming {
         self.waiting.remove(&token)
     }
 
-    /// Removes a request that the View has cancelled, and returns its token.
-    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<RequestToken> {
+    /// Removes a request that the View has cancelled.
+    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(RequestToken, Waiting)> {
         let token = self.waiting.iter().find(|(_, it)| it.id == *id).map(|(token, _)| *token)?;
-        self.waiting.remove(&token);
-        Some(token)
+        Some((token, self.waiting.remove(&token)?))
+    }
+
+    /// Removes the requests that ask the user for one kind of consent.
+    pub(super) fn drain_consent(&mut self, kind: Consent) -> Vec<(RequestToken, Waiting)> {
+        self.waiting.extract_if(.., |_, it| it.consent == Some(kind)).collect()
     }
 
     pub(super) fn drain(&mut self) -> Vec<(RequestToken, Waiting)> {

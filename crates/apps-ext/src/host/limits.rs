@@ -17,6 +17,9 @@ pub struct Limits {
     pub message_burst: u32,
     /// The number of refused messages after which the View is removed; 1,000 by default.
     pub max_refused: u32,
+    /// The requests of one kind that the user may deny in a row before the bridge refuses further ones itself, without
+    /// asking the user; 3 by default. It concerns requests that need consent: links, messages, downloads and sampling.
+    pub max_denials: u32,
     /// The largest model context of a View, in bytes of JSON; 256 KiB by default.
     pub max_model_context_bytes: usize,
     /// The largest message to the conversation, in bytes of JSON; 1 MiB by default.
@@ -52,6 +55,7 @@ impl Default for Limits {
             messages_per_second: 100,
             message_burst: 200,
             max_refused: 1_000,
+            max_denials: 3,
             max_model_context_bytes: 256 << 10,
             max_user_message_bytes: 1 << 20,
             max_log_bytes: 16 << 10,

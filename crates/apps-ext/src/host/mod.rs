@@ -6,6 +6,7 @@
 mod app_tools;
 mod audit;
 mod bridge;
+mod consent;
 mod context;
 mod document;
 mod download;

@@ -320,6 +320,81 @@ fn h16_links_are_checked_and_opened_by_the_host() {
     assert_eq!(closed.call("ui/open-link", url("https://a"))["code"], -32601);
 }
 
+/// `messages/consent`: a View that was denied something does not ask the user for ever.
+#[test]
+fn h17_after_three_denials_in_a_row_the_user_is_not_asked_again() {
+    let link = json!({ "url": "https://a/b" });
+    let message = json!({ "role": "user", "content": { "type": "text", "text": "hi" } });
+    let file = json!({ "type": "resource", "resource": { "uri": "file:///a.txt", "text": "1" } });
+    let file = json!({ "contents": [file] });
+    let sample = json!({ "messages": [], "maxTokens": 1 });
+    let denied = || Err(RpcError::new(-32000, "no"));
+    for (method, params) in [
+        ("ui/open-link", &link),
+        ("ui/message", &message),
+        ("ui/download-file", &file),
+        ("sampling/createMessage", &sample),
+    ] {
+        let mut view = ready();
+        view.call_answered(method, params.clone(), denied());
+        view.call_answered(method, params.clone(), denied());
+        // An agreement begins the count anew, and a failure of the host is no denial.
+        view.call_answered(method, params.clone(), Ok(json!({})));
+        view.call_answered(method, params.clone(), denied());
+        view.call_answered(method, params.clone(), denied());
+        view.call_answered(method, params.clone(), denied());
+        let refused = view.call(method, params.clone());
+        assert_eq!(refused["code"], -32000, "{method}: {refused}");
+        assert!(refused["message"].as_str().unwrap().contains("max_denials"), "{refused}");
+        assert!(matches!(view.last_verdict(), Verdict::Refused(why) if why.contains(method)));
+        assert!(view.effects().is_empty(), "{method}: the user is not asked");
+        // Other kinds are still asked for.
+        let other = if method == "ui/open-link" {
+            ("ui/message", &message)
+        } else {
+            ("ui/open-link", &link)
+        };
+        assert_eq!(view.call_answered(other.0, other.1.clone(), Ok(json!({}))).1, json!({}));
+    }
+}
+
+#[test]
+fn h17_questions_that_wait_are_taken_back_after_too_many_denials() {
+    let mut options = options();
+    options.limits.max_denials = 2;
+    let mut view = View::ready(options, json!({}));
+    let ids: Vec<_> =
+        (0..5).map(|_| view.request("ui/open-link", json!({ "url": "https://a" }))).collect();
+    let tokens: Vec<_> = view
+        .effects()
+        .into_iter()
+        .filter_map(|it| if let Effect::Request { token, .. } = it { Some(token) } else { None })
+        .collect();
+    for token in &tokens[..2] {
+        let answer = Err(RpcError::new(-32000, "no"));
+        view.handle(Event::Answer { token: *token, answer });
+    }
+    let cancelled: Vec<_> =
+        tokens[2..].iter().map(|token| Effect::Cancel { token: *token }).collect();
+    assert_eq!(view.effects(), cancelled);
+    let answered: Vec<_> = view.sent().iter().map(|it| it["id"].as_u64().unwrap()).collect();
+    assert_eq!(answered, ids);
+}
+
+/// A question that the View takes back before its answer counts as denied.
+#[test]
+fn h17_a_view_that_takes_its_questions_back_is_stopped_too() {
+    let mut view = ready();
+    for _ in 0..3 {
+        let id = view.request("ui/open-link", json!({ "url": "https://a" }));
+        view.notify("notifications/cancelled", json!({ "requestId": id }));
+    }
+    view.effects();
+    let refused = view.call("ui/open-link", json!({ "url": "https://a" }));
+    assert_eq!(refused["code"], -32000);
+    assert!(view.effects().is_empty());
+}
+
 /// `messages/add-to-conversation`, `messages/consent`
 #[test]
 fn h17_messages_join_the_conversation() {

@@ -59,6 +59,29 @@ impl AuditLog {
         shown["sequence"] = json!(sequence);
         shown["tool"] = json!(tool);
         shown["call"] = json!(call);
+        self.add(owner, call, shown);
+    }
+
+    /// Adds a record of a View whose document was refused, and warns in the program's log. `why` is bounded.
+    pub(super) fn push_refused(&self, view: &LoggedView<'_>, why: &str) {
+        let LoggedView { number, sequence, tool, owner, call } = *view;
+        tracing::warn!(view = number, tool, owner, call, why, "the document of a View is refused");
+        let shown = json!({
+            "at": now_ms(),
+            "direction": "from-server",
+            "kind": "result",
+            "method": "resources/read",
+            "bytes": 0,
+            "verdict": {"is": "refused", "why": why},
+            "view": number,
+            "sequence": sequence,
+            "tool": tool,
+            "call": call,
+        });
+        self.add(owner, call, shown);
+    }
+
+    fn add(&self, owner: Option<&str>, call: Option<&str>, shown: Value) {
         let audience = || Audience::Owner(owner.map(str::to_owned));
         self.events.push("view.message", audience, || &shown);
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);

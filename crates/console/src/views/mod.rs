@@ -128,7 +128,14 @@ impl Views {
         };
         let options = &self.inner.options;
         let most = options.max_html_bytes;
-        let document = ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), most)?;
+        let document = ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), most);
+        let document = document.inspect_err(|error| {
+            let number = self.inner.last.fetch_add(1, Ordering::Relaxed) + 1;
+            let (owner, call) =
+                (viewer.owner.as_deref(), call.as_deref().map(marquetry_protocol::shortened));
+            let view = audit::LoggedView { number, sequence: 1, tool: &name, owner, call };
+            self.inner.audit.push_refused(&view, &error.to_string());
+        })?;
         let mut sandbox_options = SandboxOptions::default();
         sandbox_options.permissions = options.permissions;
         sandbox_options.frame_ancestors = origin.map(ToOwned::to_owned).into_iter().collect();
@@ -386,6 +393,30 @@ mod tests {
         assert_eq!(sequence, [1, 2, 3, 4, 5, 6]);
         assert!(views.audit().list(&anna, Some("run-2"), 100).is_empty());
         assert!(views.audit().list(&Viewer::of("bert", false), None, 100).is_empty());
+    }
+
+    #[tokio::test]
+    async fn another_document_than_the_one_of_the_tool_is_refused_and_logged() {
+        let views = views(|_| {});
+        let anna = Viewer::of("anna", false);
+        let request = serde_json::from_value(json!({
+            "tool": "lab__show",
+            "contents": {"contents": [{
+                "uri": "ui://lab/other.html", "mimeType": "text/html;profile=mcp-app", "text": "<!doctype html><p>",
+            }]},
+            "call": "run-1",
+        }));
+        let error = views.open(request.unwrap(), server(&["show"]), &anna, None).err().unwrap();
+        assert!(
+            error.to_string().contains("\"ui://lab/other.html\" for the View ui://lab/view.html"),
+            "{error}"
+        );
+        assert!(views.sessions().is_empty());
+        let records = views.audit().list(&anna, Some("run-1"), 10);
+        assert_eq!(records.len(), 1, "{records:?}");
+        assert_eq!(records[0]["verdict"], json!({"is": "refused", "why": error.to_string()}));
+        assert_eq!(records[0]["method"], "resources/read");
+        assert!(views.audit().list(&Viewer::of("bert", false), None, 10).is_empty());
     }
 
     struct OneServer(ServerTools);

@@ -43,6 +43,9 @@ pub struct ConsoleConfig {
     pub max_view_messages_per_second: NonZeroU32,
     /// Requests of a View that wait for an answer at a time.
     pub max_view_requests: NonZeroUsize,
+    /// Requests of one kind (links, messages, downloads) that the user may deny a View in a row. Further ones are refused without asking
+    /// the user, until the View is opened anew.
+    pub max_view_denials: NonZeroU32,
     /// Largest context that a View may give the model, in bytes of JSON.
     pub max_view_context_bytes: NonZeroUsize,
     /// A View whose page answers nothing for this long is removed, in milliseconds. One whose page never shows it is removed after 30 s.
@@ -66,6 +69,7 @@ impl Default for ConsoleConfig {
             max_view_message_bytes: n(10 << 20),
             max_view_messages_per_second: NonZeroU32::new(100).expect("100 is more than zero"),
             max_view_requests: n(32),
+            max_view_denials: NonZeroU32::new(3).expect("3 is more than zero"),
             max_view_context_bytes: n(256 << 10),
             view_idle_ms: NonZeroU64::new(60_000).expect("60,000 is more than zero"),
         }
@@ -91,6 +95,7 @@ impl ConsoleConfig {
         views.limits.messages_per_second = self.max_view_messages_per_second.get();
         views.limits.message_burst = self.max_view_messages_per_second.get().saturating_mul(2);
         views.limits.max_requests = self.max_view_requests.get();
+        views.limits.max_denials = self.max_view_denials.get();
         views.limits.max_model_context_bytes = self.max_view_context_bytes.get();
         options
     }

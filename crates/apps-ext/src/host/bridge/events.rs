@@ -107,6 +107,11 @@ impl Bridge {
 
     fn host_answered(&mut self, token: RequestToken, answer: Result<Value, RpcError>) {
         let Some(waiting) = self.incoming.take(token) else { return };
+        let denied = waiting.consent.filter(|kind| {
+            let is_denied = answer.as_ref().is_err_and(|error| error.code == DENIED);
+            self.denials.note(*kind, is_denied);
+            is_denied
+        });
         let answer = match (waiting.kind, answer) {
             (Kind::Passed, answer) => answer,
             (Kind::Done, answer) => answer.map(|_| json!({})),
@@ -121,6 +126,15 @@ impl Bridge {
             }
         };
         self.answer(&waiting.id, answer);
+        if let Some(kind) = denied
+            && let Some(why) = self.denials.refusal(kind, self.limits.max_denials)
+        {
+            // Questions of this kind that the user has not seen yet.
+            for (token, waiting) in self.incoming.drain_consent(kind) {
+                self.effects.push(Effect::Cancel { token });
+                self.answer(&waiting.id, Err(RpcError::new(DENIED, why.clone())));
+            }
+        }
     }
 
     fn progress(&mut self, token: RequestToken, mut params: JsonObject) {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use marquetry_protocol::types::{Implementation, Tool};
 
 use super::{
-    app_tools::AppToolList, context::ContextKeeper, effect::Effect, incoming::Incoming,
-    limits::Limits, model_context::ModelContext, outgoing::Outgoing, rate::Rate,
-    sandbox::SandboxResource, shown_call::ShownCall, size::SizeFollower,
+    app_tools::AppToolList, consent::Denials, context::ContextKeeper, effect::Effect,
+    incoming::Incoming, limits::Limits, model_context::ModelContext, outgoing::Outgoing,
+    rate::Rate, sandbox::SandboxResource, shown_call::ShownCall, size::SizeFollower,
 };
 use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext};
 
@@ -53,6 +53,7 @@ pub struct Bridge {
     model_context: Option<ModelContext>,
     rate: Rate,
     refused: u32,
+    denials: Denials,
     now: Duration,
     effects: Vec<Effect>,
 }
@@ -123,6 +124,7 @@ impl Bridge {
             rate: Rate::new(limits.messages_per_second, limits.message_burst),
             limits,
             refused: 0,
+            denials: Denials::default(),
             now: Duration::ZERO,
             effects: Vec::new(),
         }

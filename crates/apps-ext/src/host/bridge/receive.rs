@@ -188,7 +188,11 @@ impl Bridge {
         let id = params.get("requestId").cloned();
         let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
         let id = id.ok_or("requestId is not an id")?;
-        let token = self.incoming.cancel(&id).ok_or("no request with this id waits")?;
+        let (token, waiting) = self.incoming.cancel(&id).ok_or("no request with this id waits")?;
+        // Otherwise a View could show the user a question again and again, and take it back each time.
+        if let Some(kind) = waiting.consent {
+            self.denials.note(kind, true);
+        }
         self.effects.push(Effect::Cancel { token });
         Ok(())
     }

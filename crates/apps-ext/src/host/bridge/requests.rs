@@ -5,6 +5,7 @@ use super::{App, Bridge, Phase, receive::read_params};
 use crate::{
     host::{
         audit::{Direction, MessageKind, Verdict},
+        consent::Consent,
         download::DownloadFile,
         effect::{Effect, HostRequest},
         incoming::Kind,
@@ -41,7 +42,10 @@ impl Bridge {
             Err(RpcError::too_many_requests(message))
         } else {
             match read_params(params) {
-                Ok(params) => self.route(name, &params).map(|next| (next, params)),
+                Ok(params) => self
+                    .route(name, &params)
+                    .and_then(|next| self.check_denials(next))
+                    .map(|next| (next, params)),
                 Err(why) => Err(RpcError::invalid_params(why)),
             }
         };
@@ -53,7 +57,8 @@ impl Bridge {
                 match next {
                     Next::Answer(result) => self.answer(&id, Ok(result)),
                     Next::Ask(kind, mut request) => {
-                        let token = self.incoming.add(id, kind, Some(&params));
+                        let token =
+                            self.incoming.add(id, kind, Consent::of(&request), Some(&params));
                         if let HostRequest::CallTool { wants_progress, .. } = &mut request {
                             let waiting = self.incoming.get(token);
                             *wants_progress = waiting.is_some_and(|it| it.progress_token.is_some());
@@ -70,6 +75,14 @@ impl Bridge {
                 }
             }
         }
+    }
+
+    /// Refuses what the user has denied too often.
+    fn check_denials(&self, next: Next) -> Result<Next, RpcError> {
+        let Next::Ask(_, request) = &next else { return Ok(next) };
+        let most = self.limits.max_denials;
+        let refusal = Consent::of(request).and_then(|kind| self.denials.refusal(kind, most));
+        refusal.map_or(Ok(next), |why| Err(RpcError::new(DENIED, why)))
     }
 
     fn route(&mut self, name: &str, params: &JsonObject) -> Result<Next, RpcError> {
