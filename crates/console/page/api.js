@@ -26,7 +26,7 @@ export class Failure extends Error {
   }
 }
 
-async function ask(path, options = {}) {
+export async function ask(path, options = {}) {
   const headers = { ...options.headers };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   let response;
@@ -40,7 +40,7 @@ async function ask(path, options = {}) {
   return response;
 }
 
-async function refusal(response) {
+export async function refusal(response) {
   let message = `the server answered ${response.status}`;
   try {
     const body = JSON.parse(await response.text());
@@ -141,7 +141,7 @@ export async function list(method, member) {
 }
 
 /** Reads a stream of server-sent events. */
-async function* events(body) {
+export async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {

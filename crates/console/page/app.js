@@ -2,21 +2,20 @@
 
 import { data, follow, list, live, liveState, post, token } from './api.js';
 import { button, dialog, empty, failure, fill, h, hasWords, link, newId, say, to } from './dom.js';
-import { calls, messages } from './calls.js';
-import { artifacts, knowledge, prompts, resources } from './content.js';
 import { home, servers } from './home.js';
-import { tools } from './tools.js';
 
+// Pages load their modules when they are first shown; those of the first page are part of the frame.
 const PAGES = {
   '': { label: 'Home', key: 'h', make: home },
   servers: { label: 'Servers', key: 's', make: servers },
-  tools: { label: 'Tools', key: 't', make: tools },
-  calls: { label: 'Calls', key: 'c', make: calls },
-  messages: { label: 'Messages', key: 'm', make: messages },
-  resources: { label: 'Resources', key: 'r', make: resources },
-  prompts: { label: 'Prompts', key: 'p', make: prompts },
-  artifacts: { label: 'Artifacts', key: 'a', make: artifacts },
-  knowledge: { label: 'Knowledge', key: 'k', make: knowledge },
+  tools: { label: 'Tools', key: 't', make: async (it) => (await import('./tools.js')).tools(it) },
+  calls: { label: 'Calls', key: 'c', make: async (it) => (await import('./calls.js')).calls(it) },
+  messages: { label: 'Messages', key: 'm', make: async (it) => (await import('./calls.js')).messages(it) },
+  resources: { label: 'Resources', key: 'r', make: async (it) => (await import('./content.js')).resources(it) },
+  prompts: { label: 'Prompts', key: 'p', make: async (it) => (await import('./content.js')).prompts(it) },
+  artifacts: { label: 'Artifacts', key: 'a', make: async (it) => (await import('./content.js')).artifacts(it) },
+  knowledge: { label: 'Knowledge', key: 'k', make: async (it) => (await import('./content.js')).knowledge(it) },
+  tests: { label: 'Tests', key: 'e', make: async (it) => (await import('./tests.js')).tests(it) },
 };
 
 /** The address: #/PAGE/NAME?tab=… as { page, name, query }. */

@@ -274,8 +274,17 @@ async fn for_administrators(
     next: Next,
 ) -> Response<Body> {
     let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
-    let (head, body) = request.into_parts();
-    match may_see_details(is_here, &head, authenticator.as_deref()).await {
+    let (mut head, body) = request.into_parts();
+    let may_pass = match &authenticator {
+        Some(authenticator) => authenticator.authenticate(&head).await.map(|caller| {
+            let is_admin = caller.has_scope(ADMIN);
+            // Handlers record who has changed something.
+            head.extensions.insert(caller);
+            is_admin
+        }),
+        None => may_see_details(is_here, &head, None).await,
+    };
+    match may_pass {
         Ok(true) => next.run(Request::from_parts(head, body)).await,
         Ok(false) => {
             let problem = "this is for callers on this machine, or with [auth] for tokens with the scope admin";

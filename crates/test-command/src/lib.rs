@@ -16,6 +16,7 @@ pub use self::{
     failed::Failed,
     server::{main_server, test_server},
 };
+pub use marquetry_test_server::TestApi;
 use marquetry_test_server::cases::TestFiles;
 
 /// Reads a variable of the environment.

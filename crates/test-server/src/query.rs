@@ -51,6 +51,22 @@ pub(crate) fn parse(text: &str) -> Result<ResultFilter, String> {
     Ok(filter)
 }
 
+/// Returns the values of the parameters of these names. The error is a sentence about the parameter that is unknown.
+#[cfg(any(feature = "api", test))]
+pub(crate) fn values<const N: usize>(
+    text: &str,
+    names: [&str; N],
+) -> Result<[Option<String>; N], String> {
+    let mut found = [const { None }; N];
+    for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+        let Some(at) = names.iter().position(|known| *known == name) else {
+            return Err(format!("{name:?} is unknown; the parameters are {}", names.join(", ")));
+        };
+        found[at] = Some(value.into_owned());
+    }
+    Ok(found)
+}
+
 /// Returns the query string of a filter.
 #[cfg(any(feature = "client", test))]
 pub(crate) fn write(filter: &ResultFilter) -> String {

@@ -78,12 +78,17 @@ impl Tests {
     }
 
     /// Runs a test, with what it lacks. A test that fails or cannot be run is a result, too, and every result is stored.
-    pub async fn run(&self, mut case: TestCase, run: Option<&str>) -> TestResult {
-        self.complete(&mut case);
+    pub async fn run(&self, case: TestCase, run: Option<&str>) -> TestResult {
         let mut context = RunContext::default();
         if let Some(run) = run {
             context = context.in_run(run);
         }
+        self.run_with(case, context).await
+    }
+
+    /// Runs a test as [`Self::run`] does, with a context of the caller.
+    pub async fn run_with(&self, mut case: TestCase, context: RunContext) -> TestResult {
+        self.complete(&mut case);
         self.runner.run_with(case, context).await
     }
 

@@ -11,15 +11,21 @@ use std::{
 use async_trait::async_trait;
 use marquetry_judge::{
     ApiKey, FixedModels, MemoryStore, ModelSettings, Runner, Status, TestCase,
-    store::{ResultFilter, RunStatus},
+    stats::Change,
+    store::{OutcomeFilter, PageRequest, ResultFilter, RunStatus},
 };
 use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
 use marquetry_scenarios::plain_http::{Exchange, exchange};
 use marquetry_test_server::{
     ApiOptions, CaseDefaults, ClientError, TestApi, TestClient, Tests, api::document,
+    client::NewOverride,
 };
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
 
 /// A model that answers "Four." when it is let through.
 struct Gated {
@@ -51,6 +57,7 @@ impl Drop for Leaves {
 }
 
 struct World {
+    api: TestApi,
     address: std::net::SocketAddr,
     gate: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
@@ -69,8 +76,9 @@ impl World {
         let api = TestApi::new(Tests::new(runner, defaults), options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { api.serve(listener, std::future::pending()).await });
-        Self { address, gate, running }
+        let served = api.clone();
+        tokio::spawn(async move { served.serve(listener, std::future::pending()).await });
+        Self { api, address, gate, running }
     }
 
     fn client(&self) -> TestClient {
@@ -85,6 +93,14 @@ impl World {
             request.body = body.to_string().into_bytes();
         }
         exchange(self.address, request).await.unwrap()
+    }
+
+    async fn events(&self, query: &str) -> EventNames {
+        let mut socket = TcpStream::connect(self.address).await.unwrap();
+        let head =
+            format!("GET /api/test/events{query} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address);
+        socket.write_all(head.as_bytes()).await.unwrap();
+        EventNames { socket, text: String::new(), at: 0 }
     }
 
     async fn until_running(&self, count: usize) {
@@ -110,18 +126,26 @@ fn case(name: &str) -> TestCase {
 async fn answers_fit_the_document() {
     let world = World::start(ApiOptions::default(), true).await;
     let client = world.client();
-    let (run, _) = client.run_batch(None, &[case("a")], |_| {}).await.unwrap();
+    let (run, results) = client.run_batch(None, &[case("a")], |_| {}).await.unwrap();
     let served = world.ask("GET", "/api/test/openapi.json", None).await;
     let document = document();
     assert_eq!(served["body"], document);
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
-            let path = path.replace("{id}", &run.id);
-            let body = match path.as_str() {
-                "/api/test/run" => Some(json!(case("b"))),
-                "/api/test/batch" => Some(json!({"cases": [case("c")]})),
-                _ => None,
-            };
+            let id = if path.contains("results") { &results[0].id } else { &run.id };
+            let (mut path, mut body) = (path.replace("{id}", id), None);
+            match operation["operationId"].as_str().unwrap() {
+                "runTest" => body = Some(json!(case("b"))),
+                "runBatch" => body = Some(json!({"cases": [case("c")]})),
+                "putOverride" => {
+                    body = Some(json!({"trial": 0, "passed": true, "reason": "It is four."}));
+                }
+                "history" => path.push_str("?name=a"),
+                "compare" => path.push_str(&format!("?base={0}&new={0}", run.id)),
+                // It ends when the server does; see below.
+                "events" => continue,
+                _ => {}
+            }
             let answer = world.ask(&method.to_uppercase(), &path, body).await;
             assert_eq!(answer["status"], 200, "{path}: {answer}");
             let content = operation["responses"]["200"]["content"].as_object().unwrap();
@@ -146,7 +170,7 @@ async fn answers_fit_the_document() {
         }
     }
     // A router that had more than the document would be wrong, too; both are made of one list, which the document shows.
-    assert_eq!(document["paths"].as_object().unwrap().len(), 8);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 16);
 }
 
 #[tokio::test]
@@ -282,4 +306,133 @@ async fn a_batch_ends_with_its_client() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the run is not stored as failed");
+}
+
+#[tokio::test]
+async fn what_is_stored_is_read_by_the_client() {
+    let world = World::start(ApiOptions::default(), true).await;
+    let client = world.client();
+    let mut failing = case("a/b & c");
+    failing.expect = serde_json::from_value(json!({"answer": "Five."})).unwrap();
+    let (first, _) = client.run_batch(None, &[case("a/b & c"), case("d")], |_| {}).await.unwrap();
+    let (second, results) = client.run_batch(None, &[failing], |_| {}).await.unwrap();
+    let result = client.result(&results[0].id).await.unwrap();
+    assert_eq!(result, results[0]);
+    let history = client.history("a/b & c", 10).await.unwrap();
+    let statuses: Vec<Status> = history.entries.iter().map(|entry| entry.status).collect();
+    assert_eq!(statuses, [Status::Failed, Status::Passed]);
+    let cases = client.cases().await.unwrap();
+    assert_eq!((cases.len(), cases[0].test_name.as_str(), cases[0].flips.count), (2, "a/b & c", 1));
+    let of_run = client.outcomes(&OutcomeFilter::of_run(&first.id)).await.unwrap();
+    assert_eq!(of_run.len(), 2);
+    let compared = client.compare(&first.id, &second.id).await.unwrap();
+    assert_eq!((compared.cases.len(), compared.verdict), (2, Change::InsufficientData));
+    let page = PageRequest { limit: Some(1), cursor: None };
+    let runs = client.runs(&page).await.unwrap();
+    assert_eq!((runs.items[0].id.clone(), runs.next_cursor.is_some()), (second.id.clone(), true));
+    assert_eq!(client.run(&second.id).await.unwrap().failed_tests, 1);
+    for missing in [
+        client.result("no").await.map(drop),
+        client.overrides("no").await.map(drop),
+        client.compare("no", &first.id).await.map(drop),
+    ] {
+        assert!(matches!(missing, Err(ClientError::Refused { status: 404, .. })), "{missing:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_override_is_stored_with_its_author_and_reason() {
+    let world = World::start(ApiOptions::default(), true).await;
+    let client = world.client();
+    let result = client.run_test(&case("a")).await.unwrap();
+    let verdict = NewOverride { trial: 0, passed: false, reason: " It is 4. ", author: None };
+    let stored = client.put_override(&result.id, verdict).await.unwrap();
+    assert_eq!((stored.author.as_str(), stored.reason.as_str()), ("local", "It is 4."));
+    let by_ann = NewOverride { author: Some("ann"), ..verdict };
+    client.put_override(&result.id, by_ann).await.unwrap();
+    client.put_override(&result.id, NewOverride { passed: true, ..by_ann }).await.unwrap();
+    let all = client.overrides(&result.id).await.unwrap();
+    let seen: Vec<_> = all.iter().map(|it| (it.author.as_str(), it.passed)).collect();
+    assert_eq!(seen, [("local", false), ("ann", true)]);
+    assert_eq!(client.result(&result.id).await.unwrap(), result, "the result stays as it is");
+    let long = "x".repeat(5000);
+    for (wrong, status) in [
+        (NewOverride { reason: " ", ..verdict }, 400),
+        (NewOverride { reason: &long, ..verdict }, 400),
+        (NewOverride { author: Some(&long), ..verdict }, 400),
+        (NewOverride { trial: 7, ..verdict }, 404),
+    ] {
+        let error = client.put_override(&result.id, wrong).await.unwrap_err();
+        let ClientError::Refused { status: found, .. } = error else { panic!("{error:?}") };
+        assert_eq!(found, status);
+    }
+}
+
+#[tokio::test]
+async fn pages_hear_of_a_batch_until_the_streams_close() {
+    let world = World::start(ApiOptions::default(), false).await;
+    let mut stream = world.events("").await;
+    assert_eq!(stream.next().await.as_deref(), Some("open"));
+    let client = world.client();
+    let batch = tokio::spawn(async move { client.run_batch(None, &[case("a")], |_| {}).await });
+    world.until_running(1).await;
+    assert_eq!(stream.next().await.as_deref(), Some("runStarted"));
+    assert_eq!(stream.next().await.as_deref(), Some("progress"));
+    world.gate.add_permits(1000);
+    let (run, _) = batch.await.unwrap().unwrap();
+    let mut names = Vec::new();
+    while let Some(name) = stream.next().await {
+        names.push(name.clone());
+        if name == "runEnded" {
+            world.api.close_streams();
+        }
+    }
+    assert_eq!(names[names.len() - 2..], ["ended", "runEnded"], "{names:?}");
+    assert!(stream.text.contains(&run.id));
+    // After the end of streams a new one ends at once.
+    let mut late = world.events("").await;
+    assert_eq!((late.next().await.as_deref(), late.next().await), (Some("open"), None));
+}
+
+#[tokio::test]
+async fn a_stream_of_one_batch_hears_of_no_other() {
+    let mut options = ApiOptions::default();
+    options.max_streams = 1;
+    let world = World::start(options, true).await;
+    let mut stream = world.events("?run=another").await;
+    assert_eq!(stream.next().await.as_deref(), Some("open"));
+    let refused = world.ask("GET", "/api/test/events", None).await;
+    assert_eq!(refused["status"], 503, "{refused}");
+    world.client().run_batch(None, &[case("a")], |_| {}).await.unwrap();
+    world.api.close_streams();
+    assert_eq!(stream.next().await, None);
+}
+
+/// Reads the names of events.
+struct EventNames {
+    socket: TcpStream,
+    text: String,
+    at: usize,
+}
+
+impl EventNames {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(found) = self.text[self.at..].find("event: ") {
+                let begin = self.at + found + 7;
+                if let Some(end) = self.text[begin..].find("\n\n") {
+                    self.at = begin + end;
+                    let name = self.text[begin..].lines().next()?;
+                    return Some(name.to_owned());
+                }
+            }
+            let mut bytes = [0; 4096];
+            let read = self.socket.read(&mut bytes);
+            let count = tokio::time::timeout(Duration::from_secs(10), read).await.unwrap().unwrap();
+            if count == 0 {
+                return None;
+            }
+            self.text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
 }

@@ -45,8 +45,17 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
             true => bind_views(bound.ip(), config.console.views_port).await,
             false => None,
         };
-        let tests = test_routes(&config).await?;
-        let app = App::builder(config).admin_routes(tests).start().await?;
+        let tests = test_api(&config).await?;
+        let routes = tests.as_ref().map(test_command::TestApi::router).unwrap_or_default();
+        let app = App::builder(config).admin_routes(routes).start().await?;
+        if let Some(tests) = tests {
+            let stopping = app.stopping();
+            // Pages read events of tests until the server ends, which must not wait for them.
+            tokio::spawn(async move {
+                stopping.await;
+                tests.close_streams();
+            });
+        }
         #[cfg(feature = "console")]
         if let Some(listener) = views {
             let app = app.clone();
@@ -87,14 +96,14 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
     })
 }
 
-/// Returns the routes of tests, if they are enabled. The upstreams are the servers of tests that name none, with connections of their own.
-async fn test_routes(config: &Config) -> Result<axum::Router, Failure> {
+/// Returns the API of tests, if they are enabled. The upstreams are the servers of tests that name none, with connections of their own.
+async fn test_api(config: &Config) -> Result<Option<test_command::TestApi>, Failure> {
     if !config.testing.enabled && environment("ENABLE_TESTING").is_none_or(|it| it != "true") {
-        return Ok(axum::Router::new());
+        return Ok(None);
     }
     let enabled = config.mcp_servers.iter().filter(|(_, server)| !server.disabled);
     let servers = enabled.map(|(name, server)| (name.clone(), server.transport.clone()));
-    Ok(test_command::main_server(servers, &environment).await?.router())
+    Ok(Some(test_command::main_server(servers, &environment).await?))
 }
 
 /// Returns the path of this program, which supervises upstreams as `marquetry guard`. If the program's file was

@@ -10,14 +10,18 @@ use axum::{
 use futures_util::{Stream, StreamExt as _, stream};
 use marquetry_judge::{
     TestCase, TestResult,
-    store::{NewRun, RunStatus, TestRun},
+    store::{NewRun, Outcome, RunStatus, TestRun},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::{ApiError, Shared, body::parse};
+use super::{
+    ApiError, Shared,
+    body::parse,
+    live::{self, EndedEvent},
+};
 
 /// A request to run many tests.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -81,8 +85,9 @@ pub(super) async fn batch(
             () = sender.closed() => {
                 tracing::info!(run = id, "a batch stopped, because its client has gone");
                 let store = shared.tests.runner().store();
-                if let Err(error) = store.finish_run(&id, RunStatus::Failed).await {
-                    tracing::warn!(run = id, "the end of a batch was not stored: {error}");
+                match store.finish_run(&id, RunStatus::Failed).await {
+                    Ok(run) => shared.live.send("runEnded", Some(&id), &run),
+                    Err(error) => tracing::warn!(run = id, "the end of a batch was not stored: {error}"),
                 }
             }
         }
@@ -101,6 +106,7 @@ async fn work(
 ) {
     let id = started.id.clone();
     // A closed channel ends the whole work; see above.
+    shared.live.send("runStarted", Some(&id), &started);
     _ = sender.send(event("started", &started)).await;
     let total = request.cases.len();
     let most = shared.options.max_running.max(1);
@@ -111,18 +117,24 @@ async fn work(
             async move {
                 // A batch waits for as long as it must: it has its place among the requests already.
                 let _place = shared.places.acquire().await;
-                (index, shared.tests.run(case, Some(id)).await)
+                let context = live::watched(shared, Some(id), index, &case.name);
+                (index, shared.tests.run_with(case, context).await)
             }
         })
         .buffer_unordered(concurrency);
     let mut done = 0;
     while let Some((index, result)) = results.next().await {
         done += 1;
+        let ended = EndedEvent { index, done, total, outcome: Outcome::of(&result) };
+        shared.live.send("ended", Some(&id), &ended);
         _ = sender.send(event("result", &ResultEvent { index, done, total, result })).await;
     }
     drop(results);
     let last = match shared.tests.runner().store().finish_run(&id, RunStatus::Completed).await {
-        Ok(run) => event("completed", &run),
+        Ok(run) => {
+            shared.live.send("runEnded", Some(&id), &run);
+            event("completed", &run)
+        }
         Err(error) => event("failed", &json!({"error": error.to_string()})),
     };
     _ = sender.send(last).await;

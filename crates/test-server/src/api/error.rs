@@ -25,10 +25,25 @@ pub(super) enum ApiError {
     NotJson,
     #[error("no run has the id {0:?}")]
     NoRun(String),
+    #[error("no result has the id {0:?}")]
+    NoResult(String),
+    #[error("{0}")]
+    Missing(StoreError),
+    #[error("{0} event streams are open already (max_streams); close a page, and try again")]
+    TooManyStreams(usize),
     #[error("{waiting} requests wait for their tests already (max_waiting); try again later")]
     Busy { waiting: usize },
     #[error("the store failed: {0}")]
-    Store(#[from] StoreError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound { .. } => Self::Missing(error),
+            error => Self::Store(error),
+        }
+    }
 }
 
 impl ApiError {
@@ -37,11 +52,11 @@ impl ApiError {
             Self::Body { .. } | Self::Query(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
-            Self::NoRun(_) => StatusCode::NOT_FOUND,
+            Self::NoRun(_) | Self::NoResult(_) | Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy { .. } | Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -51,7 +66,7 @@ impl IntoResponse for ApiError {
         let body = Json(json!({"error": self.to_string()}));
         let mut response = (self.status(), body).into_response();
         match self {
-            Self::Busy { .. } => {
+            Self::Busy { .. } | Self::TooManyStreams(_) => {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             Self::Unauthorized => {

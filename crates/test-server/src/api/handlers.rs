@@ -8,10 +8,17 @@ use axum::{
 };
 use marquetry_judge::{
     TestCase, TestResult,
-    store::{Page, TestRun},
+    store::{Outcome, Page, TestRun},
 };
 
-use super::{ApiError, Shared, batch, body::parse, openapi, operations::Operation};
+use super::{
+    ApiError, Shared, batch,
+    body::parse,
+    live::{self, EndedEvent},
+    openapi,
+    operations::Operation,
+    stored,
+};
 use crate::{Health, query};
 
 /// Returns the handler of an operation.
@@ -25,6 +32,15 @@ pub(super) fn handler(operation: Operation) -> MethodRouter<Shared> {
         Operation::RunOfId => get(run_of_id),
         Operation::Document => get(async || Json(openapi::document())),
         Operation::CaseSchema => get(async || Json(openapi::case_schema())),
+        Operation::Result => get(stored::result),
+        Operation::Overrides => get(stored::overrides),
+        Operation::Override => post(stored::put_override),
+        Operation::Outcomes => get(stored::outcomes),
+        Operation::Cases => get(stored::cases),
+        Operation::History => get(stored::history),
+        Operation::Compare => get(stored::compare),
+        Operation::Judges => get(stored::judges),
+        Operation::Events => get(live::events),
     }
 }
 
@@ -42,7 +58,11 @@ async fn run(
         return Err(ApiError::Forbidden(refusal));
     }
     let _place = shared.place().await?;
-    Ok(Json(shared.tests.run(case, None).await))
+    let context = live::watched(&shared, None, 0, &case.name);
+    let result = shared.tests.run_with(case, context).await;
+    let ended = EndedEvent { index: 0, done: 1, total: 1, outcome: Outcome::of(&result) };
+    shared.live.send("ended", None, &ended);
+    Ok(Json(result))
 }
 
 async fn results(

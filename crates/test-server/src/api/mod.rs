@@ -5,8 +5,10 @@ mod body;
 mod error;
 mod guard;
 mod handlers;
+mod live;
 mod openapi;
 mod operations;
+mod stored;
 
 use std::{
     io,
@@ -25,7 +27,7 @@ use tokio::{
 };
 
 pub use self::openapi::document;
-use self::{error::ApiError, operations::Operation};
+use self::{error::ApiError, live::Live, operations::Operation};
 use crate::Tests;
 
 /// Options of a [`TestApi`].
@@ -40,6 +42,8 @@ pub struct ApiOptions {
     pub max_waiting: usize,
     /// Cases in a batch; 1,000 by default.
     pub max_batch: usize,
+    /// Event streams of `/api/test/events` that are open at a time; 64 by default. Others are answered with 503.
+    pub max_streams: usize,
     /// The token that requests must carry, if there is one. The health check needs none.
     pub token: Option<ApiKey>,
     /// Checks `Host` and `Origin`: loopback by default. `None` if the routes are part of a server that checks them itself.
@@ -53,6 +57,7 @@ impl Default for ApiOptions {
             max_running: 16,
             max_waiting: 64,
             max_batch: 1000,
+            max_streams: 64,
             token: None,
             host_guard: Some(HostGuard::loopback()),
         }
@@ -72,6 +77,7 @@ struct State {
     options: ApiOptions,
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
+    live: Live,
 }
 
 impl TestApi {
@@ -79,7 +85,8 @@ impl TestApi {
     #[must_use]
     pub fn new(tests: Tests, options: ApiOptions) -> Self {
         let places = Arc::new(Semaphore::new(options.max_running.max(1)));
-        Self { shared: Arc::new(State { tests, options, places, waiting: AtomicUsize::new(0) }) }
+        let (waiting, live) = (AtomicUsize::new(0), Live::new());
+        Self { shared: Arc::new(State { tests, options, places, waiting, live }) }
     }
 
     /// Returns the routes, below `/api/test/`.
@@ -92,6 +99,11 @@ impl TestApi {
             .layer(DefaultBodyLimit::max(self.shared.options.max_body_bytes))
             .layer(from_fn_with_state(self.shared.clone(), guard::check))
             .with_state(self.shared.clone())
+    }
+
+    /// Ends the streams of `/api/test/events`, so that a server can stop without waiting for their readers.
+    pub fn close_streams(&self) {
+        self.shared.live.close();
     }
 
     /// Serves the routes alone, until `stop` is done.

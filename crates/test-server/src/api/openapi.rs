@@ -2,14 +2,16 @@
 
 use marquetry_judge::{
     TestCase, TestResult,
-    store::{Page, TestRun},
+    store::{CaseHistory, Comparison, Flakiness, JudgeAgreement, Outcome, Override, Page, TestRun},
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
     batch::{BatchRequest, ResultEvent},
+    live::{EndedEvent, ProgressEvent},
     operations::Operation,
+    stored::OverrideRequest,
 };
 use crate::{Health, query};
 
@@ -24,8 +26,10 @@ pub fn document() -> Value {
         let item = paths.entry(operation.path()).or_insert_with(|| json!({}));
         item[operation.method()] = describe(operation, &mut schemas);
     }
-    // The data of the events of a batch.
+    // The data of events.
     schemas.subschema_for::<ResultEvent>();
+    schemas.subschema_for::<ProgressEvent>();
+    schemas.subschema_for::<EndedEvent>();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -84,10 +88,73 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         Operation::RunOfId => json!({
             "operationId": "run",
             "summary": "Returns one run.",
-            "parameters": [
-                {"name": "id", "in": "path", "required": true, "schema": {"type": "string"}},
-            ],
+            "parameters": [id()],
             "responses": answers(json_of::<TestRun>(schemas), &["404"]),
+        }),
+        Operation::Result => json!({
+            "operationId": "result",
+            "summary": "Returns one result with its trials, calls and votes.",
+            "parameters": [id()],
+            "responses": answers(json_of::<TestResult>(schemas), &["404"]),
+        }),
+        Operation::Overrides => json!({
+            "operationId": "overrides",
+            "summary": "Returns what people said of the trials of a result, the oldest first.",
+            "parameters": [id()],
+            "responses": answers(json_of::<Page<Override>>(schemas), &["404"]),
+        }),
+        Operation::Override => json!({
+            "operationId": "putOverride",
+            "summary": "Stores a person's verdict on a trial; a later one of the same author replaces it. The result stays as it is: the judge is measured by it.",
+            "parameters": [id()],
+            "requestBody": {"required": true, "content": json_of::<OverrideRequest>(schemas)},
+            "responses": answers(json_of::<Override>(schemas), &["400", "404", "413", "415"]),
+        }),
+        Operation::Outcomes => json!({
+            "operationId": "outcomes",
+            "summary": "Returns short forms of results, without trials, the newest first.",
+            "parameters": [
+                parameters()[0].clone(),
+                parameters()[2].clone(),
+                integer("limit", "Items: 1,000 by default, at most 10,000."),
+            ],
+            "responses": answers(json_of::<Page<Outcome>>(schemas), &["400"]),
+        }),
+        Operation::Cases => json!({
+            "operationId": "cases",
+            "summary": "Returns the pass rate of each case and how often its verdict changed, the most varying first, from the newest 10,000 results.",
+            "responses": answers(json_of::<Page<Flakiness>>(schemas), &[]),
+        }),
+        Operation::History => json!({
+            "operationId": "history",
+            "summary": "Returns the history of a case.",
+            "parameters": [
+                required("name", "Name of the test."),
+                integer("limit", "Results: 1,000 by default, at most 10,000."),
+            ],
+            "responses": answers(json_of::<CaseHistory>(schemas), &["400"]),
+        }),
+        Operation::Compare => json!({
+            "operationId": "compare",
+            "summary": "Compares two runs.",
+            "parameters": [
+                required("base", "Id of the older run."),
+                required("new", "Id of the newer run."),
+            ],
+            "responses": answers(json_of::<Comparison>(schemas), &["400", "404"]),
+        }),
+        Operation::Judges => json!({
+            "operationId": "judges",
+            "summary": "Returns how well each judge agrees with people's verdicts: agreement and Cohen's kappa, by model and instructions.",
+            "responses": answers(json_of::<Page<JudgeAgreement>>(schemas), &[]),
+        }),
+        Operation::Events => json!({
+            "operationId": "events",
+            "summary": "Streams what tests do at the moment. The events are `open` first, `runStarted` and `runEnded` (TestRun), `progress` (ProgressEvent), `ended` (EndedEvent), and `missed` ({count}) if the reader was too slow.",
+            "parameters": [
+                {"name": "run", "in": "query", "description": "Id of a run; without it, all tests.", "schema": {"type": "string"}},
+            ],
+            "responses": answers(json!({"text/event-stream": {"schema": {"type": "string"}}}), &["400", "503"]),
         }),
         Operation::Document => json!({
             "operationId": "document",
@@ -116,6 +183,20 @@ fn parameters() -> Vec<Value> {
             json!({"name": name, "in": "query", "description": about, "schema": schema})
         })
         .collect()
+}
+
+fn id() -> Value {
+    json!({"name": "id", "in": "path", "required": true, "schema": {"type": "string"}})
+}
+
+fn required(name: &str, about: &str) -> Value {
+    let text = json!({"type": "string"});
+    json!({"name": name, "in": "query", "required": true, "description": about, "schema": text})
+}
+
+fn integer(name: &str, about: &str) -> Value {
+    let number = json!({"type": "integer", "minimum": 1});
+    json!({"name": name, "in": "query", "description": about, "schema": number})
 }
 
 fn json_of<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {

@@ -11,10 +11,19 @@ pub(super) enum Operation {
     RunOfId,
     Document,
     CaseSchema,
+    Result,
+    Overrides,
+    Override,
+    Outcomes,
+    Cases,
+    History,
+    Compare,
+    Judges,
+    Events,
 }
 
 impl Operation {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::Health,
         Self::Run,
         Self::Batch,
@@ -23,6 +32,15 @@ impl Operation {
         Self::RunOfId,
         Self::Document,
         Self::CaseSchema,
+        Self::Result,
+        Self::Overrides,
+        Self::Override,
+        Self::Outcomes,
+        Self::Cases,
+        Self::History,
+        Self::Compare,
+        Self::Judges,
+        Self::Events,
     ];
 
     pub(super) fn path(self) -> &'static str {
@@ -35,12 +53,20 @@ impl Operation {
             Self::RunOfId => "/api/test/runs/{id}",
             Self::Document => "/api/test/openapi.json",
             Self::CaseSchema => "/api/test/schema.json",
+            Self::Result => "/api/test/results/{id}",
+            Self::Overrides | Self::Override => "/api/test/results/{id}/overrides",
+            Self::Outcomes => "/api/test/outcomes",
+            Self::Cases => "/api/test/cases",
+            Self::History => "/api/test/history",
+            Self::Compare => "/api/test/compare",
+            Self::Judges => "/api/test/judges",
+            Self::Events => "/api/test/events",
         }
     }
 
     pub(super) fn method(self) -> &'static str {
         match self {
-            Self::Run | Self::Batch => "post",
+            Self::Run | Self::Batch | Self::Override => "post",
             _ => "get",
         }
     }

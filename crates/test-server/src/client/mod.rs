@@ -8,7 +8,10 @@ use std::{sync::OnceLock, time::Duration};
 use marquetry_endpoint::{displayable, http_client};
 use marquetry_judge::{
     ApiKey, TestCase, TestResult,
-    store::{Page, ResultFilter, TestRun},
+    store::{
+        CaseHistory, Comparison, Flakiness, JudgeAgreement, Outcome, OutcomeFilter, Override, Page,
+        PageRequest, ResultFilter, TestRun,
+    },
 };
 use reqwest::{Client, Method, Response, Url};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -52,6 +55,19 @@ pub struct Progress<'a> {
     pub index: usize,
     /// Its result.
     pub result: &'a TestResult,
+}
+
+/// A person's verdict on a trial, for [`TestClient::put_override`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewOverride<'a> {
+    /// The number of the trial, from 0.
+    pub trial: u32,
+    /// Whether the trial passed, in the person's opinion.
+    pub passed: bool,
+    /// Why.
+    pub reason: &'a str,
+    /// Who says so. A server with authentication takes the caller, and refuses another name.
+    pub author: Option<&'a str>,
 }
 
 #[derive(Deserialize)]
@@ -184,6 +200,103 @@ impl TestClient {
         self.json(Method::GET, &path, None).await
     }
 
+    /// Returns one result with its trials, calls and votes.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn result(&self, id: &str) -> Result<TestResult, ClientError> {
+        self.json(Method::GET, &format!("/api/test/results/{}", segment(id)), None).await
+    }
+
+    /// Returns short forms of results, without trials, the newest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, ClientError> {
+        let limit = filter.limit.map(|limit| limit.to_string());
+        let values = [("name", &filter.name), ("run", &filter.run), ("limit", &limit)];
+        let path = with_query("/api/test/outcomes", &values);
+        Ok(self.json::<Page<Outcome>>(Method::GET, &path, None).await?.items)
+    }
+
+    /// Returns one page of runs, the newest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, ClientError> {
+        let limit = page.limit.map(|limit| limit.to_string());
+        let path = with_query("/api/test/runs", &[("limit", &limit), ("cursor", &page.cursor)]);
+        self.json(Method::GET, &path, None).await
+    }
+
+    /// Returns one run.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn run(&self, id: &str) -> Result<TestRun, ClientError> {
+        self.json(Method::GET, &format!("/api/test/runs/{}", segment(id)), None).await
+    }
+
+    /// Returns the pass rate of each case, and how often its verdict changed.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cases(&self) -> Result<Vec<Flakiness>, ClientError> {
+        let page: Page<Flakiness> = self.json(Method::GET, "/api/test/cases", None).await?;
+        Ok(page.items)
+    }
+
+    /// Returns the history of a case: at most `limit` results.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn history(&self, name: &str, limit: u32) -> Result<CaseHistory, ClientError> {
+        let values = [("name", &Some(name.to_owned())), ("limit", &Some(limit.to_string()))];
+        self.json(Method::GET, &with_query("/api/test/history", &values), None).await
+    }
+
+    /// Compares two runs.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn compare(&self, base: &str, new: &str) -> Result<Comparison, ClientError> {
+        let values = [("base", &Some(base.to_owned())), ("new", &Some(new.to_owned()))];
+        self.json(Method::GET, &with_query("/api/test/compare", &values), None).await
+    }
+
+    /// Returns how well each judge agrees with people.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn judges(&self) -> Result<Vec<JudgeAgreement>, ClientError> {
+        let page: Page<JudgeAgreement> = self.json(Method::GET, "/api/test/judges", None).await?;
+        Ok(page.items)
+    }
+
+    /// Returns what people said of the trials of a result, the oldest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn overrides(&self, result: &str) -> Result<Vec<Override>, ClientError> {
+        let path = format!("/api/test/results/{}/overrides", segment(result));
+        Ok(self.json::<Page<Override>>(Method::GET, &path, None).await?.items)
+    }
+
+    /// Stores a person's verdict on a trial, and returns it as it was stored. Without `author` the server names the caller.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn put_override(
+        &self,
+        result: &str,
+        verdict: NewOverride<'_>,
+    ) -> Result<Override, ClientError> {
+        let NewOverride { trial, passed, reason, author } = verdict;
+        let body = json!({"trial": trial, "passed": passed, "reason": reason, "author": author});
+        let path = format!("/api/test/results/{}/overrides", segment(result));
+        self.json(Method::POST, &path, Some(body.to_string().into_bytes())).await
+    }
+
     async fn server(&self) -> Result<&(Url, Client), ClientError> {
         if let Some(found) = self.found.get() {
             return Ok(found);
@@ -279,6 +392,23 @@ impl TestClient {
         let body = read(response, self.max_answer_bytes).await?;
         serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
     }
+}
+
+/// Returns a path with the parameters that have a value.
+fn with_query(path: &str, values: &[(&str, &Option<String>)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in values {
+        query.extend_pairs(value.as_ref().map(|value| (name, value)));
+    }
+    match query.finish() {
+        query if query.is_empty() => path.to_owned(),
+        query => format!("{path}?{query}"),
+    }
+}
+
+/// Returns an id as a segment of a path.
+fn segment(id: &str) -> String {
+    form_urlencoded::byte_serialize(id.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
 /// Reads a body of at most `limit` bytes.

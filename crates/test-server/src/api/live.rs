@@ -1,0 +1,225 @@
+//! What tests do at the moment, as an event stream: for pages that show progress.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use axum::{
+    extract::{RawQuery, State},
+    response::sse::{Event, KeepAlive, Sse},
+};
+use futures_util::{Stream, stream};
+use marquetry_judge::{RunContext, Status, TestEvent, store::Outcome};
+use marquetry_protocol::shortened;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::{ApiError, Shared};
+use crate::query;
+
+/// Events that a stream has not sent yet. A stream that is later than that skips them, and says how many.
+const MAX_EVENTS: usize = 256;
+
+/// Sends events to the streams that are open.
+pub(super) struct Live {
+    /// `None` after [`Live::close`].
+    sender: Mutex<Option<broadcast::Sender<Arc<Message>>>>,
+    streams: AtomicUsize,
+}
+
+struct Message {
+    /// The batch that the event belongs to.
+    run: Option<String>,
+    name: &'static str,
+    json: String,
+}
+
+/// Data of the event `progress`: a test has come one step further.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ProgressEvent {
+    /// The batch, if the test belongs to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    /// Position of the test in the batch.
+    index: usize,
+    /// The first 200 bytes of the name of the test.
+    test_name: String,
+    /// The number of the trial, from 0.
+    trial: u32,
+    step: Step,
+    /// What the step is about: a tool and its server, or numbers. At most 200 bytes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    detail: String,
+    /// Whether the call succeeded, or the judge voted yes, or the trial passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    success: Option<bool>,
+}
+
+/// A step of a test.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum Step {
+    TrialStarted,
+    Connected,
+    Turn,
+    CallStarted,
+    CallEnded,
+    Vote,
+    TrialEnded,
+}
+
+/// Data of the event `ended`: a test has its result.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EndedEvent {
+    /// Position of the test in the batch.
+    pub(super) index: usize,
+    /// Tests of the batch that have ended.
+    pub(super) done: usize,
+    /// Tests of the batch.
+    pub(super) total: usize,
+    pub(super) outcome: Outcome,
+}
+
+impl Live {
+    pub(super) fn new() -> Self {
+        let (sender, _) = broadcast::channel(MAX_EVENTS);
+        Self { sender: Mutex::new(Some(sender)), streams: AtomicUsize::new(0) }
+    }
+
+    /// Ends all streams, now and later.
+    pub(super) fn close(&self) {
+        self.sender().take();
+    }
+
+    /// Sends an event to the streams that want it.
+    pub(super) fn send(&self, name: &'static str, run: Option<&str>, data: &impl Serialize) {
+        let sender = self.sender();
+        let Some(sender) = sender.as_ref().filter(|sender| sender.receiver_count() > 0) else {
+            return;
+        };
+        if let Ok(json) = serde_json::to_string(data) {
+            // Without a stream nobody misses the event.
+            _ = sender.send(Arc::new(Message { run: run.map(str::to_owned), name, json }));
+        }
+    }
+
+    fn sender(&self) -> std::sync::MutexGuard<'_, Option<broadcast::Sender<Arc<Message>>>> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the context of a test whose steps are sent to the streams.
+pub(super) fn watched(shared: &Shared, run: Option<&str>, index: usize, name: &str) -> RunContext {
+    let context = match run {
+        Some(run) => RunContext::default().in_run(run),
+        None => RunContext::default(),
+    };
+    let (shared, run, name) = (shared.clone(), run.map(str::to_owned), shortened(name).to_owned());
+    context.on_event(move |event| {
+        let Some((trial, step, detail, success)) = step(event) else { return };
+        let (run, test_name) = (run.clone(), name.clone());
+        let detail = shortened(&detail).to_owned();
+        let id = run.clone();
+        let event = ProgressEvent { run, index, test_name, trial, step, detail, success };
+        shared.live.send("progress", id.as_deref(), &event);
+    })
+}
+
+/// Returns the trial, the step, what it is about, and whether it succeeded.
+fn step(event: &TestEvent) -> Option<(u32, Step, String, Option<bool>)> {
+    Some(match event {
+        TestEvent::TrialStarted { trial, of } => {
+            (*trial, Step::TrialStarted, format!("{} of {of}", trial + 1), None)
+        }
+        TestEvent::Connected { trial, servers, tools } => {
+            let detail = format!("{} servers, {tools} tools", servers.len());
+            (*trial, Step::Connected, detail, None)
+        }
+        TestEvent::Turn { trial, turn } => {
+            (*trial, Step::Turn, format!("{} calls", turn.calls.len()), None)
+        }
+        TestEvent::CallStarted { trial, tool_name, server_id } => {
+            let detail = format!("{} of {}", shortened(tool_name), shortened(server_id));
+            (*trial, Step::CallStarted, detail, None)
+        }
+        TestEvent::CallEnded { trial, call } => {
+            let (tool, server) = (shortened(&call.tool_name), shortened(&call.server_id));
+            (*trial, Step::CallEnded, format!("{tool} of {server}"), Some(call.success))
+        }
+        TestEvent::Vote { trial, vote } => {
+            (*trial, Step::Vote, format!("vote {}", vote.index + 1), Some(vote.passed))
+        }
+        TestEvent::TrialEnded { trial, status, .. } => {
+            (*trial, Step::TrialEnded, status.to_string(), Some(*status == Status::Passed))
+        }
+        // A step that this version of the API does not know.
+        _ => return None,
+    })
+}
+
+/// Streams events of tests: of one batch, if the query names it, or of all. The first event is `open`: events after it are not missed.
+pub(super) async fn events(
+    State(shared): State<Shared>,
+    RawQuery(text): RawQuery,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    let [run] =
+        query::values(text.as_deref().unwrap_or_default(), ["run"]).map_err(ApiError::Query)?;
+    let place = Place::enter(shared)?;
+    let receiver = place.0.live.sender().as_ref().map(broadcast::Sender::subscribe);
+    let state = (receiver, place, run, true);
+    let events = stream::unfold(state, async |(mut receiver, place, run, is_first)| {
+        if is_first {
+            let event = Event::default().event("open").data("{}");
+            return Some((Ok(event), (receiver, place, run, false)));
+        }
+        let next = next(receiver.as_mut()?, run.as_deref()).await?;
+        Some((Ok(next), (receiver, place, run, false)))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+/// Returns the next event of a batch, or of all; `None` when the server stops.
+async fn next(
+    receiver: &mut broadcast::Receiver<Arc<Message>>,
+    run: Option<&str>,
+) -> Option<Event> {
+    loop {
+        match receiver.recv().await {
+            Ok(message) if run.is_none() || run == message.run.as_deref() => {
+                return Some(Event::default().event(message.name).data(&message.json));
+            }
+            Ok(_) => {}
+            Err(RecvError::Lagged(count)) => {
+                let data = json!({"count": count}).to_string();
+                return Some(Event::default().event("missed").data(data));
+            }
+            Err(RecvError::Closed) => return None,
+        }
+    }
+}
+
+/// A place among the open streams. It is free again when it is dropped.
+struct Place(Shared);
+
+impl Place {
+    fn enter(shared: Shared) -> Result<Self, ApiError> {
+        let open = shared.live.streams.fetch_add(1, Ordering::Relaxed);
+        let most = shared.options.max_streams;
+        let place = Self(shared);
+        if open >= most { Err(ApiError::TooManyStreams(most)) } else { Ok(place) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.live.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
