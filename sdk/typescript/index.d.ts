@@ -191,6 +191,119 @@ export interface ResultPage {
   nextCursor?: string;
 }
 
+/** How often something happened, with Wilson's interval at 95 %. */
+export interface Rate {
+  count: number;
+  of: number;
+  /** Absent if it could not have happened. */
+  rate?: number;
+  interval: { low: number; high: number };
+}
+
+/** The short form of a result, without trials. */
+export interface Outcome {
+  resultId: string;
+  testName: string;
+  runId?: string;
+  status: TestStatus;
+  trials: { passed: number; failed: number; errors: number };
+  toolAccuracy: number;
+  /** Milliseconds. */
+  durationMs: number;
+  /** RFC 3339. */
+  timestamp: string;
+}
+
+/** How much the results of a case vary. */
+export interface Flakiness {
+  testName: string;
+  passRate: Rate;
+  /** Results whose status differs from that of the result before. */
+  flips: Rate;
+}
+
+/** The history of a case. */
+export interface CaseHistory {
+  testName: string;
+  /** The newest first. */
+  entries: Outcome[];
+  passRate: Rate;
+  /** Trials without a verdict. */
+  errors: number;
+  /** The chance that at least one of 3 trials passes. */
+  passAt3?: number;
+  /** The chance that 3 trials all pass. */
+  passHat3?: number;
+}
+
+/** What has changed between two runs. */
+export type Change = "regression" | "none" | "insufficient_data";
+
+/** A case in two runs. */
+export interface CaseComparison {
+  /** Empty for all cases together. */
+  testName: string;
+  base: Rate;
+  new: Rate;
+  change: Change;
+}
+
+/** Two runs beside each other. */
+export interface Comparison {
+  baseRun: string;
+  newRun: string;
+  verdict: Change;
+  all: CaseComparison;
+  cases: CaseComparison[];
+}
+
+/** How well a judge agrees with people. */
+export interface JudgeAgreement {
+  model: string;
+  promptHash: string;
+  verdicts: { bothPassed: number; bothFailed: number; onlyJudgePassed: number; onlyHumanPassed: number };
+  agreement: number;
+  interval: { low: number; high: number };
+  /** Cohen's κ; absent where it is not defined. */
+  kappa?: number;
+}
+
+/** A person's verdict on a trial. */
+export interface NewOverride {
+  /** The number of the trial, from 0. */
+  trial: number;
+  passed: boolean;
+  reason: string;
+  /** Who says so. A server with authentication takes the caller, and refuses another name. */
+  author?: string;
+}
+
+/** A person's verdict as it is stored. */
+export interface Override extends Required<NewOverride> {
+  resultId: string;
+  /** RFC 3339. */
+  timestamp: string;
+}
+
+/** A step of a test that runs. */
+export interface TestProgress {
+  run?: string;
+  index: number;
+  testName: string;
+  trial: number;
+  step: "trialStarted" | "connected" | "turn" | "callStarted" | "callEnded" | "vote" | "trialEnded";
+  detail?: string;
+  success?: boolean;
+}
+
+/** What tests do at the moment. `missed` means that the reader was too slow: ask for the state anew. */
+export type TestEvent =
+  | { event: "open"; data: Record<string, never> }
+  | { event: "runStarted" | "runEnded"; data: TestRun }
+  | { event: "progress"; data: TestProgress }
+  | { event: "ended"; data: { index: number; done: number; total: number; outcome: Outcome } }
+  | { event: "missed"; data: { count: number } };
+
 /** Why an operation failed. */
 export type MCPTestErrorCode =
   | "not-a-test-server"
@@ -233,6 +346,25 @@ export declare class MCPTestSDK {
   runBatch(cases: TestCase[], options?: BatchOptions): Promise<{ run: TestRun; results: TestResult[] }>;
   /** Returns one page of stored results. */
   results(filter?: ResultFilter): Promise<ResultPage>;
+  /** Returns one result with its trials. */
+  result(id: string): Promise<TestResult>;
+  /** Returns short forms of results, the newest first: 1,000 without a limit. */
+  outcomes(filter?: { name?: string; run?: string; limit?: number }): Promise<Outcome[]>;
+  /** Returns one page of runs, the newest first. */
+  runs(page?: { limit?: number; cursor?: string | undefined }): Promise<{ items: TestRun[]; nextCursor?: string }>;
+  run(id: string): Promise<TestRun>;
+  /** Returns the pass rate of each case, the most varying first. */
+  cases(): Promise<Flakiness[]>;
+  history(name: string, options?: { limit?: number }): Promise<CaseHistory>;
+  /** Compares two runs by their ids. */
+  compare(base: string, newer: string): Promise<Comparison>;
+  judges(): Promise<JudgeAgreement[]>;
+  /** Returns what people said of the trials of a result, the oldest first. */
+  overrides(result: string): Promise<Override[]>;
+  /** Stores a person's verdict; a later one of the same author replaces it. */
+  putOverride(result: string, verdict: NewOverride): Promise<Override>;
+  /** Yields what tests do, of one run or of all, until the server stops or `signal` aborts. */
+  events(options?: { run?: string; signal?: AbortSignal }): AsyncGenerator<TestEvent, void, void>;
   /** Yields all stored results, page by page. */
   allResults(filter?: ResultFilter): AsyncGenerator<TestResult, void, void>;
 }

@@ -88,14 +88,53 @@ export class MCPTestSDK {
   }
 
   async results(filter = {}) {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(filter)) {
-      if (value !== undefined && value !== null) {
-        query.set(name, value instanceof Date ? value.toISOString() : String(value));
-      }
-    }
-    const text = query.toString();
-    return this.#json("GET", `/api/test/results${text && `?${text}`}`);
+    return this.#json("GET", withQuery("/api/test/results", filter));
+  }
+
+  async result(id) {
+    return this.#json("GET", `/api/test/results/${encodeURIComponent(id)}`);
+  }
+
+  async outcomes(filter = {}) {
+    return (await this.#json("GET", withQuery("/api/test/outcomes", filter))).items;
+  }
+
+  async runs(page = {}) {
+    return this.#json("GET", withQuery("/api/test/runs", page));
+  }
+
+  async run(id) {
+    return this.#json("GET", `/api/test/runs/${encodeURIComponent(id)}`);
+  }
+
+  async cases() {
+    return (await this.#json("GET", "/api/test/cases")).items;
+  }
+
+  async history(name, { limit } = {}) {
+    return this.#json("GET", withQuery("/api/test/history", { name, limit }));
+  }
+
+  async compare(base, newer) {
+    return this.#json("GET", withQuery("/api/test/compare", { base, new: newer }));
+  }
+
+  async judges() {
+    return (await this.#json("GET", "/api/test/judges")).items;
+  }
+
+  async overrides(result) {
+    return (await this.#json("GET", `/api/test/results/${encodeURIComponent(result)}/overrides`)).items;
+  }
+
+  async putOverride(result, verdict) {
+    return this.#json("POST", `/api/test/results/${encodeURIComponent(result)}/overrides`, { body: verdict });
+  }
+
+  async *events({ run, signal } = {}) {
+    const path = withQuery("/api/test/events", { run });
+    const response = await this.#request("GET", path, { signal, accept: "text/event-stream" });
+    yield* events(response);
   }
 
   async *allResults(filter = {}) {
@@ -189,6 +228,18 @@ Option 2: Main server with testing
 
 function trimmed(url) {
   return url.replace(/\/+$/, "");
+}
+
+/** A path with the parameters that have a value. */
+function withQuery(path, values) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== undefined && value !== null) {
+      query.set(name, value instanceof Date ? value.toISOString() : String(value));
+    }
+  }
+  const text = query.toString();
+  return text ? `${path}?${text}` : path;
 }
 
 /** The server's own words, from `{"error": "…"}`; otherwise the beginning of the text. */

@@ -6,7 +6,7 @@ import { literal, resultView, tree } from './result.js';
 import { inTests, kappaText, mark, when } from './tests.js';
 import { get, post } from './tests-data.js';
 
-const ms = (count) => duration(Math.round(count * 1000));
+const ms = (count) => (count ? duration(Math.round(count * 1000)) : '0 ms');
 /** A text as it is. Short ones are laid out at once, so that they take no more room than they need. */
 const words = (text, label) => (text.length < 4000 ? h('div.short', literal(text, label)) : literal(text, label));
 const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;

@@ -158,6 +158,9 @@ mod tests {
         for page in pages {
             let mut modules = Vec::new();
             add_module("app.js", &mut modules);
+            for rest in INDEX.split("\"modulepreload\" href=\"{{prefix}}/console/").skip(1) {
+                add_module(rest.split('"').next().unwrap(), &mut modules);
+            }
             add_module(page, &mut modules);
             let size = |name: &str| FILES.iter().find(|file| file.name == name).unwrap().text.len();
             let mut bytes = INDEX.len() + size("style.css");

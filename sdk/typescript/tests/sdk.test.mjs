@@ -222,3 +222,43 @@ test("results are filtered, and read page by page", async () => {
     });
   });
 });
+
+test("stored data is asked for at its paths", async () => {
+  const asked = [];
+  const fetch = async (url, { method, body }) => {
+    const { pathname, search } = new URL(url);
+    asked.push(`${method} ${pathname}${search}${body ? ` ${body}` : ""}`);
+    return Response.json(pathname.endsWith("/health") ? HEALTH : { items: ["an item"] });
+  };
+  const sdk = new MCPTestSDK({ baseUrl: "http://127.0.0.1:9", fetch });
+  await sdk.result("a/b");
+  assert.deepEqual(await sdk.outcomes({ run: "r 1", limit: 5 }), ["an item"]);
+  await sdk.runs({ cursor: "c" });
+  await sdk.run("r");
+  assert.deepEqual(await sdk.cases(), ["an item"]);
+  await sdk.history("a & b");
+  await sdk.compare("x", "y");
+  assert.deepEqual(await sdk.judges(), ["an item"]);
+  assert.deepEqual(await sdk.overrides("q"), ["an item"]);
+  await sdk.putOverride("q", { trial: 0, passed: true, reason: "it did" });
+  assert.deepEqual(asked.slice(1).map((it) => it.replace("/api/test/", "")), [
+    "GET results/a%2Fb",
+    "GET outcomes?run=r+1&limit=5",
+    "GET runs?cursor=c",
+    "GET runs/r",
+    "GET cases",
+    "GET history?name=a+%26+b",
+    "GET compare?base=x&new=y",
+    "GET judges",
+    "GET results/q/overrides",
+    'POST results/q/overrides {"trial":0,"passed":true,"reason":"it did"}',
+  ]);
+});
+
+test("events are yielded one by one", async () => {
+  const text = 'event: open\ndata: {}\n\n: kept\n\nevent: progress\ndata: {"index":1}\n\n';
+  const fetch = async (url) => (url.endsWith("/health") ? Response.json(HEALTH) : new Response(text));
+  const seen = [];
+  for await (const event of new MCPTestSDK({ baseUrl: "http://127.0.0.1:9", fetch }).events({ run: "r" })) seen.push(event);
+  assert.deepEqual(seen, [{ event: "open", data: {} }, { event: "progress", data: { index: 1 } }]);
+});
