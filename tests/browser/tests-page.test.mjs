@@ -149,7 +149,7 @@ test('a running batch is followed live, also over a restart in mid-stream', { ti
   const own = await startServer({ env: environment() });
   const port = Number(new URL(own.url).port);
   const page = await openPage(browser, own, '#/tests');
-  const cases = ['one', 'two', 'three'].map((name, index) => ({ name, prompt: `wait ${300 + index * 500}\ncall echo {"text":"x"}`, agentConfig: model.config, expectedTools: ['echo'] }));
+  const cases = ['one', 'two', 'three'].map((name, index) => ({ name, prompt: `wait ${300 + index * 700}\ncall slow {"ms":1500}`, agentConfig: model.config, expectedTools: ['slow'] }));
   const batch = runBatch(own, 'watched', cases);
   const row = page.locator('main [role=list] a').filter({ hasText: 'watched' });
   await row.waitFor();
