@@ -2,9 +2,9 @@
 // released, and `cargo xtask browser` with that of the tests and `--times 4`: a program without optimization, beside other work, has four times
 // the time. Sizes and counts have no such allowance.
 
-import { readFileSync, readdirSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { callTool, go, openPage, startBrowser, startServer } from './support.mjs';
+import { callTool, go, openPage, shown, startBrowser, startServer } from './support.mjs';
 
 const folder = fileURLToPath(new URL('../../crates/console/page/', import.meta.url));
 // The document around a View belongs to its frame, and comes from another origin: the page never loads it.
@@ -12,13 +12,13 @@ const files = readdirSync(folder).filter((name) => name !== 'sandbox.html');
 const given = process.argv.indexOf('--times');
 const allowance = given < 0 ? 1 : Number(process.argv[given + 1]);
 if (!(allowance >= 1)) throw new Error('--times needs a number from 1');
-const size = files.reduce((sum, name) => sum + readFileSync(`${folder}${name}`).length, 0);
 const median = (all) => all.sort((a, b) => a - b)[Math.floor(all.length / 2)];
 const rows = [];
 const row = (what, found, budget, unit) => rows.push({ what, found: Math.round(found), budget, most: unit === 'ms' ? budget * allowance : budget, unit });
 
-row('page, uncompressed', size, 150_000, 'bytes');
-row('modules', files.filter((name) => name.endsWith('.js')).length, 12, '');
+/** The addresses of all pages. A page may load modules of its own; together with those of the frame they have the budget. */
+const PAGES = ['#/', '#/servers', '#/servers/lab', '#/tools', '#/tools/lab__echo', '#/calls', '#/messages', '#/resources', '#/prompts', '#/artifacts', '#/knowledge', '#/tests', '#/tests/cases', '#/tests/judges', '#/tests/result/none'];
+const sizeOf = (name) => statSync(`${folder}${name}`).size;
 
 const server = await startServer({ config: '[artifacts]\nmcp_tool_llm_return_max_bytes = 8000000\n' });
 const browser = await startBrowser();
@@ -32,6 +32,16 @@ try {
     await page.context().close();
   }
   row('first paint, median of 5', median(paints), 200, 'ms');
+
+  for (const hash of PAGES) {
+    const opened = await openPage(browser, server, hash, { wait: false });
+    await shown(opened, hash);
+    const urls = await opened.evaluate(() => performance.getEntriesByType('resource').map((it) => it.name));
+    const names = [...new Set(urls.map((url) => new URL(url).pathname.split('/').at(-1)))].filter((name) => files.includes(name));
+    row(`${hash}: all files`, ['index.html', ...names].reduce((sum, name) => sum + sizeOf(name), 0), 150_000, 'bytes');
+    row(`${hash}: modules`, names.filter((name) => name.endsWith('.js')).length, 12, '');
+    await opened.context().close();
+  }
 
   const page = await openPage(browser, server, '#/messages');
   const lines = await page.evaluate(async () => {
@@ -56,16 +66,16 @@ try {
 
   const { id } = await callTool(server, 'lab__large', { kib: 5 * 1024 });
   await go(page, '#/');
-  const shown = await page.evaluate(async (id) => {
+  const large = await page.evaluate(async (id) => {
     const began = performance.now();
     location.hash = `#/calls/${id}`;
     while (!document.querySelector('main .literal')) await new Promise(requestAnimationFrame);
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     return { ms: performance.now() - began, length: document.querySelector('main .literal').textContent.length, nodes: document.querySelectorAll('*').length };
   }, id);
-  if (shown.length < 5 << 20) throw new Error(`the page shows ${shown.length} bytes of the text`);
-  row('5 MiB of text', shown.ms, 300, 'ms');
-  row('elements with 5 MiB of text', shown.nodes, 3000, '');
+  if (large.length < 5 << 20) throw new Error(`the page shows ${large.length} bytes of the text`);
+  row('5 MiB of text', large.ms, 300, 'ms');
+  row('elements with 5 MiB of text', large.nodes, 3000, '');
 } finally {
   await browser.close();
   await server.stop();
@@ -74,5 +84,6 @@ for (const { what, found, budget, most, unit } of rows) {
   const verdict = found > most ? 'OVER' : found > budget ? 'slow' : 'ok  ';
   console.log(`${verdict} ${what.padEnd(34)} ${String(found).padStart(8)} ${unit.padEnd(6)} ${(found / budget).toFixed(2).padStart(6)} of ${budget}`);
 }
+console.log(`all files of the page: ${files.reduce((sum, name) => sum + sizeOf(name), 0)} bytes, ${files.filter((name) => name.endsWith('.js')).length} modules`);
 if (allowance > 1) console.log(`times may be ${allowance} times the budget here`);
 if (rows.some(({ found, most }) => found > most)) process.exitCode = 1;
