@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Audience, Events, Options, Outcome, Viewer,
-    record::{Kept, Record, Step, micros, outcome_of},
+    record::{Record, Step, StoredText, micros, outcome_of},
 };
 
 /// The record of calls. Cheap to clone.
@@ -116,7 +116,8 @@ impl Calls {
             started_ms: now_ms(),
             took: None,
             outcome: None,
-            arguments: arguments.map_or_else(Kept::default, |text| inner.kept_text(text.get())),
+            arguments: arguments
+                .map_or_else(StoredText::default, |text| inner.kept_text(text.get())),
             secret_names,
             upstream: None,
             model: None,
@@ -193,7 +194,7 @@ impl Calls {
                 Some(_) => failed += 1,
             }
             times.extend(record.took.map(micros));
-            let bytes = |kept: &Option<Kept>| kept.as_ref().map_or(0, |it| it.bytes as u64);
+            let bytes = |kept: &Option<StoredText>| kept.as_ref().map_or(0, |it| it.bytes as u64);
             if record.model.is_some() {
                 saved += bytes(&record.upstream).saturating_sub(bytes(&record.model));
             }
@@ -214,9 +215,9 @@ impl Inner {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kept_text(&self, text: &str) -> Kept {
+    fn kept_text(&self, text: &str) -> StoredText {
         let fits = text.len() <= self.max_bytes / 8;
-        Kept { bytes: text.len(), text: fits.then(|| text.into()) }
+        StoredText { bytes: text.len(), text: fits.then(|| text.into()) }
     }
 
     /// Tells viewers of a call's new state.
@@ -328,7 +329,7 @@ impl RunningCall {
         let took = self.began.elapsed();
         let mut record = locked(&self.record);
         if let Some(result) = result {
-            let is_said = |said: &Kept| said.text.as_deref() == Some(result.get());
+            let is_said = |said: &StoredText| said.text.as_deref() == Some(result.get());
             let model = match record.upstream.as_ref().filter(|said| is_said(said)) {
                 Some(said) => said.clone(),
                 None => self.calls.kept_text(result.get()),

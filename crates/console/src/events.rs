@@ -58,7 +58,7 @@ impl Audience {
 pub struct Events {
     /// Tells the numbers of this run from those of another.
     run: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<State>,
     /// The number of the last event.
     last: watch::Sender<u64>,
     /// A page listens, or did so within [`UNWATCHED`] before the last event.
@@ -71,7 +71,7 @@ pub struct Events {
 }
 
 #[derive(Default)]
-struct Kept {
+struct State {
     events: VecDeque<Event>,
     bytes: usize,
     /// The number of the last event.
@@ -172,7 +172,7 @@ impl Events {
     }
 
     /// Leaves a gap in the numbers where events were skipped, so that a page from before is told to fetch anew.
-    fn note_skipped(&self, kept: &mut Kept) {
+    fn note_skipped(&self, kept: &mut State) {
         if self.has_skipped.swap(false, Ordering::Relaxed) {
             kept.last += 1;
             kept.events.clear();
@@ -198,7 +198,7 @@ impl Events {
         format!("{}-{number}", self.run)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, State> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

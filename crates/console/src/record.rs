@@ -58,13 +58,13 @@ impl Outcome {
 
 /// A text that is kept if there is room for it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct StoredText {
     /// Its size, whether it is kept or not.
     pub(crate) bytes: usize,
     pub(crate) text: Option<Arc<str>>,
 }
 
-impl Kept {
+impl StoredText {
     /// The size of memory that it takes.
     pub(crate) fn cost(&self) -> usize {
         self.text.as_ref().map_or(0, |text| text.len())
@@ -101,13 +101,13 @@ pub(crate) struct Record {
     pub(crate) took: Option<Duration>,
     pub(crate) outcome: Option<Outcome>,
     /// As the agent wrote them; secrets are left out when they are shown.
-    pub(crate) arguments: Kept,
+    pub(crate) arguments: StoredText,
     /// The names of arguments that the tool's input schema marks as secret.
     pub(crate) secret_names: Vec<String>,
     /// What the upstream said.
-    pub(crate) upstream: Option<Kept>,
+    pub(crate) upstream: Option<StoredText>,
     /// What the model is shown.
-    pub(crate) model: Option<Kept>,
+    pub(crate) model: Option<StoredText>,
     /// The report of the capture, if the answer was changed.
     pub(crate) capture: Option<Value>,
     /// The setting that decided.
@@ -118,15 +118,15 @@ pub(crate) struct Record {
 impl Record {
     /// The size of memory that its texts take.
     pub(crate) fn cost(&self) -> usize {
-        let upstream = self.upstream.as_ref().map_or(0, Kept::cost);
+        let upstream = self.upstream.as_ref().map_or(0, StoredText::cost);
         // A text that both sides see is kept once.
         let model = match (&self.upstream, &self.model) {
-            (Some(Kept { text: Some(a), .. }), Some(Kept { text: Some(b), .. }))
+            (Some(StoredText { text: Some(a), .. }), Some(StoredText { text: Some(b), .. }))
                 if Arc::ptr_eq(a, b) =>
             {
                 0
             }
-            (_, model) => model.as_ref().map_or(0, Kept::cost),
+            (_, model) => model.as_ref().map_or(0, StoredText::cost),
         };
         self.arguments.cost() + upstream + model + self.tool.len()
     }
@@ -164,8 +164,8 @@ impl Record {
         let arguments = self.arguments.text.as_deref();
         whole["arguments"]["json"] =
             json!(arguments.map(|text| without_secrets(text, &self.secret_names)));
-        whole["upstream"] = json!(self.upstream.as_ref().map(Kept::json));
-        whole["model"] = json!(self.model.as_ref().map(Kept::json));
+        whole["upstream"] = json!(self.upstream.as_ref().map(StoredText::json));
+        whole["model"] = json!(self.model.as_ref().map(StoredText::json));
         whole["same"] = json!(is_same);
         whole["capture"] = json!(self.capture);
         whole["decided"] = json!(self.decided);
@@ -181,7 +181,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 /// Whether a result says that the tool failed.
 pub(crate) fn outcome_of(result: &RawValue) -> Outcome {
     #[derive(serde::Deserialize)]
-    struct Said {
+    struct ResultHead {
         #[serde(default, rename = "isError")]
         is_error: bool,
         #[serde(default, rename = "resultType")]
@@ -192,9 +192,9 @@ pub(crate) fn outcome_of(result: &RawValue) -> Outcome {
         // The usual answer, which may be large, is not parsed.
         return Outcome::Ok;
     }
-    match serde_json::from_str::<Said>(text) {
-        Ok(Said { is_error: true, .. }) => Outcome::ToolFailed,
-        Ok(Said { result_type: Some(kind), .. }) if kind == "input_required" => {
+    match serde_json::from_str::<ResultHead>(text) {
+        Ok(ResultHead { is_error: true, .. }) => Outcome::ToolFailed,
+        Ok(ResultHead { result_type: Some(kind), .. }) if kind == "input_required" => {
             Outcome::InputRequired
         }
         _ => Outcome::Ok,

@@ -20,7 +20,7 @@ pub(crate) struct Watched(Mutex<State>);
 struct State {
     records: BTreeMap<String, Watch>,
     /// Whether a task polls for changes.
-    is_looked_after: bool,
+    is_polled: bool,
 }
 
 #[derive(Clone)]
@@ -49,8 +49,8 @@ impl Watched {
             revision: Some(record.revision),
         };
         state.records.entry(uri.to_owned()).or_insert(watch).count += 1;
-        if !std::mem::replace(&mut state.is_looked_after, true) {
-            tokio::spawn(look_after(Arc::clone(self), store, listener));
+        if !std::mem::replace(&mut state.is_polled, true) {
+            tokio::spawn(poll_changes(Arc::clone(self), store, listener));
         }
     }
 
@@ -79,15 +79,15 @@ impl Watched {
     /// Returns the records to check; `None` if there are no watchers.
     fn records(&self) -> Option<Vec<(String, String)>> {
         let mut state = self.state();
-        state.is_looked_after = !state.records.is_empty();
+        state.is_polled = !state.records.is_empty();
         let records = state.records.iter().map(|(uri, watch)| (uri.clone(), watch.record.clone()));
-        state.is_looked_after.then(|| records.collect())
+        state.is_polled.then(|| records.collect())
     }
 }
 
 /// Polls for changes of other processes while there are watchers. Changes of this process are announced at once by
 /// another task.
-async fn look_after(
+async fn poll_changes(
     watched: Arc<Watched>,
     store: Arc<dyn RecordStore>,
     listener: Arc<dyn ChangeListener>,

@@ -96,10 +96,10 @@ where
         // Each call in flight gets an error as its answer, if the client still reads.
         peer.cut.cancel();
         if !gone.is_cancelled() {
-            _ = tokio::time::timeout(LAST_WORDS, calls.wait()).await;
+            _ = tokio::time::timeout(CANCELLED_GRACE, calls.wait()).await;
         }
         conversation.end();
-        if tokio::time::timeout(LAST_WORDS, calls.wait()).await.is_err() {
+        if tokio::time::timeout(CANCELLED_GRACE, calls.wait()).await.is_err() {
             // Answers wait for a client that no longer reads. Without the writer they are dropped.
             write.abort();
             calls.wait().await;
@@ -115,7 +115,7 @@ where
 }
 
 /// Time for the answers of calls that the end has cut off, and for cancelled calls.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CANCELLED_GRACE: Duration = Duration::from_secs(1);
 
 async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> {
     let most = pipe.server.limits().max_message_bytes;

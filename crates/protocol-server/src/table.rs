@@ -480,7 +480,7 @@ async fn discover(call: Call) -> Result<Reply, RpcError> {
 /// The notifications that a stateless client wants.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Wanted {
+struct NotificationFilter {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     tools_list_changed: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -497,7 +497,7 @@ struct Wanted {
 async fn listen(call: Call) -> Result<Reply, RpcError> {
     #[derive(Deserialize)]
     struct ListenParams {
-        notifications: Wanted,
+        notifications: NotificationFilter,
     }
     let ListenParams { notifications: mut wanted } = call.params()?;
     let tasks = &call.server.shared.tasks;

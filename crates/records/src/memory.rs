@@ -23,7 +23,7 @@ pub struct MemoryRecords {
 #[derive(Clone, Debug, Default)]
 struct State {
     /// The records, by URI.
-    records: BTreeMap<String, Kept>,
+    records: BTreeMap<String, Entry>,
     /// URIs of the groups that have a path, by that path.
     groups: HashMap<String, String>,
     /// Number of records in each group path that has any.
@@ -31,7 +31,7 @@ struct State {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct Entry {
     record: Record,
     content: Option<Vec<u8>>,
 }
@@ -135,7 +135,7 @@ impl State {
     }
 
     /// Applies a put, and returns the record before and after it.
-    fn put(&mut self, uri: &str, put: Put) -> Result<(Option<Kept>, Record), RecordStoreError> {
+    fn put(&mut self, uri: &str, put: Put) -> Result<(Option<Entry>, Record), RecordStoreError> {
         let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.records.get(uri);
         check_expected(uri, expected, old.map(|old| old.record.revision))?;
@@ -171,7 +171,7 @@ impl State {
             ContentChange::Set(content) => Some(content),
             ContentChange::Remove => None,
         };
-        let old = self.set(uri, Some(Kept { record: record.clone(), content }));
+        let old = self.set(uri, Some(Entry { record: record.clone(), content }));
         Ok((old, record))
     }
 
@@ -185,9 +185,9 @@ impl State {
     }
 
     /// Replaces the entry of a URI, and returns the former one.
-    fn set(&mut self, uri: &str, new: Option<Kept>) -> Option<Kept> {
+    fn set(&mut self, uri: &str, new: Option<Entry>) -> Option<Entry> {
         let old = self.records.remove(uri);
-        if let Some(Kept { record, .. }) = &old {
+        if let Some(Entry { record, .. }) = &old {
             if let Some(place) = record.is_place() {
                 self.groups.remove(&place);
             }

@@ -26,11 +26,11 @@ pub(crate) const DIMENSION: usize = 3;
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     api: EmbeddingApi,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Script>>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Script {
     answers: VecDeque<Response>,
     seen: Vec<Seen>,
     delay: Duration,
@@ -48,7 +48,7 @@ pub(crate) struct Seen {
 
 impl Endpoint {
     pub(crate) fn new(api: EmbeddingApi, answers: impl IntoIterator<Item = Response>) -> Self {
-        let kept = Kept { answers: answers.into_iter().collect(), ..Kept::default() };
+        let kept = Script { answers: answers.into_iter().collect(), ..Script::default() };
         Self { api, kept: Arc::new(Mutex::new(kept)) }
     }
 

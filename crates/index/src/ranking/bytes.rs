@@ -13,10 +13,10 @@ const LARGE: usize = 4 << 20;
 /// of 2 MiB: with them, a scan of 100,000 vectors takes a quarter less time, and filling them half the time. Without
 /// large pages the bytes are in a `Vec`.
 #[derive(Debug)]
-pub(super) struct Bytes(Kept);
+pub(super) struct Bytes(Memory);
 
 #[derive(Debug)]
-enum Kept {
+enum Memory {
     Heap(Vec<u8>),
     /// The bytes after this length are free.
     Mapped(MmapMut, usize),
@@ -24,7 +24,7 @@ enum Kept {
 
 impl Bytes {
     pub(super) fn new() -> Self {
-        Self(Kept::Heap(Vec::new()))
+        Self(Memory::Heap(Vec::new()))
     }
 
     /// Reserves room for this many bytes in all.
@@ -39,12 +39,12 @@ impl Bytes {
                 #[cfg(target_os = "linux")]
                 let _ = map.advise(memmap2::Advice::HugePage);
                 map[..self.len()].copy_from_slice(self);
-                Kept::Mapped(map, self.len())
+                Memory::Mapped(map, self.len())
             }
             None => {
                 let mut bytes = Vec::with_capacity(capacity);
                 bytes.extend_from_slice(self);
-                Kept::Heap(bytes)
+                Memory::Heap(bytes)
             }
         };
     }
@@ -55,8 +55,8 @@ impl Bytes {
             self.reserve(wanted.max(2 * self.len()));
         }
         match &mut self.0 {
-            Kept::Heap(kept) => kept.extend_from_slice(bytes),
-            Kept::Mapped(map, len) => {
+            Memory::Heap(kept) => kept.extend_from_slice(bytes),
+            Memory::Mapped(map, len) => {
                 map[*len..wanted].copy_from_slice(bytes);
                 *len = wanted;
             }
@@ -65,15 +65,15 @@ impl Bytes {
 
     pub(super) fn truncate(&mut self, to: usize) {
         match &mut self.0 {
-            Kept::Heap(bytes) => bytes.truncate(to),
-            Kept::Mapped(_, len) => *len = to.min(*len),
+            Memory::Heap(bytes) => bytes.truncate(to),
+            Memory::Mapped(_, len) => *len = to.min(*len),
         }
     }
 
     fn capacity(&self) -> usize {
         match &self.0 {
-            Kept::Heap(bytes) => bytes.capacity(),
-            Kept::Mapped(map, _) => map.len(),
+            Memory::Heap(bytes) => bytes.capacity(),
+            Memory::Mapped(map, _) => map.len(),
         }
     }
 }
@@ -83,8 +83,8 @@ impl Deref for Bytes {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Kept::Heap(bytes) => bytes,
-            Kept::Mapped(map, len) => &map[..*len],
+            Memory::Heap(bytes) => bytes,
+            Memory::Mapped(map, len) => &map[..*len],
         }
     }
 }
@@ -92,8 +92,8 @@ impl Deref for Bytes {
 impl DerefMut for Bytes {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
-            Kept::Heap(bytes) => bytes,
-            Kept::Mapped(map, len) => &mut map[..*len],
+            Memory::Heap(bytes) => bytes,
+            Memory::Mapped(map, len) => &mut map[..*len],
         }
     }
 }
@@ -115,7 +115,7 @@ mod tests {
             }
             assert!(*bytes == *want, "{round}");
         }
-        assert!(matches!(bytes.0, Kept::Mapped(..)), "{} bytes are many", want.len());
+        assert!(matches!(bytes.0, Memory::Mapped(..)), "{} bytes are many", want.len());
         bytes[1] = 7;
         bytes.reserve(3 * want.len());
         assert_eq!((bytes.len(), bytes[1], bytes[2]), (want.len(), 7, want[2]));

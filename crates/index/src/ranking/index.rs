@@ -55,13 +55,13 @@ pub(crate) struct Index {
     /// The document of each row, or [`DEAD`].
     documents_of_rows: Vec<u32>,
     /// Documents by their numbers.
-    documents: Vec<Option<Kept>>,
+    documents: Vec<Option<DocumentRows>>,
     numbers: HashMap<Label, u32>,
     dead: usize,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct DocumentRows {
     entry: Entry,
     rows: Range<u32>,
 }
@@ -113,7 +113,7 @@ impl Index {
             self.documents.resize_with(number + 1, || None);
         }
         self.numbers.insert(entry.uri, entry.number);
-        self.documents[number] = Some(Kept { entry, rows: start..start });
+        self.documents[number] = Some(DocumentRows { entry, rows: start..start });
         Adding { number, index: self }
     }
 
@@ -175,7 +175,11 @@ impl Index {
         self.passing(scope, filter).map(|kept| (&kept.entry, kept.rows.len() as u32))
     }
 
-    fn passing(&self, scope: Option<Label>, filter: LabelFilter) -> impl Iterator<Item = &Kept> {
+    fn passing(
+        &self,
+        scope: Option<Label>,
+        filter: LabelFilter,
+    ) -> impl Iterator<Item = &DocumentRows> {
         let numbers = match scope {
             None => 0..self.documents.len(),
             Some(uri) => self.number(uri).map_or(0..0, |at| at as usize..at as usize + 1),

@@ -12,7 +12,7 @@ use snowball_stemmers_rs::Algorithm;
 pub(crate) struct Language(u8);
 
 /// Properties of a [`Language`].
-struct Known {
+struct Properties {
     /// Suffix of each stem, so that stems of two languages are never confused. Empty for English and for scripts with
     /// one stemmer.
     tag: &'static str,
@@ -28,108 +28,108 @@ const STOP_WORDS: &str = "a about all also an and any are as at be been between 
     them then there these they this those to under was we were what when where which while who why will with would you";
 
 /// The languages in Latin script, English first.
-const LATIN: [Known; 18] = [
-    Known { tag: "", algorithm: Some(Algorithm::English), frequent: STOP_WORDS },
-    Known {
+const LATIN: [Properties; 18] = [
+    Properties { tag: "", algorithm: Some(Algorithm::English), frequent: STOP_WORDS },
+    Properties {
         tag: "/de",
         algorithm: Some(Algorithm::German),
         frequent: "aber als am an auch auf aus bei bis das dass dem den der des die durch ein eine einem einen einer er es \
             fur hat haben ich im in ist kann man mehr mit nach nicht noch nur oder sein sich sie sind so uber um und von \
             vor war was welche welcher welches wenn werden wer wie wird wo wurde wurden zu zum zur",
     },
-    Known {
+    Properties {
         tag: "/fr",
         algorithm: Some(Algorithm::French),
         frequent: "a au aux avec ce ces cette comme d dans de des du elle en est et etait ete il ils je l la le les leur \
             lui mais ne nous on ont ou par pas plus pour qu que quel quelle quels qui s sa se ses son sont sur un une vous",
     },
-    Known {
+    Properties {
         tag: "/es",
         algorithm: Some(Algorithm::Spanish),
         frequent: "a al como con cual cuando cuanto cuantos de del desde donde e el en era es esta este fue fueron ha han \
             hasta la las le lo los mas muy no o para pero por que quien se ser si sin sobre son su sus tambien un \
             una y ya",
     },
-    Known {
+    Properties {
         tag: "/it",
         algorithm: Some(Algorithm::Italian),
         frequent: "a ad al alla anche che chi come con cui da dal dalla dei del della delle dello di e ed era gli ha hanno \
             i il in la le lo ma nel nella non o per piu quale quali quando quanto se si sono su sul sulla un una uno",
     },
-    Known {
+    Properties {
         tag: "/pt",
         algorithm: Some(Algorithm::Portuguese),
         frequent: "a ao aos as com como da das de do dos e ela ele em entre era essa esta foi ha isso ja mais mas na nao nas \
             no nos o os ou para pela pelo por qual quando que quem se sem ser seu sua sao tambem um uma",
     },
-    Known {
+    Properties {
         tag: "/nl",
         algorithm: Some(Algorithm::Dutch),
         frequent: "aan al als bij dan dat de der deze die dit door een en er had heeft het hij hoe in is kan maar meer met \
             naar niet nog of om ook op over te tot uit van veel voor waar waren was wat welke werd worden wordt ze zich \
             zijn zou",
     },
-    Known {
+    Properties {
         tag: "/ro",
         algorithm: Some(Algorithm::Romanian),
         frequent: "a acest aceasta al ale am au ca care cat ce cei cel cu cum cand dar de din dintre este fi fost in intre \
             la lui mai nu o pe pentru prin s sa sau se si sunt un unde unei unui",
     },
-    Known {
+    Properties {
         tag: "/tr",
         algorithm: Some(Algorithm::Turkish),
         frequent: "ama ancak bir bu da daha de degil diye en gibi hangi hem her icin ile ise kac kadar kim ki mi ne neden \
             nasil nasıl nedir o olan olarak oldu oldugu sonra su tarafindan tarafından ve veya ya",
     },
-    Known {
+    Properties {
         tag: "/sv",
         algorithm: Some(Algorithm::Swedish),
         frequent: "att av de den det dem en ett eller efter for fran han har hon hur i inte ja jag kan man med men mot nar \
             och om pa sa sig som till under upp ut var vad vid vilka vilken vilket ar",
     },
-    Known {
+    Properties {
         tag: "/no",
         algorithm: Some(Algorithm::Norwegian),
         frequent: "alle at av ble blir da de den der det eller en er et etter for fra ha han har hun hva hvilke hvilken \
             hvor i ikke jeg kan man med men mot nar og om opp pa seg som til ut var ved vi være",
     },
-    Known {
+    Properties {
         tag: "/da",
         algorithm: Some(Algorithm::Danish),
         frequent: "af at blev bliver da de den der det efter eller en er et for fra han har hun hvad hvilke hvilken hvor i \
             ikke jeg kan man med men mod nar nogle og om op pa sig som til ud var ved vi være",
     },
-    Known {
+    Properties {
         tag: "/fi",
         algorithm: Some(Algorithm::Finnish),
         frequent: "ei eli etta han hanen ja jonka jos jotka joka kanssa koska kuin kun mika mitka mukaan mutta myos \
             ne niin nyt oli oliva olivat on ollut ovat se sen siita sita tai vain voi",
     },
-    Known {
+    Properties {
         tag: "/hu",
         algorithm: Some(Algorithm::Hungarian),
         frequent: "a az azt csak de egy ehhez el es ez ezt ha hogy hogyan is kell ki lehet meg mely mert mi mint mit nem \
             olyan sem szerint vagy van volt voltak",
     },
-    Known {
+    Properties {
         tag: "/pl",
         algorithm: Some(Algorithm::Polish),
         frequent: "ale bez byc był była co czy dla do gdzie i ich jak jaka jaki jakie jako jego jej jest juz kiedy \
             kto ktora ktore ktory ktora ktore ktory lub ma na nie o od oraz po przez przy sa sie tak to tym w we z za ze",
     },
-    Known {
+    Properties {
         tag: "/cs",
         algorithm: Some(Algorithm::Czech),
         frequent: "a aby ale ani az bez byl byla byli bylo co do i jak jako je jeho jejich jen jsou k kde kdo kdy ktera ktere \
             ktery mezi na nebo o od po podle pri pro s se si tak to u v ve z za ze",
     },
-    Known {
+    Properties {
         tag: "/id",
         algorithm: Some(Algorithm::Indonesian),
         frequent: "adalah akan apa atau bahwa dalam dan dapat dari dengan di ini itu juga karena ke lebih mana mereka oleh \
             pada sebagai secara telah tidak untuk yang",
     },
-    Known {
+    Properties {
         tag: "/vi",
         algorithm: None,
         frequent: "anh bao bi boi ca cac cho co con cua cung da dang den deu duoc gi hay hoac khi khong la lai lam mot             nao nay neu ngay nguoi nhieu nhung nhu noi o ong qua ra rang rat sau se tai theo thi trong tren tu va van vao             ve viec voi vua",
@@ -137,13 +137,13 @@ const LATIN: [Known; 18] = [
 ];
 
 /// Scripts with one stemmer for all their languages.
-const SCRIPTS: [Known; 6] = [
-    Known { tag: "", algorithm: Some(Algorithm::Greek), frequent: "" },
-    Known { tag: "", algorithm: Some(Algorithm::Russian), frequent: "" },
-    Known { tag: "", algorithm: Some(Algorithm::Arabic), frequent: "" },
-    Known { tag: "", algorithm: Some(Algorithm::Hindi), frequent: "" },
-    Known { tag: "", algorithm: Some(Algorithm::Armenian), frequent: "" },
-    Known { tag: "", algorithm: Some(Algorithm::Tamil), frequent: "" },
+const SCRIPTS: [Properties; 6] = [
+    Properties { tag: "", algorithm: Some(Algorithm::Greek), frequent: "" },
+    Properties { tag: "", algorithm: Some(Algorithm::Russian), frequent: "" },
+    Properties { tag: "", algorithm: Some(Algorithm::Arabic), frequent: "" },
+    Properties { tag: "", algorithm: Some(Algorithm::Hindi), frequent: "" },
+    Properties { tag: "", algorithm: Some(Algorithm::Armenian), frequent: "" },
+    Properties { tag: "", algorithm: Some(Algorithm::Tamil), frequent: "" },
 ];
 
 /// Number of bytes from which the language of a text is detected.
@@ -231,7 +231,7 @@ impl Language {
         self.0.into()
     }
 
-    fn known(self) -> &'static Known {
+    fn known(self) -> &'static Properties {
         let at = self.index();
         LATIN.get(at).unwrap_or_else(|| &SCRIPTS[at - LATIN.len()])
     }

@@ -109,14 +109,14 @@ impl Weighed {
 }
 
 /// A term of a question with its postings and its weight.
-struct Wanted<'a> {
+struct QueryTerm<'a> {
     list: &'a List,
     weight: f32,
     /// Index of the term's word in the question.
     word: usize,
 }
 
-impl Wanted<'_> {
+impl QueryTerm<'_> {
     fn count(&self, row: u32) -> Option<u8> {
         let postings = &self.list.postings;
         postings.binary_search_by_key(&row, |it| it.row()).ok().map(|place| postings[place].count)
@@ -126,7 +126,7 @@ impl Wanted<'_> {
 /// Scores all rows for the words of a question.
 pub(crate) struct Scorer<'a> {
     postings: &'a Postings,
-    wanted: Vec<Wanted<'a>>,
+    wanted: Vec<QueryTerm<'a>>,
     /// Weight of each word, without its frequency in the question.
     words: Vec<f32>,
     average: f32,
@@ -195,7 +195,7 @@ impl Postings {
             weights.push(weight);
             complete &= !lists.is_empty();
             let weight = weight * word.count as f32;
-            wanted.extend(lists.into_iter().map(|(list, _)| Wanted { list, weight, word: at }));
+            wanted.extend(lists.into_iter().map(|(list, _)| QueryTerm { list, weight, word: at }));
         }
         Scorer {
             postings: self,
@@ -228,18 +228,18 @@ const GAP: u32 = 64;
 
 /// The position of a scan in the postings of one term.
 struct Cursor<'a> {
-    wanted: &'a Wanted<'a>,
+    wanted: &'a QueryTerm<'a>,
     /// Upper bound of this term's score for any row.
     bound: i32,
     place: usize,
 }
 
 impl Scorer<'_> {
-    fn score(&self, wanted: &Wanted<'_>, length: u32, count: u8) -> f32 {
+    fn score(&self, wanted: &QueryTerm<'_>, length: u32, count: u8) -> f32 {
         bm25(wanted.weight, count, length, self.average)
     }
 
-    fn score_of_row(&self, wanted: &Wanted<'_>, row: u32, count: u8) -> f32 {
+    fn score_of_row(&self, wanted: &QueryTerm<'_>, row: u32, count: u8) -> f32 {
         self.score(wanted, self.postings.lengths[row as usize], count)
     }
 
@@ -298,7 +298,7 @@ impl Scorer<'_> {
         // Scores are summed as integers, so that equal scores are equal in whatever order terms come. The rounding
         // depends on no row, which could belong to another user.
         let bound =
-            |wanted: &Wanted<'_>| self.score(wanted, wanted.list.shortest, wanted.list.most);
+            |wanted: &QueryTerm<'_>| self.score(wanted, wanted.list.shortest, wanted.list.most);
         let all: f32 = self.wanted.iter().map(|wanted| wanted.weight * (K1 + 1.0)).sum();
         let unit = (2.0_f32.powi(29) / all).log2().floor().exp2();
         let units = |score: f32| (score * unit) as i32;

@@ -35,14 +35,14 @@ struct Shared {
 struct State {
     index: Index,
     /// The documents, by URI.
-    documents: BTreeMap<String, Kept>,
+    documents: BTreeMap<String, StoredDocument>,
     /// The number of each present or former document.
     numbers: HashMap<String, u32>,
     /// The document of each number.
     uris: Vec<String>,
 }
 
-struct Kept {
+struct StoredDocument {
     document: Document,
     chunks: Vec<StoredChunk>,
 }
@@ -141,7 +141,7 @@ impl ChunkStore for MemoryStore {
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
         let state = self.shared.read();
         let kept = state.uris.get(id.document as usize).and_then(|uri| state.documents.get(uri));
-        let chunk = |kept: &Kept| kept.chunks.get(id.index as usize).cloned();
+        let chunk = |kept: &StoredDocument| kept.chunks.get(id.index as usize).cloned();
         Ok(kept.and_then(|kept| Some((kept.document.clone(), chunk(kept)?))))
     }
 
@@ -230,7 +230,7 @@ impl State {
             StoredChunk { id, document, content, span, page, chapter, headings, index, count }
         });
         let chunks = chunks.collect();
-        self.documents.insert(document.uri.clone(), Kept { document, chunks });
+        self.documents.insert(document.uri.clone(), StoredDocument { document, chunks });
         u64::from(count)
     }
 }

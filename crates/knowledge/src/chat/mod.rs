@@ -30,7 +30,7 @@ pub use self::{
     sampling::CREATE_MESSAGE,
 };
 use self::{
-    history::{History, Said, Window},
+    history::{History, StoredMessage, Window},
     model::Models,
     narrative::Speakers,
     vectors::Parts,
@@ -152,7 +152,7 @@ impl Chat {
         let (citations, mut problems) = self.cite(access, &arguments, &chat, &window).await?;
         let request = self.request(&setting, &arguments.message, &citations, &window);
         // Changes begin here.
-        let said = Said::by_user(arguments.message);
+        let said = StoredMessage::by_user(arguments.message);
         let parts = setting.parts.clone();
         self.append(access, &turn.uri, &parts, said.clone(), None).await?;
         let answered = self.ask(setting.model.as_ref(), &request, cx).await;
@@ -175,7 +175,7 @@ impl Chat {
         };
         let name =
             if answer.model.is_empty() { setting.model.name().to_owned() } else { answer.model };
-        let reply = Said::by_model(text.clone(), &name);
+        let reply = StoredMessage::by_model(text.clone(), &name);
         let kept = self.append(access, &turn.uri, &parts, said, Some(reply)).await?;
         let history = History::read(&kept.attributes);
         if let Err(failure) =
@@ -424,8 +424,8 @@ impl Chat {
         access: &Access,
         uri: &str,
         parts: &Parts,
-        said: Said,
-        reply: Option<Said>,
+        said: StoredMessage,
+        reply: Option<StoredMessage>,
     ) -> Result<Record, Failure> {
         self.change(
             access,
@@ -451,7 +451,7 @@ impl Chat {
         &self,
         access: &Access,
         uri: &str,
-        said: &Said,
+        said: &StoredMessage,
         why: &str,
     ) -> Result<(), Failure> {
         let mark = |history: &mut History| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use marquetry_rag::Record;
 
-use super::history::{Role, Said};
+use super::history::{Role, StoredMessage};
 use crate::characters::{full_name, introduction, text_of};
 
 /// The two speakers of a chat. A speaker without a character has the name of the role.
@@ -33,7 +33,7 @@ impl Speakers {
     }
 
     /// Returns `Alice (32 years old, elf, female): Hello there`.
-    pub(super) fn narrative(&self, said: &Said) -> String {
+    pub(super) fn narrative(&self, said: &StoredMessage) -> String {
         format!("{}: {}", self.name(said.role), said.content)
     }
 
@@ -87,21 +87,24 @@ mod tests {
             )),
         };
         assert_eq!(
-            speakers.narrative(&Said::by_user("Hello there")),
+            speakers.narrative(&StoredMessage::by_user("Hello there")),
             "Alice Low (32 years old, elf/human, female): Hello there"
         );
-        assert_eq!(speakers.narrative(&Said::by_model("Hi", "m")), "Bob: Hi");
+        assert_eq!(speakers.narrative(&StoredMessage::by_model("Hi", "m")), "Bob: Hi");
     }
 
     /// seed: 003/ChatVectorReferenceTest.testGetNarrativeForVectorNullCharacterGraceful
     #[test]
     fn without_a_character_the_role_speaks() {
         let nobody = Speakers::default();
-        assert_eq!(nobody.narrative(&Said::by_user("No characters")), "user: No characters");
-        assert_eq!(nobody.narrative(&Said::by_model("None", "m")), "assistant: None");
+        assert_eq!(
+            nobody.narrative(&StoredMessage::by_user("No characters")),
+            "user: No characters"
+        );
+        assert_eq!(nobody.narrative(&StoredMessage::by_model("None", "m")), "assistant: None");
         let nameless =
             Speakers { user: Some(Record::new("olio.charPerson", "")), ..Speakers::default() };
-        assert_eq!(nameless.narrative(&Said::by_user("Who am I?")), "user: Who am I?");
+        assert_eq!(nameless.narrative(&StoredMessage::by_user("Who am I?")), "user: Who am I?");
     }
 
     #[test]

@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// The answer of a model, or a failure.
-struct Said(Result<ChatReply, Failure>);
+struct ChatOutput(Result<ChatReply, Failure>);
 
-impl ToolOutput for Said {
+impl ToolOutput for ChatOutput {
     fn output_schema() -> Option<Value> {
         Json::<ChatReply>::output_schema()
     }
@@ -44,7 +44,7 @@ impl KnowledgeTools {
     #[must_use]
     pub fn add_chat(&self, toolbox: Toolbox) -> Toolbox {
         self.add(toolbox, (CHAT, DESCRIPTION), |tools, arguments, cx| async move {
-            Said(tools.chat(arguments, &cx).await)
+            ChatOutput(tools.chat(arguments, &cx).await)
         })
     }
 

@@ -33,13 +33,13 @@ pub(super) struct Keys {
     lifetime: Duration,
     max_age: Duration,
     pause: Duration,
-    known: std::sync::RwLock<Arc<Known>>,
+    known: std::sync::RwLock<Arc<CachedKeys>>,
     /// Held while keys are fetched; contains the time of the last attempt.
     fetching: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct CachedKeys {
     keys: Vec<Key>,
     fetched: Option<Instant>,
 }
@@ -101,7 +101,7 @@ impl Keys {
         self.fetch().await
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<CachedKeys> {
         self.known.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
@@ -164,7 +164,7 @@ impl Keys {
         if keys.is_empty() {
             return Err("the key set contains no key that can verify a token".to_owned());
         }
-        let known = Known { keys, fetched: Some(Instant::now()) };
+        let known = CachedKeys { keys, fetched: Some(Instant::now()) };
         *self.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Keys {
     }
 }
 
-impl Known {
+impl CachedKeys {
     /// Returns the key with this id; without an id, the only key for the algorithm.
     fn find(&self, algorithm: Algorithm, id: Option<&str>) -> Option<DecodingKey> {
         let mut fit = self.keys.iter().filter(|key| {

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use marquetry_protocol_wire::{Revision, envelope, types::InitializeResult};
 use serde_json::value::RawValue;
 
-use super::{endpoint::Endpoint, session::Kept};
+use super::{endpoint::Endpoint, session::StateRequest};
 use crate::{
     error::ClientError,
     events::CloseReason,
@@ -66,7 +66,7 @@ impl Endpoint {
     async fn introduce_again(self: &Arc<Self>, revision: Revision) -> Result<(), ClientError> {
         let (introduction, kept) = {
             let state = self.session.state();
-            let kept: Vec<Kept> = state.kept.values().cloned().collect();
+            let kept: Vec<StateRequest> = state.kept.values().cloned().collect();
             (state.introduction.clone(), kept)
         };
         let result = self.ask(revision, "initialize", introduction.as_deref()).await?;

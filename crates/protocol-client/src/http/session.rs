@@ -18,7 +18,7 @@ pub(super) struct Session {
 }
 
 /// A request that sets state of the session at the server.
-pub(super) type Kept = (&'static str, Box<RawValue>);
+pub(super) type StateRequest = (&'static str, Box<RawValue>);
 
 #[derive(Default)]
 pub(super) struct State {
@@ -26,7 +26,7 @@ pub(super) struct State {
     /// The parameters of `initialize`.
     pub(super) introduction: Option<Box<RawValue>>,
     /// State of the session at the server, by its subject.
-    pub(super) kept: BTreeMap<String, Kept>,
+    pub(super) kept: BTreeMap<String, StateRequest>,
 }
 
 impl Session {

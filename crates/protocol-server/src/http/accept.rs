@@ -69,7 +69,7 @@ impl Default for ServeOptions {
 }
 
 /// Time for the answers of calls that a shutdown has ended.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CANCELLED_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves connections of `listener` until `stop` is cancelled and the requests in flight have finished or their time
 /// is over. The listener closes as soon as `stop` is cancelled.
@@ -143,7 +143,7 @@ where
     tasks.close();
     if tokio::time::timeout(options.shutdown_grace, tasks.wait()).await.is_err() {
         cut.cancel();
-        if tokio::time::timeout(LAST_WORDS, tasks.wait()).await.is_err() {
+        if tokio::time::timeout(CANCELLED_GRACE, tasks.wait()).await.is_err() {
             kill.cancel();
             tasks.wait().await;
         }

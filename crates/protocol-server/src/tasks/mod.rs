@@ -66,7 +66,7 @@ impl TaskOptions {
 
 /// The tasks of a server.
 pub(super) struct Tasks {
-    kept: Mutex<Kept>,
+    kept: Mutex<StoredTasks>,
     watchers: Arc<Watchers>,
     declared: Box<dyn Fn() -> bool + Send + Sync>,
     /// Limits the number of stored tasks, in total and of one caller.
@@ -79,7 +79,7 @@ pub(super) struct Tasks {
 }
 
 #[derive(Default)]
-struct Kept {
+struct StoredTasks {
     jobs: HashMap<Arc<str>, Entry>,
     /// Bytes of all results together.
     bytes: usize,
@@ -107,7 +107,7 @@ enum Ended {
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time for which the state of an expired task can be read.
-const LAST_WORDS: Duration = Duration::from_secs(60);
+const EXPIRED_KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// Maximum time for which a task is stored: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -216,7 +216,7 @@ impl Tasks {
         Ok(())
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, StoredTasks> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -264,7 +264,7 @@ impl Tasks {
     }
 }
 
-impl Kept {
+impl StoredTasks {
     fn forget(&mut self, id: &str) {
         // It may have been dropped to make room.
         if let Some(entry) = self.jobs.remove(id) {
@@ -307,7 +307,7 @@ async fn live(
 ) {
     let ended = ended(&job, expires, work).await;
     let until = match ended {
-        Ended::OutOfTime => Instant::now() + LAST_WORDS,
+        Ended::OutOfTime => Instant::now() + EXPIRED_KEPT_FOR,
         _ => expires,
     };
     let Some(stop) = tasks.upgrade().map(|tasks| {

@@ -12,7 +12,7 @@ const TELLING_BYTES: usize = 32;
 
 /// The text of the messages, and the passages that were chosen so far.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownText {
     /// Passages by document and span.
     places: HashSet<(String, Offsets)>,
     /// Texts of passages and whole messages.
@@ -21,7 +21,7 @@ pub(super) struct Known {
     messages: Vec<String>,
 }
 
-impl Known {
+impl KnownText {
     /// Creates the set from the last messages, up to this many bytes together.
     pub(super) fn of_messages(messages: &[String], mut bytes: usize) -> Self {
         let mut known = Self::default();

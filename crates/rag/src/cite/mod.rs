@@ -19,7 +19,7 @@ pub use self::{
     limits::CitationLimits,
     reference::ReferenceProblem,
 };
-use self::{known::Known, reference::Reference, search::Search};
+use self::{known::KnownText, reference::Reference, search::Search};
 use crate::pipeline::{Pipeline, PipelineError};
 
 /// Finds the passages of referenced documents that answer a question.
@@ -316,7 +316,7 @@ impl CitationResolver {
     /// Applies the limits: first to the chats, which have limits of their own, then to the best passage of each
     /// reference, then to the second best of each, so that no reference takes all the room.
     fn choose(&self, messages: &[String], found: Vec<Found>) -> (Vec<(Vec<String>, Cited)>, usize) {
-        let mut known = Known::of_messages(messages, self.limits.max_known_bytes);
+        let mut known = KnownText::of_messages(messages, self.limits.max_known_bytes);
         let mut room = self.limits.max_bytes;
         let mut chosen: Vec<(Vec<String>, Cited)> = Vec::new();
         let mut waiting = Vec::new();

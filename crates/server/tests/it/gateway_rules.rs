@@ -17,7 +17,7 @@ use marquetry_protocol::{
 use serde_json::{Value, json};
 
 use crate::{
-    scripted::{Said, Scripted, complete, error, lists},
+    scripted::{Scripted, ScriptedAnswer, complete, error, lists},
     support::{Answer, Running, ask, call, rpc_error, tool_names},
 };
 
@@ -189,7 +189,7 @@ async fn visitor(server: &Running, revision: Revision, offers: Value) -> (Client
 }
 
 /// An upstream that asks for a visit to its page, and notices it some time after the agent has returned.
-fn login(method: &str, calls: &AtomicUsize, until: usize) -> Said {
+fn login(method: &str, calls: &AtomicUsize, until: usize) -> ScriptedAnswer {
     let tools = json!([{ "name": "pay", "inputSchema": { "type": "object" } }]);
     if let Some(list) = lists(method, &tools, &json!([]), &json!([])) {
         return Ok(list);

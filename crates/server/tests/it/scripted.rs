@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// A result, or an error object.
-pub(crate) type Said = Result<Value, Value>;
+pub(crate) type ScriptedAnswer = Result<Value, Value>;
 
 /// The upstream; stopped when dropped.
 pub(crate) struct Scripted {
@@ -30,7 +30,7 @@ impl Scripted {
     /// method, from its complete parameters.
     pub(crate) async fn start(
         revision: &'static str,
-        answer: impl Fn(&str, &Value) -> Said + Send + Sync + 'static,
+        answer: impl Fn(&str, &Value) -> ScriptedAnswer + Send + Sync + 'static,
     ) -> Self {
         Self::with(revision, move |method, params| match answer(method, params) {
             Ok(result) => format!(r#""result":{result}"#),

@@ -28,7 +28,7 @@ impl Bridge {
             }
         } else {
             self.take_event(event);
-            self.tell_news();
+            self.send_changes();
         }
         std::mem::take(&mut self.effects)
     }
@@ -204,7 +204,7 @@ impl Bridge {
                 self.app_answer(call, outcome);
             }
         }
-        self.tell_news();
+        self.send_changes();
     }
 
     fn tick(&mut self) {

@@ -174,9 +174,9 @@ impl Bridge {
                 if self.app_capabilities().tools.is_some() && self.app_tools.is_new() {
                     self.app_tools.changed(self.now, self.limits.app_list_interval);
                 }
-                self.tell_news();
+                self.send_changes();
             }
-            method::TOOLS_LIST_CHANGED => self.tell_news(),
+            method::TOOLS_LIST_CHANGED => self.send_changes(),
             method::REQUEST_TEARDOWN if self.phase == Phase::Ready => {
                 self.tear_down("requested by the View");
             }

@@ -52,7 +52,7 @@ impl Bridge {
     }
 
     /// Sends the changes that the View has not been sent yet, in order: context, arguments, result.
-    pub(super) fn tell_news(&mut self) {
+    pub(super) fn send_changes(&mut self) {
         if self.phase != Phase::Ready {
             return;
         }

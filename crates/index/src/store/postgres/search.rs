@@ -68,7 +68,8 @@ pub(super) async fn search(
     let query = Query::new(request, &[], model);
     let (chunks, length) = readable.unwrap_or((state.chunks, state.length));
     let (chunks, length) = (chunks.cast_unsigned(), length.cast_unsigned());
-    let wanted = Arc::new(Wanted::new(&words, &terms, chunks as usize, length, request.matching));
+    let wanted =
+        Arc::new(QueryWords::new(&words, &terms, chunks as usize, length, request.matching));
     let (nearest, best) = tokio::try_join!(
         async {
             match &vector {
@@ -284,7 +285,7 @@ async fn places(
 }
 
 /// The words of a question.
-struct Wanted {
+struct QueryWords {
     /// The known terms, with the weight of each and the index of its word.
     terms: Vec<(Term, f32, usize)>,
     /// Weight of each word that a chunk has.
@@ -296,7 +297,7 @@ struct Wanted {
     possible: bool,
 }
 
-impl Wanted {
+impl QueryWords {
     /// Computes the weights of words from the numbers of chunks that have them, the number of all chunks, and their
     /// total length.
     fn new(
@@ -360,7 +361,7 @@ async fn best_by_words(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
     scope: &Scope,
-    wanted: &Arc<Wanted>,
+    wanted: &Arc<QueryWords>,
 ) -> Result<BestByWords, StoreError> {
     if !wanted.possible {
         return Ok(BestByWords::default());
@@ -402,7 +403,7 @@ async fn best(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
     scope: &Scope,
-    wanted: &Arc<Wanted>,
+    wanted: &Arc<QueryWords>,
     depth: usize,
 ) -> Result<BestByWords, StoreError> {
     let terms = wanted.terms();
@@ -451,7 +452,11 @@ async fn best(
 }
 
 /// Decodes the postings of each term, in the order of documents. `numbers` restricts them to these documents.
-fn decode(rows: &[Row], wanted: &Wanted, numbers: Option<&[i32]>) -> Result<Vec<List>, StoreError> {
+fn decode(
+    rows: &[Row],
+    wanted: &QueryWords,
+    numbers: Option<&[i32]>,
+) -> Result<Vec<List>, StoreError> {
     let mut lists = wanted.lists();
     let places: HashMap<i32, usize> =
         (0..).zip(&lists).map(|(at, list)| (list.term.cast_signed(), at)).collect();
@@ -484,7 +489,7 @@ struct Best {
 
 impl Best {
     /// Adds postings of documents that were not added before.
-    fn add(&mut self, wanted: &Wanted, lists: &[List]) {
+    fn add(&mut self, wanted: &QueryWords, lists: &[List]) {
         let words = wanted.words.len();
         let scored = postings::score(lists, words, self.matching, wanted.average);
         let documents: Vec<u32> =
@@ -549,7 +554,7 @@ impl<'a> Rows<'a> {
     async fn read(
         transaction: &Transaction<'_>,
         probe: Option<&'a Probe>,
-        wanted: &Wanted,
+        wanted: &QueryWords,
         nearest: &Nearest,
         best: &BestByWords,
         dimension: usize,
@@ -667,7 +672,7 @@ mod tests {
             cuts in prop::collection::btree_set(0_u32..40, 0..6),
             (depth, distinct, all) in (1_usize..12, any::<bool>(), any::<bool>()),
         ) {
-            let wanted = Wanted {
+            let wanted = QueryWords {
                 terms: vec![(0, 1.0, 0), (1, 0.5, 1), (2, 1.5, 2)],
                 words: vec![1.0, 0.5, 1.5],
                 average: 3.0,

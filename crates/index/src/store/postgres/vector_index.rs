@@ -41,7 +41,7 @@ pub(super) struct VectorIndex {
 struct State {
     is_valid: AtomicBool,
     /// Whether a task of this process is creating the index, or was refused permission.
-    is_seen_to: AtomicBool,
+    is_in_progress: AtomicBool,
     /// The last error.
     problem: Mutex<Option<String>>,
 }
@@ -74,7 +74,7 @@ impl VectorIndex {
             let statement = transaction.prepare_cached(IS_VALID).await?;
             let found = transaction.query_opt(&statement, &[&INDEX]).await?;
             if !found.map_or(Ok(false), |row| row.try_get(0))? {
-                self.see_to(chunks);
+                self.create_if_needed(chunks);
                 return Ok(false);
             }
             self.state.is_valid.store(true, Ordering::Relaxed);
@@ -83,11 +83,11 @@ impl VectorIndex {
     }
 
     /// Creates the index in the background, if a database with this number of chunks needs one and lacks it.
-    pub(super) fn see_to(&self, chunks: i64) {
+    pub(super) fn create_if_needed(&self, chunks: i64) {
         let state = &self.state;
         if !self.is_wanted(chunks)
             || state.is_valid.load(Ordering::Relaxed)
-            || state.is_seen_to.swap(true, Ordering::Relaxed)
+            || state.is_in_progress.swap(true, Ordering::Relaxed)
         {
             return;
         }
@@ -108,7 +108,7 @@ impl VectorIndex {
                     tokio::time::sleep(PAUSE).await;
                 }
             }
-            state.is_seen_to.store(false, Ordering::Relaxed);
+            state.is_in_progress.store(false, Ordering::Relaxed);
         });
     }
 }

@@ -63,7 +63,7 @@ fn array(numbers: &[i64]) -> String {
 
 /// A document in the database.
 #[derive(Clone)]
-struct Known {
+struct StoredDocument {
     number: i32,
     block: i32,
     /// Labels of the readers.
@@ -129,7 +129,7 @@ impl Batch {
 
         let keys: Vec<&[u8]> = self.documents.iter().map(|document| &document.key[..]).collect();
         let old = find(&transaction, "d.key = ANY ($1)", &[&keys]).await?;
-        let replaced: Vec<Known> = old.values().cloned().collect();
+        let replaced: Vec<StoredDocument> = old.values().cloned().collect();
         changes.forget(&transaction, model, &replaced).await?;
 
         let known = self.documents(&transaction, &old, &mut state).await?;
@@ -146,7 +146,7 @@ impl Batch {
         self.chunks(&transaction, &known).await?;
         changes.write(&transaction, &mut state).await?;
         transaction.commit().await?;
-        index.see_to(state.chunks);
+        index.create_if_needed(state.chunks);
         Ok(self.count)
     }
 
@@ -154,9 +154,9 @@ impl Batch {
     async fn documents(
         &self,
         transaction: &Transaction<'_>,
-        old: &HashMap<Vec<u8>, Known>,
+        old: &HashMap<Vec<u8>, StoredDocument>,
         state: &mut State,
-    ) -> Result<Vec<Known>, StoreError> {
+    ) -> Result<Vec<StoredDocument>, StoreError> {
         let (there, new): (Vec<_>, Vec<_>) =
             self.documents.iter().partition(|document| old.contains_key(&document.key));
         for some in there.chunks(ROWS_AT_ONCE) {
@@ -199,14 +199,15 @@ impl Batch {
                 [&keys, &uris, &labels, &fields, &blocks, &chunks, &readers];
             for row in transaction.query(&statement, &parameters).await? {
                 let (number, block) = (row.try_get(1)?, row.try_get(2)?);
-                let known = Known { number, block, readers: Vec::new() };
+                let known = StoredDocument { number, block, readers: Vec::new() };
                 all.insert(row.try_get(0)?, known);
             }
         }
         let known = |document: &Prepared| {
             let missing = || StoreError::damaged("a document has no number");
-            let Known { number, block, .. } = *all.get(&document.key).ok_or_else(missing)?;
-            Ok(Known { number, block, readers: document.readers.clone() })
+            let StoredDocument { number, block, .. } =
+                *all.get(&document.key).ok_or_else(missing)?;
+            Ok(StoredDocument { number, block, readers: document.readers.clone() })
         };
         self.documents.iter().map(known).collect()
     }
@@ -214,7 +215,7 @@ impl Batch {
     async fn chunks(
         &self,
         transaction: &Transaction<'_>,
-        known: &[Known],
+        known: &[StoredDocument],
     ) -> Result<(), StoreError> {
         let all: Vec<(i32, i32, &PreparedChunk)> = (self.documents.iter().zip(known))
             .flat_map(|(document, known)| {
@@ -269,7 +270,7 @@ pub(super) async fn delete(
         return Ok(before.cast_unsigned());
     }
     let gone = find(&transaction, &condition.sql(1), &condition.parameters(&[])).await?;
-    let gone: Vec<Known> = gone.into_values().collect();
+    let gone: Vec<StoredDocument> = gone.into_values().collect();
     let mut count = 0;
     for some in gone.chunks(DELETED_AT_ONCE) {
         let mut changes = Changes::default();
@@ -298,7 +299,7 @@ async fn find(
     transaction: &Transaction<'_>,
     condition: &str,
     parameters: &[Parameter<'_>],
-) -> Result<HashMap<Vec<u8>, Known>, StoreError> {
+) -> Result<HashMap<Vec<u8>, StoredDocument>, StoreError> {
     let sql =
         format!("SELECT d.key, d.number, d.block, d.readers FROM rag_document d WHERE {condition}");
     let statement = transaction.prepare_cached(&sql).await?;
@@ -306,7 +307,7 @@ async fn find(
     rows.iter()
         .map(|row| {
             let (number, block, readers) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-            Ok((row.try_get(0)?, Known { number, block, readers }))
+            Ok((row.try_get(0)?, StoredDocument { number, block, readers }))
         })
         .collect()
 }
@@ -372,7 +373,7 @@ impl Changes {
         }
     }
 
-    fn add(&mut self, known: &Known, place: u32, row: &Row) {
+    fn add(&mut self, known: &StoredDocument, place: u32, row: &Row) {
         self.read(&known.readers, &row.terms, row.length, 1);
         for &(term, count) in &row.terms {
             let term = term.cast_signed();
@@ -390,12 +391,12 @@ impl Changes {
         &mut self,
         transaction: &Transaction<'_>,
         model: &EmbeddingModel,
-        documents: &[Known],
+        documents: &[StoredDocument],
     ) -> Result<(), StoreError> {
         if documents.is_empty() {
             return Ok(());
         }
-        let known: HashMap<i32, &Known> =
+        let known: HashMap<i32, &StoredDocument> =
             documents.iter().map(|known| (known.number, known)).collect();
         let numbers: Vec<i32> = documents.iter().map(|known| known.number).collect();
         let sql = "DELETE FROM rag_vector WHERE document = ANY ($1)";
@@ -405,7 +406,9 @@ impl Changes {
         let mut terms = Vec::new();
         for row in transaction.query(&statement, &[&numbers]).await? {
             let number: i32 = row.try_get(0)?;
-            let Some(Known { block, readers, .. }) = known.get(&number).copied() else { continue };
+            let Some(StoredDocument { block, readers, .. }) = known.get(&number).copied() else {
+                continue;
+            };
             let block = *block;
             codec::decode(row.try_get(1)?, model.dimension, &mut terms, |row| {
                 self.read(readers, row.terms, row.length, -1);
