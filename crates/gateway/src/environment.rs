@@ -1,42 +1,11 @@
 //! Selects the environment variables that upstreams see.
 //!
-//! Tokens in the environment of this process must not reach every upstream. Upstreams see the variables that programs need to
-//! run, for the user's language and for proxies. The configuration names others.
+//! Tokens in the environment of this process must not reach every upstream. Upstreams see those of [`is_default_variable`]; the configuration
+//! names others.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-/// Variables that every upstream sees. A trailing `*` matches any suffix. The documentation of `gateway.pass_env` lists them.
-const ALWAYS: [&str; 28] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TERM",
-    "LANG",
-    "LC_*",
-    "TZ",
-    "TMPDIR",
-    "TMP",
-    "TEMP",
-    "XDG_*",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_*",
-    // Windows starts few programs without these.
-    "SYSTEMROOT",
-    "SYSTEMDRIVE",
-    "USERPROFILE",
-    "APPDATA",
-    "LOCALAPPDATA",
-];
+use marquetry_protocol::client::{is_default_variable, variable_matches as matches};
 
 /// Variable with the number of nested Marquetry processes. Without this limit, a Marquetry that is named in its own
 /// mcp.json would start itself forever.
@@ -57,12 +26,11 @@ pub(crate) fn passed(
     more: &[String],
     secret_variables: &[String],
 ) -> BTreeMap<String, String> {
-    let patterns = || ALWAYS.into_iter().chain(more.iter().map(String::as_str));
     let names = |list: &[String], name: &str| {
         list.iter().any(|one| !one.ends_with('*') && matches(one, name))
     };
     readable(variables, |name| {
-        patterns().any(|pattern| matches(pattern, name))
+        (is_default_variable(name) || more.iter().any(|pattern| matches(pattern, name)))
             && (names(more, name) || !names(secret_variables, name))
     })
 }
@@ -92,15 +60,6 @@ fn readable(
             }
         })
         .collect()
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    // On Windows `Path` and `PATH` are the same.
-    let same = |a: &str, b: &str| if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b };
-    match pattern.strip_suffix('*') {
-        Some(head) => name.get(..head.len()).is_some_and(|start| same(start, head)),
-        None => same(pattern, name),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ use std::{
 use futures_util::future::join_all;
 use marquetry_llm::Tool;
 use marquetry_protocol::{
-    client::{CallOptions, Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand},
+    client::{
+        CallOptions, Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand,
+        is_default_variable,
+    },
     types::{CallToolParams, JsonObject},
 };
 use serde_json::{Value, json, value::to_raw_value};
@@ -24,22 +27,6 @@ use crate::{
     cassette::{Answer, Cassette, Channel},
     redact::{Redactor, cut},
 };
-
-/// Variables that a server inherits, if the runner's environment has them: those that find programs and folders.
-const INHERITED: [&str; 12] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TERM",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "TZ",
-    "SYSTEMROOT",
-    "USERPROFILE",
-];
 
 /// How many last lines of a server's standard error are kept for errors.
 const LAST_LINES: usize = 5;
@@ -58,8 +45,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn inheriting(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let variables =
-            variables.into_iter().filter(|(name, _)| INHERITED.contains(&name.as_str()));
+        let variables = variables.into_iter().filter(|(name, _)| is_default_variable(name));
         Self { variables: variables.collect(), ..Self::default() }
     }
 

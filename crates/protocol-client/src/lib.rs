@@ -6,6 +6,8 @@ mod authorization;
 mod authorizer;
 #[cfg(feature = "stdio")]
 mod child;
+#[cfg(feature = "stdio")]
+mod environment;
 mod error;
 mod events;
 #[cfg(all(any(test, fuzzing), feature = "http"))]
@@ -45,8 +47,6 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "http")]
 use self::authorization::authorized;
-#[cfg(feature = "stdio")]
-pub use self::child::{Stderr, StdioCommand};
 #[cfg(feature = "skills")]
 pub use self::skills::{LoadedSkill, SKILLS_EXTENSION, SkillEntry, SkillError, SkillFile};
 #[cfg(feature = "http")]
@@ -54,6 +54,11 @@ pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
     http::HttpTarget,
     network::{Connector, Network, NetworkError, without_secrets},
+};
+#[cfg(feature = "stdio")]
+pub use self::{
+    child::{Stderr, StdioCommand},
+    environment::{is_default_variable, variable_matches},
 };
 pub use self::{
     error::{ClientError, ProtocolError},
