@@ -276,6 +276,7 @@ async fn for_administrators(
     let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
     let (mut head, body) = request.into_parts();
     let may_pass = match &authenticator {
+        Some(_) if !head.headers.contains_key(header::AUTHORIZATION) => Ok(false),
         Some(authenticator) => authenticator.authenticate(&head).await.map(|caller| {
             let is_admin = caller.has_scope(ADMIN);
             // Handlers record who has changed something.

@@ -378,6 +378,9 @@ async fn pages_hear_of_a_batch_until_the_streams_close() {
     world.until_running(1).await;
     assert_eq!(stream.next().await.as_deref(), Some("runStarted"));
     assert_eq!(stream.next().await.as_deref(), Some("progress"));
+    let mut late = world.events("").await;
+    assert_eq!(late.next().await.as_deref(), Some("open"));
+    assert_eq!(late.next().await.as_deref(), Some("progress"), "the last step of a test that runs");
     world.gate.add_permits(1000);
     let (run, _) = batch.await.unwrap().unwrap();
     let mut names = Vec::new();
@@ -389,7 +392,7 @@ async fn pages_hear_of_a_batch_until_the_streams_close() {
     }
     assert_eq!(names[names.len() - 2..], ["ended", "runEnded"], "{names:?}");
     assert!(stream.text.contains(&run.id));
-    // After the end of streams a new one ends at once.
+    // After the end of streams a new one ends at once, and no step is left.
     let mut late = world.events("").await;
     assert_eq!((late.next().await.as_deref(), late.next().await), (Some("open"), None));
 }

@@ -1,10 +1,11 @@
 //! What tests do at the moment, as an event stream: for pages that show progress.
 
 use std::{
+    collections::{BTreeMap, VecDeque},
     convert::Infallible,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -31,6 +32,9 @@ pub(super) struct Live {
     /// `None` after [`Live::close`].
     sender: Mutex<Option<broadcast::Sender<Arc<Message>>>>,
     streams: AtomicUsize,
+    /// The last step of each test that runs, by a number of the test: for streams that begin in its middle.
+    current: Mutex<BTreeMap<u64, Arc<Message>>>,
+    last_test: AtomicU64,
 }
 
 struct Message {
@@ -38,6 +42,12 @@ struct Message {
     run: Option<String>,
     name: &'static str,
     json: String,
+}
+
+impl Message {
+    fn event(&self) -> Event {
+        Event::default().event(self.name).data(&self.json)
+    }
 }
 
 /// Data of the event `progress`: a test has come one step further.
@@ -91,7 +101,12 @@ pub(super) struct EndedEvent {
 impl Live {
     pub(super) fn new() -> Self {
         let (sender, _) = broadcast::channel(MAX_EVENTS);
-        Self { sender: Mutex::new(Some(sender)), streams: AtomicUsize::new(0) }
+        Self {
+            sender: Mutex::new(Some(sender)),
+            streams: AtomicUsize::new(0),
+            current: Mutex::default(),
+            last_test: AtomicU64::new(0),
+        }
     }
 
     /// Ends all streams, now and later.
@@ -111,7 +126,31 @@ impl Live {
         }
     }
 
-    fn sender(&self) -> std::sync::MutexGuard<'_, Option<broadcast::Sender<Arc<Message>>>> {
+    /// Sends a step of a test, and keeps it for later streams.
+    fn step(&self, test: u64, run: Option<&str>, event: &ProgressEvent) {
+        let Ok(json) = serde_json::to_string(event) else { return };
+        let message = Arc::new(Message { run: run.map(str::to_owned), name: "progress", json });
+        // The lock is held until the step is sent: a stream that begins meanwhile has it once.
+        let mut current = self.current();
+        current.insert(test, message.clone());
+        if let Some(sender) = self.sender().as_ref() {
+            // Without a stream nobody misses the step.
+            _ = sender.send(message);
+        }
+    }
+
+    /// Returns a receiver of events, and the last steps of the tests that run. No receiver after [`Live::close`].
+    fn subscribe(&self) -> (Option<broadcast::Receiver<Arc<Message>>>, Vec<Arc<Message>>) {
+        let current = self.current();
+        let receiver = self.sender().as_ref().map(broadcast::Sender::subscribe);
+        (receiver, current.values().cloned().collect())
+    }
+
+    fn current(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Message>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sender(&self) -> MutexGuard<'_, Option<broadcast::Sender<Arc<Message>>>> {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -123,14 +162,28 @@ pub(super) fn watched(shared: &Shared, run: Option<&str>, index: usize, name: &s
         None => RunContext::default(),
     };
     let (shared, run, name) = (shared.clone(), run.map(str::to_owned), shortened(name).to_owned());
+    let test =
+        RunningTest { number: shared.live.last_test.fetch_add(1, Ordering::Relaxed), shared };
     context.on_event(move |event| {
         let Some((trial, step, detail, success)) = step(event) else { return };
         let (run, test_name) = (run.clone(), name.clone());
         let detail = shortened(&detail).to_owned();
         let id = run.clone();
         let event = ProgressEvent { run, index, test_name, trial, step, detail, success };
-        shared.live.send("progress", id.as_deref(), &event);
+        test.shared.live.step(test.number, id.as_deref(), &event);
     })
+}
+
+/// A test that runs. Its last step is forgotten when the test ends or is dropped.
+struct RunningTest {
+    number: u64,
+    shared: Shared,
+}
+
+impl Drop for RunningTest {
+    fn drop(&mut self) {
+        self.shared.live.current().remove(&self.number);
+    }
 }
 
 /// Returns the trial, the step, what it is about, and whether it succeeded.
@@ -165,7 +218,8 @@ fn step(event: &TestEvent) -> Option<(u32, Step, String, Option<bool>)> {
     })
 }
 
-/// Streams events of tests: of one batch, if the query names it, or of all. The first event is `open`: events after it are not missed.
+/// Streams events of tests: of one batch, if the query names it, or of all. The first event is `open`: events after it are
+/// not missed. The last steps of the tests that run follow it.
 pub(super) async fn events(
     State(shared): State<Shared>,
     RawQuery(text): RawQuery,
@@ -173,15 +227,17 @@ pub(super) async fn events(
     let [run] =
         query::values(text.as_deref().unwrap_or_default(), ["run"]).map_err(ApiError::Query)?;
     let place = Place::enter(shared)?;
-    let receiver = place.0.live.sender().as_ref().map(broadcast::Sender::subscribe);
-    let state = (receiver, place, run, true);
-    let events = stream::unfold(state, async |(mut receiver, place, run, is_first)| {
-        if is_first {
-            let event = Event::default().event("open").data("{}");
-            return Some((Ok(event), (receiver, place, run, false)));
-        }
-        let next = next(receiver.as_mut()?, run.as_deref()).await?;
-        Some((Ok(next), (receiver, place, run, false)))
+    let (receiver, steps) = place.0.live.subscribe();
+    let steps = steps.iter().filter(|it| run.is_none() || run == it.run);
+    let open = Event::default().event("open").data("{}");
+    let first: VecDeque<Event> = [open].into_iter().chain(steps.map(|it| it.event())).collect();
+    let state = (receiver, place, run, first);
+    let events = stream::unfold(state, async |(mut receiver, place, run, mut first)| {
+        let event = match first.pop_front() {
+            Some(event) => event,
+            None => next(receiver.as_mut()?, run.as_deref()).await?,
+        };
+        Some((Ok(event), (receiver, place, run, first)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
@@ -194,7 +250,7 @@ async fn next(
     loop {
         match receiver.recv().await {
             Ok(message) if run.is_none() || run == message.run.as_deref() => {
-                return Some(Event::default().event(message.name).data(&message.json));
+                return Some(message.event());
             }
             Ok(_) => {}
             Err(RecvError::Lagged(count)) => {

@@ -150,7 +150,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::Events => json!({
             "operationId": "events",
-            "summary": "Streams what tests do at the moment. The events are `open` first, `runStarted` and `runEnded` (TestRun), `progress` (ProgressEvent), `ended` (EndedEvent), and `missed` ({count}) if the reader was too slow.",
+            "summary": "Streams what tests do at the moment. The events are `open` first, then the last steps of the tests that run; `runStarted` and `runEnded` (TestRun), `progress` (ProgressEvent), `ended` (EndedEvent), and `missed` ({count}) if the reader was too slow.",
             "parameters": [
                 {"name": "run", "in": "query", "description": "Id of a run; without it, all tests.", "schema": {"type": "string"}},
             ],
