@@ -66,11 +66,11 @@ function oneTrial(context, id, trial, said, at) {
   const wanted = context.query.get('step');
   return [
     trial.error ? h('div.failure', h('p', trial.error)) : null,
-    h('div.beside', verdictOf(trial), opinions(context, id, trial, said)),
     h('section', h('h2', 'Course'),
       steps.length ? [timeline('Turns, calls and votes', steps), h('p.legend', [['turn', 'turn of the model'], ['call', 'call of a tool'], ['failed', 'call that failed'], ['vote', 'vote of the judge']].map(([kind, label]) => h('span', h('i', { class: kind }), label)))] : empty('The trial ended before the model had answered.'),
-      h('p.muted', `${count(trial.turns.length, 'turn')}, ${count(trial.toolCalls.length, 'call')}, ${count(trial.votes.length, 'vote')}; ${tokens(trial.usage)}; ${ms(trial.workMs)} of work in ${ms(trial.durationMs)}`),
-      h('ol.steps', { 'aria-label': 'Steps' }, steps.map((step) => h('li', stepDetails(context, step, wanted === step.step))))),
+      h('p.muted', `${count(trial.turns.length, 'turn')}, ${count(trial.toolCalls.length, 'call')}, ${count(trial.votes.length, 'vote')}; ${tokens(trial.usage)}; ${ms(trial.workMs)} of work in ${ms(trial.durationMs)}`)),
+    h('div.beside', verdictOf(trial), opinions(context, id, trial, said)),
+    h('section', h('h2', 'Steps'), h('ol.steps', { 'aria-label': 'Steps' }, steps.map((step) => h('li', stepDetails(context, step, wanted === step.step))))),
     h('section.card', h('h2', 'Answer of the model'), trial.answer ? words(trial.answer, 'Answer') : empty('The model said nothing at the end.')),
   ];
 }
