@@ -120,7 +120,7 @@ test('a verdict is overridden by keyboard, with who and why, and the judge is me
   await page.keyboard.type('ann');
   await page.keyboard.press('Enter');
   await page.getByText('Stored. κ of this judge against people: 0.40').waitFor();
-  assert.match(await page.locator('main table').first().innerText(), /failed\s+ann\s+<b>One row<\/b> is missing\./);
+  assert.match(await page.getByRole('group', { name: 'What people said' }).innerText(), /failed\s+ann\s+<b>One row<\/b> is missing\./);
   const { items } = await ask(server, `results/${rows.id}/overrides`);
   assert.deepEqual(items.map((it) => [it.trial, it.passed, it.author, it.reason]), [[2, false, 'ann', '<b>One row</b> is missing.']]);
   const now = await ask(server, 'judges');
