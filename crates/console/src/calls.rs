@@ -167,6 +167,12 @@ impl Calls {
         self.inner.with(id, viewer, |record| record.whole(self.inner.events.run()))
     }
 
+    /// Returns the tool of a call, by the name that agents use.
+    pub(crate) fn tool_of(&self, id: &str) -> Option<String> {
+        let everything = Viewer::everything();
+        self.inner.with(id, &everything, |record| record.tool.clone())
+    }
+
     /// Returns what the upstream said in a call, as it wrote it.
     pub(crate) fn said(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
         self.inner.with(id, viewer, |record| record.upstream.as_ref()?.text.clone())?

@@ -14,6 +14,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
+use serde_json::Value;
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -25,6 +26,8 @@ use crate::{Options, Viewer, random::run_name};
 const BATCH: Duration = Duration::from_millis(100);
 /// A comment is sent after this time without an event, so that the page notices a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The shortest time between two counts of calls on one stream. Counting reads the whole record of calls.
+const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// Events of one batch; the rest follows at once.
 const MAX_BATCH: usize = 500;
 /// While no page listens, and none has for this time, events are not made: most servers have no page open, and calls should not pay for one.
@@ -83,6 +86,8 @@ struct State {
 struct Event {
     number: u64,
     audience: Audience,
+    /// A call began or ended, so that counts change.
+    is_call: bool,
     /// The event as the stream has it, without its number.
     frame: String,
 }
@@ -145,7 +150,8 @@ impl Events {
         kept.last += 1;
         kept.bytes += frame.len();
         let number = kept.last;
-        kept.events.push_back(Event { number, audience, frame });
+        let is_call = matches!(name, "call.started" | "call.ended");
+        kept.events.push_back(Event { number, audience, is_call, frame });
         while kept.events.len() > self.max_events || kept.bytes > MAX_BYTES {
             let Some(oldest) = kept.events.pop_front() else { break };
             kept.bytes -= oldest.frame.len();
@@ -155,7 +161,8 @@ impl Events {
     }
 
     /// Returns whether a page listens, or may come back and ask for what it has missed.
-    fn is_watched(&self) -> bool {
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
         let listens = self.last.receiver_count() > 0;
         // Without locks on the path of calls.
         if !listens && !self.was_watched.load(Ordering::Relaxed) {
@@ -241,10 +248,16 @@ impl Events {
         let kept = self.kept();
         let oldest = kept.events.front().map_or(kept.last + 1, |event| event.number);
         if number + 1 < oldest {
-            return Batch { text: self.reset(kept.last), last: kept.last, is_whole: true };
+            return Batch {
+                text: self.reset(kept.last),
+                has_calls: true,
+                last: kept.last,
+                is_whole: true,
+            };
         }
         let skipped = usize::try_from(number + 1 - oldest).unwrap_or(usize::MAX);
-        let mut batch = Batch { text: String::new(), last: number, is_whole: true };
+        let mut batch =
+            Batch { text: String::new(), has_calls: false, last: number, is_whole: true };
         let mut count = 0;
         for event in kept.events.iter().skip(skipped) {
             if count == MAX_BATCH {
@@ -254,6 +267,7 @@ impl Events {
             batch.last = event.number;
             if event.audience.includes(viewer) {
                 count += 1;
+                batch.has_calls |= event.is_call;
                 _ = write!(batch.text, "id: {}-{}\n{}", self.run, event.number, event.frame);
             }
         }
@@ -270,6 +284,7 @@ impl Events {
         viewer: Viewer,
         after: Option<&str>,
         place: StreamPlace,
+        stats: Box<dyn Fn(&Viewer) -> Value + Send>,
     ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + use<> {
         let (number, is_reset) = self.start(after);
         let first = if is_reset {
@@ -278,7 +293,16 @@ impl Events {
             format!("id: {}-{number}\nevent: hello\ndata: {{}}\n\n", self.run)
         };
         let changes = self.last.subscribe();
-        let reader = Reader { events: self.clone(), viewer, number, changes, _place: place };
+        let reader = Reader {
+            events: self.clone(),
+            viewer,
+            number,
+            changes,
+            stats,
+            stats_due: None,
+            stats_sent: None,
+            _place: place,
+        };
         stream::unfold((Some(first), reader), async |(first, mut reader)| {
             let text = match first {
                 Some(first) => first,
@@ -291,6 +315,8 @@ impl Events {
 
 struct Batch {
     text: String,
+    /// A call of the viewer began or ended.
+    has_calls: bool,
     last: u64,
     /// No event is left.
     is_whole: bool,
@@ -302,6 +328,12 @@ struct Reader {
     viewer: Viewer,
     number: u64,
     changes: watch::Receiver<u64>,
+    /// Counts the viewer's calls.
+    stats: Box<dyn Fn(&Viewer) -> Value + Send>,
+    /// When the page is told of the counts, which have changed.
+    stats_due: Option<Instant>,
+    /// When the page was told of them.
+    stats_sent: Option<Instant>,
     _place: StreamPlace,
 }
 
@@ -311,14 +343,30 @@ impl Reader {
         loop {
             let last = *self.changes.borrow_and_update();
             if last <= self.number {
-                match timeout(KEEP_ALIVE, self.changes.changed()).await {
+                let now = Instant::now();
+                let stats_wait = self.stats_due.map(|due| due.saturating_duration_since(now));
+                let wait = stats_wait.map_or(KEEP_ALIVE, |wait| wait.min(KEEP_ALIVE));
+                match timeout(wait, self.changes.changed()).await {
                     Ok(Ok(())) => tokio::time::sleep(BATCH).await,
                     Ok(Err(_)) => return None,
-                    Err(_) => return Some(":\n\n".to_owned()),
+                    Err(_) if self.stats_due.is_none() => return Some(":\n\n".to_owned()),
+                    Err(_) => {}
                 }
             }
-            let Batch { text, last, .. } = self.events.batch(self.number, &self.viewer);
+            let Batch { mut text, last, has_calls, .. } =
+                self.events.batch(self.number, &self.viewer);
             self.number = last;
+            if has_calls && self.stats_due.is_none() {
+                let now = Instant::now();
+                self.stats_due =
+                    Some(self.stats_sent.map_or(now, |sent| now.max(sent + STATS_INTERVAL)));
+            }
+            if self.stats_due.is_some_and(|due| due <= Instant::now()) {
+                self.stats_due = None;
+                self.stats_sent = Some(Instant::now());
+                // Without an id: a page that comes back goes on after the last event that all may see.
+                _ = write!(text, "event: stats\ndata: {}\n\n", (self.stats)(&self.viewer));
+            }
             if !text.is_empty() {
                 return Some(text);
             }
@@ -343,7 +391,8 @@ mod tests {
         chunks: usize,
     ) -> String {
         let place = events.enter(&viewer).unwrap();
-        let stream = events.stream(viewer, after, place);
+        let stream =
+            events.stream(viewer, after, place, Box::new(|viewer| json!({"of": viewer.owner})));
         let chunks: Vec<_> = stream.take(chunks).collect().await;
         chunks
             .into_iter()
@@ -403,6 +452,38 @@ mod tests {
         assert!(!anna.contains("berts") && !anna.contains("secret"), "{anna}");
         let admin = read(&events, Viewer::of("root", true), Some(&after), 2).await;
         assert!(["annas", "berts", "secret", "all"].iter().all(|it| admin.contains(it)), "{admin}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn counts_follow_calls_at_most_once_a_second() {
+        let events = events(100);
+        let anna = Viewer::of("anna", false);
+        let place = events.enter(&anna).unwrap();
+        let stats = |viewer: &Viewer| json!({"of": viewer.owner});
+        let mut stream = Box::pin(events.stream(anna, None, place, Box::new(stats)));
+        let call = |owner: &'static str| {
+            events.push("call.ended", || Audience::Owner(Some(owner.into())), || "call");
+        };
+        async fn next(
+            stream: &mut (impl Stream<Item = Result<Bytes, Infallible>> + Unpin),
+        ) -> String {
+            let Ok(bytes) = stream.next().await.expect("it goes on");
+            String::from_utf8(bytes.to_vec()).unwrap()
+        }
+        next(&mut stream).await;
+        let begin = Instant::now();
+        call("anna");
+        let text = next(&mut stream).await;
+        assert!(text.ends_with("event: stats\ndata: {\"of\":\"anna\"}\n\n"), "{text}");
+        call("anna");
+        let text = next(&mut stream).await;
+        assert!(text.contains("call.ended") && !text.contains("stats"), "{text}");
+        let text = next(&mut stream).await;
+        assert!(text.starts_with("event: stats"), "{text}");
+        assert!(begin.elapsed() >= STATS_INTERVAL && begin.elapsed() < 2 * STATS_INTERVAL);
+        // Calls of others change nothing.
+        call("bert");
+        assert_eq!(next(&mut stream).await, ":\n\n");
     }
 
     /// A server without a page makes no events; a page that comes back in time has missed none.

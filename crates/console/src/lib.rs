@@ -12,6 +12,7 @@ mod random;
 mod record;
 mod secrets;
 mod tap;
+mod traffic;
 mod viewer;
 mod views;
 
@@ -32,7 +33,9 @@ pub use self::{
     record::Outcome,
     secrets::secret_names,
     tap::{CALL_HEADER, CopiedBody, RecordSlot, Recorded},
+    traffic::{CallOrigin, Question},
     viewer::Viewer,
+    views::ForModel,
 };
 
 /// The console: its record of calls, its events and its routes. Cheap to clone.
@@ -126,6 +129,18 @@ impl Console {
         let catalog = || serde_json::json!({"changed": lists.name()});
         self.inner.events.push("catalog", || Audience::Everyone, catalog);
         self.inner.views.lists_changed(backend, lists);
+    }
+
+    /// Returns what Views say for the model with the next message of a principal, oldest first: contexts, and messages that the user has
+    /// agreed to send.
+    #[must_use]
+    pub fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
+        self.inner.views.for_model(owner)
+    }
+
+    /// Notes that a model has got what [`Console::for_model`] returned with these numbers.
+    pub fn delivered_to_model(&self, owner: Option<&str>, numbers: &[u64]) {
+        self.inner.views.delivered(owner, numbers);
     }
 
     /// Closes all Views, whose sockets would outlast the server.

@@ -39,6 +39,12 @@ impl RecordSlot {
     pub fn name(&self, recorded: Recorded) {
         _ = self.0.set(recorded);
     }
+
+    /// Returns the record, if the request is a tool call that has begun.
+    #[must_use]
+    pub fn recorded(&self) -> Option<&Recorded> {
+        self.0.get()
+    }
 }
 
 impl Console {

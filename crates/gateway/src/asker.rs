@@ -22,7 +22,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::parked::Room;
+use super::{
+    observer::{CallObserver, Observed},
+    parked::Room,
+};
 
 /// Forwards questions and notifications of an upstream to the agent of one call.
 pub(crate) struct Asker {
@@ -41,6 +44,8 @@ pub(crate) struct Asker {
     pub(super) log: mpsc::Sender<ServerNotification>,
     /// Cancelled when the call ends, which cancels its questions.
     pub(super) over: CancellationToken,
+    /// Is told of questions and notifications.
+    pub(super) observer: Option<CallObserver>,
 }
 
 /// Receives events of a call that concern more than the call.
@@ -94,6 +99,20 @@ impl Asker {
         }
         let params = for_agent(&self.upstream, self.agent.revision, method, params)?;
         let _open = OpenQuestion::new(&self.open);
+        let observed = self.observer.as_ref().map(|it| ObservedQuestion::open(it, method, &params));
+        let answer = self.deliver(method, params).await;
+        if let Some(observed) = observed {
+            observed.answered(&answer);
+        }
+        answer
+    }
+
+    /// Takes a question to the agent, and returns its answer.
+    async fn deliver(
+        &self,
+        method: &str,
+        params: Cow<'_, RawValue>,
+    ) -> Result<Box<RawValue>, RpcError> {
         let gone = || RpcError::internal("the client did not answer in time, or is gone");
         match &self.via {
             AskVia::Request(cx) => {
@@ -245,7 +264,14 @@ impl ClientHandler for Asker {
 
     fn notified(&self, notification: &ServerNotification) {
         match &*notification.method {
-            "notifications/message" => self.logged(notification),
+            "notifications/message" => {
+                if let Some(observer) = &self.observer {
+                    let params = notification.params.as_deref();
+                    observer
+                        .observe(&Observed::Notification { method: &notification.method, params });
+                }
+                self.logged(notification);
+            }
             _ => self.connection.notified(notification),
         }
     }
@@ -274,6 +300,39 @@ impl<'a> OpenQuestion<'a> {
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|open| *open -= 1);
+    }
+}
+
+/// A question of which the observer is told when it ends, also by the end of its call.
+struct ObservedQuestion<'a> {
+    observer: &'a CallObserver,
+    method: &'a str,
+    number: u64,
+    is_closed: bool,
+}
+
+impl<'a> ObservedQuestion<'a> {
+    fn open(observer: &'a CallObserver, method: &'a str, params: &RawValue) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        observer.observe(&Observed::QuestionOpened { number, method, params });
+        Self { observer, method, number, is_closed: false }
+    }
+
+    fn answered(mut self, answer: &Result<Box<RawValue>, RpcError>) {
+        self.is_closed = true;
+        let answer = Some(answer.as_deref());
+        let (number, method) = (self.number, self.method);
+        self.observer.observe(&Observed::QuestionClosed { number, method, answer });
+    }
+}
+
+impl Drop for ObservedQuestion<'_> {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            let (number, method) = (self.number, self.method);
+            self.observer.observe(&Observed::QuestionClosed { number, method, answer: None });
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use super::{
     call_events::CallEvents,
     capabilities::{bridged, declared},
     connection::Connection,
+    observer::CallObserver,
     parked::{Handle, Parked},
     poll::polled_once,
 };
@@ -88,7 +89,8 @@ impl Gateway {
             let call = self.parked.take(handle).map_err(ClientError::Rpc)?;
             return self.attend(call, cx).await;
         }
-        let (sender, mut events) = CallEvents::new(upstream.name());
+        let observer = CallObserver::of(self.options.observer.as_ref(), upstream.name(), cx);
+        let (sender, mut events) = CallEvents::new(upstream.name(), observer.clone());
         let mut options = CallOptions {
             // The time of questions does not count, so this function measures the time itself.
             timeout: Some(Duration::MAX),
@@ -111,6 +113,7 @@ impl Gateway {
             open: watch::Sender::new(0),
             log: sender.log,
             over: CancellationToken::new(),
+            observer,
         };
         let talk = |via| {
             let asker = Arc::new(asker(via));

@@ -30,6 +30,7 @@ use tracing::Instrument as _;
 use super::{
     Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
     bridge::Carried,
+    observer::{CallObserver, Observed},
     poll::polled_once,
     routes::{self, LinkOwner},
     stderr::last_words,
@@ -366,8 +367,18 @@ impl Gateway {
         };
         let started = Instant::now();
         self.level_for(upstream, &client, cx).await;
+        let observer = CallObserver::of(self.options.observer.as_ref(), upstream.name(), cx);
+        if let Some(observer) = &observer {
+            observer.observe(&Observed::Request { method, params: &params });
+        }
         let outcome =
             self.exchange_with_url_elicitation(index, &client, method, params, place, cx).await;
+        if let Some(observer) = &observer {
+            match &outcome {
+                Ok(result) => observer.observe(&Observed::Result { result }),
+                Err(error) => observer.observe(&Observed::Failed { message: &error.to_string() }),
+            }
+        }
         let ms = started.elapsed().as_millis() as u64;
         match outcome {
             Ok(result) => {

@@ -1,6 +1,9 @@
 //! Forwards progress and log messages of an upstream during a call to the agent.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use marquetry_protocol::{
     client::{Progress, ServerNotification},
@@ -11,12 +14,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use super::observer::{CallObserver, Observed};
+
 /// Progress and log messages of one call. Those that its agent does not read in time are dropped.
 pub(super) struct CallEvents {
     /// The upstream's name, for the agent.
     upstream: String,
     progress: mpsc::Receiver<Progress>,
     log: mpsc::Receiver<ServerNotification>,
+    observer: Option<CallObserver>,
+    /// When the observer was told of progress.
+    observed: Option<Instant>,
 }
 
 /// Takes the events of a call.
@@ -26,12 +34,24 @@ pub(super) struct CallEventSender {
 }
 
 impl CallEvents {
-    pub(super) fn new(upstream: &str) -> (CallEventSender, Self) {
+    pub(super) fn new(upstream: &str, observer: Option<CallObserver>) -> (CallEventSender, Self) {
         const MOST_WAITING: usize = 64;
         let (progress, progress_out) = mpsc::channel(MOST_WAITING);
         let (log, log_out) = mpsc::channel(MOST_WAITING);
         let upstream = upstream.to_owned();
-        (CallEventSender { progress, log }, Self { upstream, progress: progress_out, log: log_out })
+        let sender = CallEventSender { progress, log };
+        let (progress, log) = (progress_out, log_out);
+        (sender, Self { upstream, progress, log, observer, observed: None })
+    }
+
+    /// Tells the observer of progress, at most 20 times a second.
+    fn observe(&mut self, progress: &Progress) {
+        const INTERVAL: Duration = Duration::from_millis(50);
+        let Some(observer) = &self.observer else { return };
+        if self.observed.is_none_or(|observed| observed.elapsed() >= INTERVAL) {
+            self.observed = Some(Instant::now());
+            observer.observe(&Observed::Progress(progress));
+        }
     }
 
     /// Waits for some work, and forwards events meanwhile, as fast as the agent reads them.
@@ -46,7 +66,10 @@ impl CallEvents {
             let telling = async {
                 loop {
                     tokio::select! {
-                        Some(progress) = self.progress.recv() => tell(cx, &progress).await,
+                        Some(progress) = self.progress.recv() => {
+                            self.observe(&progress);
+                            tell(cx, &progress).await;
+                        }
                         Some(logged) = self.log.recv() => log(cx, &self.upstream, &logged).await,
                         else => return,
                     }
@@ -62,6 +85,7 @@ impl CallEvents {
         };
         let rest = async {
             while let Ok(progress) = self.progress.try_recv() {
+                self.observe(&progress);
                 tell(cx, &progress).await;
             }
             while let Ok(logged) = self.log.try_recv() {

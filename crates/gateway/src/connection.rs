@@ -20,6 +20,7 @@ use super::{
     Gateway,
     asker::{ConnectionEvents, or_empty},
     in_flight::InFlight,
+    observer::Observed,
 };
 
 /// A connection to an upstream.
@@ -70,6 +71,10 @@ impl ClientHandler for Connection {
     fn notified(&self, notification: &ServerNotification) {
         let Some(gateway) = self.gateway.upgrade() else { return };
         let upstream = &gateway.upstreams[self.upstream];
+        if let Some(observer) = gateway.options.observer.as_ref().filter(|it| it.is_watching()) {
+            let (method, params) = (&*notification.method, notification.params.as_deref());
+            observer.observe(upstream.name(), None, &Observed::Notification { method, params });
+        }
         match &*notification.method {
             "notifications/message" => {
                 // The message may concern another agent's call, so it is forwarded only if there is one agent.

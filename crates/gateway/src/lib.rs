@@ -17,6 +17,7 @@ mod levels;
 mod listing;
 pub mod names;
 mod nearest;
+mod observer;
 mod options;
 mod parked;
 mod poll;
@@ -54,6 +55,7 @@ pub use self::{
     listing::Listing,
     names::{NameError, Namer},
     nearest::nearest,
+    observer::{Observed, Observer, Origin},
     options::{
         DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, Transport,
         UpstreamOptions,

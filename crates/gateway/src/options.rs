@@ -9,7 +9,7 @@ use marquetry_protocol::{
     client::{AuthorizationError, Authorizer, ClientError, Network},
 };
 
-use crate::tool_filter::ToolFilter;
+use crate::{Observer, tool_filter::ToolFilter};
 
 /// Options of a [`Gateway`](crate::Gateway): the upstreams and the settings that all of them share.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct GatewayOptions {
     pub guard: Option<PathBuf>,
     /// Whether all agents count as clients that show Views of MCP Apps, even those that do not declare it.
     pub assumes_views: bool,
+    /// Is told of the messages between the gateway and the upstreams.
+    pub observer: Option<Arc<dyn Observer>>,
     /// The limits.
     pub limits: GatewayLimits,
 }
@@ -63,6 +65,7 @@ impl Default for GatewayOptions {
             secret_variables: Vec::new(),
             guard: None,
             assumes_views: false,
+            observer: None,
             limits: GatewayLimits::default(),
         }
     }

@@ -28,6 +28,7 @@ use super::{
     in_flight::InFlight,
     listing::Listing,
     names::Namer,
+    observer::{Observed, Observer},
     options::{GatewayLimits, GatewayOptions, HttpAccess, Transport, UpstreamOptions},
     program,
     rate::Rate,
@@ -372,6 +373,7 @@ impl Upstream {
                     repeated: Rate::new(limits.max_log_lines_per_second),
                     log: self.stderr.clone(),
                     stopping: stopping.clone(),
+                    observer: gateway.observer.clone(),
                 };
                 program.stderr = Stderr::Lines(Arc::new(move |line| logger.log(line)));
                 program::find(&program)?;
@@ -406,6 +408,7 @@ struct StderrLogger {
     log: Arc<StderrLog>,
     /// Cancelled when this server stops. Many programs then complain about their closed pipes.
     stopping: CancellationToken,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl StderrLogger {
@@ -414,13 +417,21 @@ impl StderrLogger {
         let is_repeated = self.log.take(line) != Level::INFO;
         if is_repeated || self.stopping.is_cancelled() {
             if self.repeated.admit().is_some() {
+                self.observe(line);
                 tracing::debug!(target: "marquetry::upstream", upstream, "{line}");
             }
             return;
         }
         let Some(suppressed) = self.rate.admit() else { return };
         self.tell_suppressed(suppressed);
+        self.observe(line);
         tracing::info!(target: "marquetry::upstream", upstream, "{line}");
+    }
+
+    fn observe(&self, line: &str) {
+        if let Some(observer) = self.observer.as_ref().filter(|it| it.is_watching()) {
+            observer.observe(&self.upstream, None, &Observed::Stderr(line));
+        }
     }
 
     fn tell_suppressed(&self, suppressed: u64) {
@@ -463,6 +474,7 @@ mod tests {
             repeated: Rate::new(1),
             log: Arc::default(),
             stopping: CancellationToken::new(),
+            observer: None,
         };
         logger.log("the same again");
         logger.log.begin_run();
@@ -480,6 +492,7 @@ mod tests {
             repeated: Rate::new(1),
             log: Arc::default(),
             stopping: CancellationToken::new(),
+            observer: None,
         };
         logger.stopping.cancel();
         logger.log("BrokenPipeError: [Errno 32] Broken pipe");

@@ -47,7 +47,9 @@ use tokio_util::{
 };
 
 #[cfg(feature = "console")]
-use crate::console::{ServerBackend, WithLogins, watch_upstreams};
+use crate::console::{
+    LoggedReader, LoggedWriter, ServerBackend, UpstreamObserver, WithLogins, watch_upstreams,
+};
 use crate::{
     changes::Changes,
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
@@ -267,6 +269,11 @@ impl App {
         R: AsyncRead + Unpin + Send,
         W: AsyncWrite + Unpin + Send + 'static,
     {
+        #[cfg(feature = "console")]
+        let (reader, writer) = {
+            let console = &self.inner.console;
+            (LoggedReader::new(reader, console.clone()), LoggedWriter::new(writer, console.clone()))
+        };
         let serve = serve_pipe(&self.inner.server, reader, writer, self.inner.stop.clone());
         self.inner.serving.track_future(serve).await
     }
@@ -421,21 +428,39 @@ impl AppBuilder {
         let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
         let capturer = capturer(store.clone(), &config);
         let changes = Arc::new(Changes::default());
-        let knowledge = Knowledge::new(&config, changes.clone())?;
-        let gateway = Gateway::start(config.gateway_options(&reserved), changes.clone());
+        #[cfg(feature = "console")]
+        let console = config
+            .console
+            .enabled
+            .then(|| marquetry_console::Console::new(config.console.options()));
+        #[cfg(feature = "console")]
+        let recorder = Recorder(console.clone());
+        #[cfg(not(feature = "console"))]
+        let recorder = Recorder;
+        let knowledge = Knowledge::new(&config, changes.clone(), &recorder)?;
+        #[cfg_attr(not(feature = "console"), expect(unused_mut, reason = "the console observes"))]
+        let mut gateway_options = config.gateway_options(&reserved);
+        #[cfg(feature = "console")]
+        if let Some(console) = &console {
+            let observer =
+                UpstreamObserver::new(console.clone(), config.console.log_upstream_messages);
+            gateway_options.observer = Some(Arc::new(observer));
+        }
+        let gateway = Gateway::start(gateway_options, changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone())
             .with_engine(config.plantuml.engine_options());
         let listeners = changes.clone();
         let artifacts = ArtifactTools::new(store.clone())
             .with_scope(config.artifacts.scope)
             .with_limits(config.limits.of_reads())
-            .on_change(move |whose| listeners.artifacts_changed(whose));
+            .on_change({
+                let recorder = recorder.clone();
+                move |whose| {
+                    recorder.artifacts_changed(&whose);
+                    listeners.artifacts_changed(whose);
+                }
+            });
         let calls = TaskTracker::new();
-        #[cfg(feature = "console")]
-        let console = config
-            .console
-            .enabled
-            .then(|| marquetry_console::Console::new(config.console.options()));
         #[cfg(feature = "console")]
         let authenticator = match (&console, authenticator) {
             (Some(console), Some(inner)) => {
@@ -457,10 +482,7 @@ impl AppBuilder {
             capturer,
             capture_settings: config.artifacts.settings(),
             limits: config.limits.clone(),
-            #[cfg(feature = "console")]
-            recorder: Recorder(console.clone()),
-            #[cfg(not(feature = "console"))]
-            recorder: Recorder,
+            recorder,
         };
         let apps = marquetry_views::add_to(config.apps.apps(), |tool| handler.built_ins.has(tool));
         #[cfg(feature = "console")]

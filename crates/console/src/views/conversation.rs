@@ -1,11 +1,17 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use marquetry_apps_ext::host::ModelContext;
+use marquetry_protocol::types::Content;
 use serde_json::{Value, json};
 
 /// What Views said for the conversations of viewers: messages, and context that goes along with the next message.
 #[derive(Default)]
 pub(super) struct Conversation {
+    /// The number of the last [`ForModel`].
+    last: AtomicU64,
     viewers: Mutex<Vec<OfViewer>>,
 }
 
@@ -14,6 +20,30 @@ struct OfViewer {
     owner: Option<String>,
     messages: Vec<Value>,
     contexts: Vec<Context>,
+    /// What no model has got yet, in order. A context stays here when a message has taken it along, since the message has no model.
+    for_model: Vec<ForModel>,
+}
+
+/// Something that a View says for the model with the user's next message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForModel {
+    /// Tells it from all others, also from a later one of the same View.
+    pub number: u64,
+    /// The tool whose View it is.
+    pub tool: String,
+    /// The View whose context it is; none for a message.
+    view: Option<String>,
+    /// The text for the model.
+    pub text: String,
+}
+
+impl ForModel {
+    /// Returns whether it is a message that the user has agreed to send; otherwise it is a context.
+    #[must_use]
+    pub fn is_message(&self) -> bool {
+        self.view.is_none()
+    }
 }
 
 struct Context {
@@ -24,6 +54,8 @@ struct Context {
 
 /// The newest messages that are kept of one viewer.
 const MAX_MESSAGES: usize = 200;
+/// The longest message that is kept for a model, in bytes; a longer one is cut.
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The newest contexts that are kept of one viewer.
 const MAX_CONTEXTS: usize = 32;
 /// The viewers of whom anything is kept.
@@ -41,6 +73,15 @@ impl Conversation {
         let mut viewers = self.viewers();
         let viewer = of(&mut viewers, owner);
         viewer.contexts.retain(|it| it.view != view);
+        viewer.for_model.retain(|it| it.view.as_deref() != Some(view));
+        if let Some(context) = &context {
+            viewer.add_for_model(ForModel {
+                number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
+                tool: tool.to_owned(),
+                view: Some(view.to_owned()),
+                text: text_of_context(context),
+            });
+        }
         if let Some(context) = context {
             if viewer.contexts.len() == MAX_CONTEXTS {
                 viewer.contexts.remove(0);
@@ -54,6 +95,14 @@ impl Conversation {
     pub(super) fn add_message(&self, owner: Option<&str>, tool: &str, content: &Value) {
         let mut viewers = self.viewers();
         let viewer = of(&mut viewers, owner);
+        let mut text = text_of(content.as_array().into_iter().flatten());
+        text.truncate(text.floor_char_boundary(MAX_MESSAGE_BYTES));
+        viewer.add_for_model(ForModel {
+            number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
+            tool: tool.to_owned(),
+            view: None,
+            text,
+        });
         let contexts = std::mem::take(&mut viewer.contexts);
         let contexts: Vec<_> = contexts.iter().map(Context::shown).collect();
         if viewer.messages.len() == MAX_MESSAGES {
@@ -74,9 +123,61 @@ impl Conversation {
         json!({ "messages": viewer.messages, "context": contexts })
     }
 
+    /// Returns what no model has got yet, oldest first.
+    pub(super) fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
+        let viewers = self.viewers();
+        let viewer = viewers.iter().find(|it| it.owner.as_deref() == owner);
+        viewer.map(|viewer| viewer.for_model.clone()).unwrap_or_default()
+    }
+
+    /// Notes that a model has got what has these numbers.
+    pub(super) fn delivered(&self, owner: Option<&str>, numbers: &[u64]) {
+        let mut viewers = self.viewers();
+        let Some(viewer) = viewers.iter_mut().find(|it| it.owner.as_deref() == owner) else {
+            return;
+        };
+        let is_delivered = |it: &ForModel| numbers.contains(&it.number);
+        let done: Vec<_> = viewer.for_model.extract_if(.., |it| is_delivered(it)).collect();
+        viewer
+            .contexts
+            .retain(|context| !done.iter().any(|it| it.view.as_ref() == Some(&context.view)));
+    }
+
     fn viewers(&self) -> MutexGuard<'_, Vec<OfViewer>> {
         self.viewers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl OfViewer {
+    fn add_for_model(&mut self, item: ForModel) {
+        if self.for_model.len() == MAX_CONTEXTS {
+            self.for_model.remove(0);
+        }
+        self.for_model.push(item);
+    }
+}
+
+/// The text of a context: content, then data as JSON.
+fn text_of_context(context: &ModelContext) -> String {
+    let content: Vec<_> = context.content.iter().map(|it: &Content| json!(it)).collect();
+    let mut text = text_of(content.iter());
+    if let Some(data) = &context.structured_content {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += &json!(data).to_string();
+    }
+    text
+}
+
+/// The text of content items. Of others than text, their type is named.
+fn text_of<'a>(content: impl Iterator<Item = &'a Value>) -> String {
+    let text = |item: &Value| {
+        let text = item["text"].as_str().or_else(|| item["resource"]["text"].as_str());
+        let other = || format!("[{}]", item["type"].as_str().unwrap_or("content"));
+        text.map_or_else(other, str::to_owned)
+    };
+    content.map(text).collect::<Vec<_>>().join("\n")
 }
 
 impl Context {
@@ -122,6 +223,40 @@ mod tests {
         assert_eq!(context[0]["context"]["content"][0]["text"], "new");
         assert_eq!(conversation.show(Some("nobody"))["messages"], json!([]));
         assert_eq!(conversation.show(Some("somebody"))["context"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_model_gets_contexts_and_messages_once() {
+        let conversation = Conversation::default();
+        let texts = |owner| -> Vec<_> {
+            conversation.for_model(owner).into_iter().map(|it| (it.is_message(), it.text)).collect()
+        };
+        conversation.set_context(Some("anna"), "v1", "t", said("old"));
+        conversation.set_context(Some("anna"), "v1", "t", said("new"));
+        conversation.set_context(Some("anna"), "v2", "t", said("gone"));
+        conversation.set_context(Some("anna"), "v2", "t", None);
+        let content =
+            json!([{"type": "text", "text": "hi"}, {"type": "image", "data": "", "mimeType": "a"}]);
+        conversation.add_message(Some("anna"), "t", &content);
+        assert_eq!(texts(None), []);
+        assert_eq!(texts(Some("bert")), []);
+        let all = [(false, "new".to_owned()), (true, "hi\n[image]".to_owned())];
+        assert_eq!(texts(Some("anna")), all);
+        let numbers: Vec<_> =
+            conversation.for_model(Some("anna")).iter().map(|it| it.number).collect();
+        // A context that came while the model answered has not been delivered.
+        conversation.set_context(Some("anna"), "v1", "t", said("newer"));
+        conversation.delivered(Some("bert"), &numbers);
+        conversation.delivered(Some("anna"), &numbers);
+        assert_eq!(texts(Some("anna")), [(false, "newer".to_owned())]);
+        assert_eq!(conversation.show(Some("anna"))["context"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn data_of_a_context_is_json() {
+        let mut context = said("city").unwrap();
+        context.structured_content = json!({"name": "Rome"}).as_object().cloned();
+        assert_eq!(text_of_context(&context), "city\n{\"name\":\"Rome\"}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ use marquetry_protocol::types::{Implementation, JsonObject, ReadResourceResult};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
+pub use self::conversation::ForModel;
 use self::{audit::AuditLog, conversation::Conversation, session::Session};
 pub(crate) use self::{routes::router, sandbox::sandbox_router, socket::socket_router};
 use crate::{
@@ -233,6 +234,14 @@ impl Views {
 
     fn remove(&self, id: &str) {
         self.sessions().remove(id);
+    }
+
+    pub(crate) fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
+        self.conversation().for_model(owner)
+    }
+
+    pub(crate) fn delivered(&self, owner: Option<&str>, numbers: &[u64]) {
+        self.conversation().delivered(owner, numbers);
     }
 
     fn conversation(&self) -> &Conversation {

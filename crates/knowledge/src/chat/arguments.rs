@@ -81,4 +81,6 @@ pub struct Counts {
     pub history_left_out: usize,
     /// Messages that are no longer stored.
     pub history_dropped: u64,
+    /// Contexts and messages of Views of tools that were sent to the model.
+    pub view_contexts: usize,
 }

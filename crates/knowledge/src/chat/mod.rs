@@ -8,11 +8,12 @@ mod narrative;
 mod sampling;
 #[cfg(test)]
 mod tests;
+mod turn_context;
 mod vectors;
 
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -28,11 +29,13 @@ use serde_json::Value;
 pub use self::{
     arguments::{ChatArguments, ChatReply, Counts},
     sampling::CREATE_MESSAGE,
+    turn_context::{TurnContext, TurnItem},
 };
 use self::{
     history::{History, StoredMessage, Window},
     model::Models,
     narrative::Speakers,
+    turn_context::Taken,
     vectors::Parts,
 };
 use crate::{
@@ -57,6 +60,8 @@ pub struct Chat {
     models: Models,
     /// URIs of the chats with a message being answered.
     busy: Mutex<BTreeSet<String>>,
+    /// What Views of tools give the model.
+    turn_context: Option<Arc<dyn TurnContext>>,
 }
 
 /// Locks a chat: no other message is answered in it while this lives.
@@ -76,7 +81,7 @@ struct Setting {
     parts: Parts,
     speakers: Speakers,
     system: String,
-    model: std::sync::Arc<dyn ChatModel>,
+    model: Arc<dyn ChatModel>,
     temperature: Option<f64>,
     max_tokens: u32,
     max_sent_messages: usize,
@@ -91,7 +96,13 @@ impl Chat {
     /// A setting is missing or wrong, or the variable is not set.
     pub fn new(config: ChatConfig, variables: Variables<'_>) -> Result<Self, InvalidSetting> {
         let models = Models::new(config.usable_model(variables)?);
-        Ok(Self { config, models, busy: Mutex::default() })
+        Ok(Self { config, models, busy: Mutex::default(), turn_context: None })
+    }
+
+    /// Gives the model with each message what Views of tools say for it.
+    #[must_use]
+    pub fn with_turn_context(self, turn_context: Arc<dyn TurnContext>) -> Self {
+        Self { turn_context: Some(turn_context), ..self }
     }
 
     /// Checks that a chat model is configured.
@@ -150,7 +161,17 @@ impl Chat {
             Window { messages: Vec::new(), left_out: 0 }
         };
         let (citations, mut problems) = self.cite(access, &arguments, &chat, &window).await?;
-        let request = self.request(&setting, &arguments.message, &citations, &window);
+        let principal = cx.and_then(|cx| cx.principal()).map(|principal| principal.id());
+        let principal = principal.as_deref();
+        let views = self.views(principal);
+        if views.left_out > 0 {
+            let (count, most) = (views.left_out, self.config.max_view_context_bytes);
+            problems.push(format!(
+                "{count} contexts of Views were left out, which exceed knowledge.chat.max_view_context_bytes ({most})"
+            ));
+        }
+        let blocks = views.blocks + &citations.text();
+        let request = self.request(&setting, &arguments.message, blocks, &window);
         // Changes begin here.
         let said = StoredMessage::by_user(arguments.message);
         let parts = setting.parts.clone();
@@ -173,6 +194,9 @@ impl Chat {
                 return Err(failure);
             }
         };
+        if let Some(context) = &self.turn_context {
+            context.delivered(principal, &views.numbers);
+        }
         let name =
             if answer.model.is_empty() { setting.model.name().to_owned() } else { answer.model };
         let reply = StoredMessage::by_model(text.clone(), &name);
@@ -198,6 +222,7 @@ impl Chat {
                 history_sent: window.messages.len(),
                 history_left_out: window.left_out,
                 history_dropped: history.dropped,
+                view_contexts: views.sent,
             },
         })
     }
@@ -349,17 +374,23 @@ impl Chat {
         Ok((citations, problems))
     }
 
-    /// Builds the request to the model.
+    /// Returns what Views say for the model with the next message of a principal.
+    fn views(&self, principal: Option<&str>) -> Taken {
+        let waiting = self.turn_context.as_ref().map(|context| context.waiting(principal));
+        let most = self.config.max_view_context_bytes.get();
+        Taken::of(waiting.unwrap_or_default(), most, self.config.datamark)
+    }
+
+    /// Builds the request to the model. `blocks` belong before the message.
     fn request(
         &self,
         setting: &Setting,
         message: &str,
-        citations: &Citations,
+        blocks: String,
         window: &Window,
     ) -> ChatRequest {
         // Text of records and users must not look like our blocks.
         let mut system = neutralize(&setting.system).into_owned();
-        let blocks = citations.text();
         if !blocks.is_empty() {
             system.push_str("\n\n");
             system.push_str(CITATION_RULE);

@@ -52,6 +52,9 @@ pub struct ChatConfig {
     /// Longest text of all citations of one message together, in bytes. The answer counts the passages that were left
     /// out.
     pub max_cited_bytes: NonZeroUsize,
+    /// Longest text of all contexts and messages of Views of tools (MCP Apps) that go along with one message, in bytes. The newest are
+    /// sent.
+    pub max_view_context_bytes: NonZeroUsize,
     /// Longest message, in bytes.
     pub max_message_bytes: NonZeroUsize,
     /// Longest answer that is stored and shown, in bytes; the rest is cut off.
@@ -86,6 +89,7 @@ impl Default for ChatConfig {
             max_passages_per_reference: n(cited.max_passages_per_reference),
             max_passage_bytes: n(cited.max_passage_bytes),
             max_cited_bytes: n(cited.max_bytes),
+            max_view_context_bytes: n(65_536),
             max_message_bytes: n(65_536),
             max_answer_bytes: n(262_144),
             max_sent_messages: 40,

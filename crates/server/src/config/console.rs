@@ -25,6 +25,8 @@ pub struct ConsoleConfig {
     pub max_messages: NonZeroUsize,
     /// Size of all kept messages together, in bytes.
     pub max_messages_bytes: NonZeroUsize,
+    /// Logs messages to and from upstreams, too, while a page listens. Those that belong to no call are shown to administrators alone.
+    pub log_upstream_messages: bool,
     /// Number of events that are kept, for pages that lose their connection for a while.
     pub max_events: NonZeroUsize,
     /// Number of pages that can follow events at the same time. One caller with a token may have a quarter of them.
@@ -61,6 +63,7 @@ impl Default for ConsoleConfig {
             max_calls_bytes: n(64 << 20),
             max_messages: n(2_000),
             max_messages_bytes: n(16 << 20),
+            log_upstream_messages: true,
             max_events: n(10_000),
             max_streams: n(64),
             views_port: 0,

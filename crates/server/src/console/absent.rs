@@ -1,5 +1,6 @@
 //! A server without a console, which records nothing.
 
+use marquetry_artifact_tools::ChangedFor;
 use marquetry_artifacts::{Captured, Settings};
 use marquetry_protocol::{
     RpcError,
@@ -16,6 +17,8 @@ pub(crate) struct Recorder;
 pub(crate) struct CallRecord;
 
 impl Recorder {
+    pub(crate) fn artifacts_changed(&self, _: &ChangedFor<'_>) {}
+
     pub(crate) fn begin<'a>(
         &self,
         _: &CallToolParams,
@@ -47,4 +50,13 @@ impl ListListener {
     pub(crate) fn prompts_changed(&self) {}
 
     pub(crate) fn resources_changed(&self) {}
+}
+
+#[cfg(feature = "knowledge")]
+impl marquetry_knowledge::chat::TurnContext for Recorder {
+    fn waiting(&self, _: Option<&str>) -> Vec<marquetry_knowledge::chat::TurnItem> {
+        Vec::new()
+    }
+
+    fn delivered(&self, _: Option<&str>, _: &[u64]) {}
 }

@@ -6,6 +6,10 @@ mod absent;
 mod backend;
 #[cfg(feature = "console")]
 mod present;
+#[cfg(feature = "console")]
+mod stdio;
+#[cfg(feature = "console")]
+mod upstreams;
 
 #[cfg(not(feature = "console"))]
 pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
@@ -13,4 +17,6 @@ pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
 pub(crate) use self::{
     backend::{ListListener, ServerBackend, watch_upstreams},
     present::{CallRecord, Recorder, WithLogins},
+    stdio::{LoggedReader, LoggedWriter},
+    upstreams::UpstreamObserver,
 };

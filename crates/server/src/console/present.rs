@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::http::{header, request::Parts};
+use marquetry_artifact_tools::ChangedFor;
 use marquetry_artifacts::{Captured, Settings};
 use marquetry_console::{
-    Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
+    Audience, CallOrigin, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall,
+    secret_names,
 };
 use marquetry_protocol::{
     RpcError,
@@ -29,6 +31,8 @@ pub(crate) struct CallRecord {
     running: Option<RunningCall>,
     /// Why the gateway has no answer of the upstream.
     unreachable: Option<String>,
+    console: Option<Console>,
+    principal: Option<Arc<Principal>>,
 }
 
 /// An authenticator that also takes the tokens of people who came by the printed link.
@@ -59,6 +63,17 @@ impl Authenticator for WithLogins {
 }
 
 impl Recorder {
+    /// Tells pages that a list of artifacts has changed.
+    pub(crate) fn artifacts_changed(&self, whose: &ChangedFor<'_>) {
+        let Some(console) = &self.0 else { return };
+        console.artifacts_changed(match whose {
+            ChangedFor::Principal(principal) => {
+                Audience::Owner(principal.map(|principal| principal.id()))
+            }
+            _ => Audience::Everyone,
+        });
+    }
+
     /// Records that a call begins. `schema` returns the input schema of the tool, which may mark arguments as secret.
     pub(crate) fn begin<'a>(
         &self,
@@ -81,7 +96,8 @@ impl Recorder {
             }
             running
         });
-        CallRecord { running, unreachable: None }
+        let principal = self.0.as_ref().and_then(|_| cx.principal().cloned());
+        CallRecord { running, unreachable: None, console: self.0.clone(), principal }
     }
 }
 
@@ -111,6 +127,16 @@ impl CallRecord {
             "then": settings.oversize,
         });
         running.decided(report, Some(limit));
+        if let Some(console) = self.console.as_ref().filter(|it| it.events().is_watched())
+            && let Some(report) = captured.report()
+        {
+            let owner = self.principal.as_ref().map(|principal| principal.id());
+            let origin = CallOrigin { owner: owner.as_deref(), call: Some(running.id()) };
+            let saved = report.save.artifacts.iter().chain(&report.save.fallback_artifact);
+            for artifact in saved {
+                console.artifact_saved(origin, artifact.name.as_str(), artifact.version);
+            }
+        }
     }
 
     /// Records that the upstream gave no answer.
@@ -130,6 +156,26 @@ impl CallRecord {
                 let message = error.message.to_string();
                 running.end(Outcome::RpcError { code: error.code.into(), message }, None);
             }
+        }
+    }
+}
+
+#[cfg(feature = "knowledge")]
+impl marquetry_knowledge::chat::TurnContext for Recorder {
+    fn waiting(&self, principal: Option<&str>) -> Vec<marquetry_knowledge::chat::TurnItem> {
+        let waiting = self.0.as_ref().map(|console| console.for_model(principal));
+        let item = |it: marquetry_console::ForModel| marquetry_knowledge::chat::TurnItem {
+            number: it.number,
+            is_message: it.is_message(),
+            tool: it.tool,
+            text: it.text,
+        };
+        waiting.into_iter().flatten().map(item).collect()
+    }
+
+    fn delivered(&self, principal: Option<&str>, numbers: &[u64]) {
+        if let Some(console) = &self.0 {
+            console.delivered_to_model(principal, numbers);
         }
     }
 }

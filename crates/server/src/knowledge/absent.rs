@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     config::{Config, ConfigError, NOT_BUILT},
+    console::Recorder,
     faults::Faults,
 };
 
@@ -24,7 +25,11 @@ pub(crate) struct Knowledge;
 type Page = (Vec<Resource>, Option<String>);
 
 impl Knowledge {
-    pub(crate) fn new(_: &Config, _: Arc<dyn ChangeListener>) -> Result<Self, ConfigError> {
+    pub(crate) fn new(
+        _: &Config,
+        _: Arc<dyn ChangeListener>,
+        _: &Recorder,
+    ) -> Result<Self, ConfigError> {
         Ok(Self)
     }
 

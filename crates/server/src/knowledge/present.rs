@@ -22,6 +22,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::ERROR;
 use crate::{
     config::{Config, ConfigError, environment},
+    console::Recorder,
     faults::{Faults, KNOWLEDGE},
 };
 
@@ -36,15 +37,17 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Creates the value without opening the database. `listener` is notified of changes.
+    /// Creates the value without opening the database. `listener` is notified of changes, and `recorder` has what Views
+    /// say for the model.
     pub(crate) fn new(
         config: &Config,
         listener: Arc<dyn ChangeListener>,
+        recorder: &Recorder,
     ) -> Result<Self, ConfigError> {
         let service = Arc::new(KnowledgeService::new(config.knowledge_options(), listener));
         let chat = Chat::new(config.knowledge.chat.clone(), &environment)
             .map_err(|invalid| config.chat_fault(invalid))?;
-        let chat = Arc::new(chat);
+        let chat = Arc::new(chat.with_turn_context(Arc::new(recorder.clone())));
         let tools = KnowledgeTools::new(service.clone(), chat.clone(), config.limits.of_answers());
         Ok(Self {
             has_tools: config.tools.knowledge && service.is_enabled(),

@@ -6,6 +6,7 @@ mod auth;
 mod book;
 mod bridge;
 mod command_line;
+mod console_events;
 #[cfg(feature = "transformer")]
 mod embedding;
 mod engine;

@@ -1,0 +1,299 @@
+//! Events of what passes between this server, its upstreams and its artifacts. They are made only while a page listens.
+
+use bytes::Bytes;
+use serde_json::{json, value::RawValue};
+
+use crate::{Audience, Console, Direction, NewMessage, Side, calls::now_ms};
+
+/// The bytes of a text that an event has; the rest is cut.
+const MAX_TEXT: usize = 1_000;
+
+/// The call that an event belongs to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallOrigin<'a> {
+    /// The id of the principal who calls.
+    pub owner: Option<&'a str>,
+    /// The id of the call's record.
+    pub call: Option<&'a str>,
+}
+
+impl CallOrigin<'_> {
+    fn audience(&self) -> Audience {
+        Audience::Owner(self.owner.map(str::to_owned))
+    }
+}
+
+/// A question of an upstream to the agent of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Tells the question from all others.
+    pub number: u64,
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    pub method: &'a str,
+    /// The upstream that asks.
+    pub server: &'a str,
+    /// Its parameters; `None` when it was answered, or is given up.
+    pub params: Option<&'a RawValue>,
+}
+
+impl Console {
+    /// Adds the event `call.progress`.
+    pub fn call_progress(
+        &self,
+        origin: CallOrigin<'_>,
+        server: &str,
+        (progress, total): (f64, Option<f64>),
+        message: Option<&str>,
+    ) {
+        let data = || {
+            json!({
+                "id": origin.call,
+                "tool": self.tool_of(origin),
+                "server": server,
+                "progress": progress,
+                "total": total,
+                "message": message.map(cut),
+            })
+        };
+        self.events().push("call.progress", || origin.audience(), data);
+    }
+
+    /// Adds the event `server.log` for a line of an upstream's standard error.
+    pub fn server_stderr(&self, server: &str, line: &str) {
+        let data = || {
+            json!({
+                "server": server, "source": "stderr", "level": null, "logger": null,
+                "text": cut(line), "at": now_ms(),
+            })
+        };
+        self.events().push("server.log", || Audience::Administrators, data);
+    }
+
+    /// Adds the event `server.log` for the parameters of `notifications/message` of an upstream.
+    pub fn server_log(&self, server: &str, params: &RawValue) {
+        #[derive(serde::Deserialize)]
+        struct Logged {
+            level: Option<String>,
+            logger: Option<String>,
+            #[serde(default)]
+            data: serde_json::Value,
+        }
+        let data = || {
+            let logged = serde_json::from_str::<Logged>(params.get()).ok();
+            let text = match logged.as_ref().map(|it| &it.data) {
+                Some(serde_json::Value::String(text)) => text.clone(),
+                Some(data) => data.to_string(),
+                None => params.get().to_owned(),
+            };
+            let name = |it: Option<&String>| it.map(|it| cut(it).to_owned());
+            json!({
+                "server": server,
+                "source": "message",
+                "level": name(logged.as_ref().and_then(|it| it.level.as_ref())),
+                "logger": name(logged.as_ref().and_then(|it| it.logger.as_ref())),
+                "text": cut(&text),
+                "at": now_ms(),
+            })
+        };
+        self.events().push("server.log", || Audience::Administrators, data);
+    }
+
+    /// Adds the event `artifact`: a call has saved one.
+    pub fn artifact_saved(&self, origin: CallOrigin<'_>, name: &str, version: u64) {
+        let data = || json!({"call": origin.call, "name": name, "version": version});
+        self.events().push("artifact", || origin.audience(), data);
+    }
+
+    /// Adds the event `artifact`: the list of artifacts has changed.
+    pub fn artifacts_changed(&self, audience: Audience) {
+        let data = || json!({"call": null, "name": null, "version": null});
+        self.events().push("artifact", || audience, data);
+    }
+
+    /// Adds the event `question`.
+    pub fn question(&self, origin: CallOrigin<'_>, question: Question<'_>) {
+        #[derive(serde::Deserialize)]
+        struct Params {
+            message: Option<String>,
+        }
+        let Question { number, method, server, params } = question;
+        let data = || {
+            let message = params.and_then(|it| serde_json::from_str::<Params>(it.get()).ok());
+            json!({
+                "id": format!("{}-q{number}", self.events().run()),
+                "state": if params.is_some() { "open" } else { "closed" },
+                "method": method,
+                "server": server,
+                "call": origin.call,
+                "tool": self.tool_of(origin),
+                "message": message.and_then(|it| it.message).map(|it| cut(&it).to_owned()),
+            })
+        };
+        self.events().push("question", || origin.audience(), data);
+    }
+
+    /// Logs a message between this server and an upstream, while a page listens. The parts make up its JSON; at most 64 KiB of them are
+    /// copied.
+    pub fn upstream_message(
+        &self,
+        origin: Option<CallOrigin<'_>>,
+        server: &str,
+        direction: Direction,
+        parts: &[&str],
+    ) {
+        if !self.events().is_watched() {
+            return;
+        }
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let mut json = Vec::with_capacity(bytes.min(crate::messages::MAX_MESSAGE));
+        for part in parts {
+            let room = crate::messages::MAX_MESSAGE - json.len();
+            json.extend_from_slice(&part.as_bytes()[..part.len().min(room)]);
+        }
+        let origin = origin.unwrap_or_default();
+        self.messages().push(NewMessage {
+            side: Side::Upstream,
+            direction,
+            peer: server,
+            owner: origin.owner,
+            call: origin.call,
+            json: Bytes::from(json),
+            bytes,
+        });
+    }
+
+    /// Logs a message of an agent on a pipe, or one to it: its beginning, and the size of the whole. Such an agent has no principal.
+    pub fn pipe_message(&self, direction: Direction, beginning: Vec<u8>, bytes: usize) {
+        if beginning.trim_ascii().is_empty() {
+            return;
+        }
+        self.messages().push(NewMessage {
+            side: Side::Agent,
+            direction,
+            peer: "stdio",
+            owner: None,
+            call: None,
+            json: Bytes::from(beginning),
+            bytes,
+        });
+    }
+
+    fn tool_of(&self, origin: CallOrigin<'_>) -> Option<String> {
+        self.calls().tool_of(origin.call?)
+    }
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use serde_json::{Value, value::to_raw_value};
+
+    use super::*;
+    use crate::{NewCall, Options, Viewer};
+
+    /// Collects what a viewer's page is told of `act`, as names and data.
+    async fn told(viewer: Viewer, act: impl FnOnce(&Console)) -> Vec<(String, Value)> {
+        let console = Console::new(Options::default());
+        let place = console.events().enter(&viewer).unwrap();
+        let stream = console.events_shared().stream(viewer, None, place, Box::new(|_| Value::Null));
+        act(&console);
+        // The end of what was done.
+        console.events().push("end", || Audience::Everyone, || "end");
+        let chunks: Vec<_> = stream.take(2).collect().await;
+        let bytes = chunks[1].as_ref().unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let event = |it: &str| {
+            let field = |name: &str| {
+                it.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned()
+            };
+            (field("event: "), serde_json::from_str(&field("data: ")).unwrap())
+        };
+        let all = text.split("\n\n").filter(|it| !it.is_empty()).map(event);
+        all.filter(|(name, _)| !matches!(&**name, "end" | "stats" | "call.started" | "call.ended"))
+            .collect()
+    }
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        to_raw_value(value).unwrap()
+    }
+
+    fn everything(console: &Console) {
+        let call = console.calls().begin(NewCall::new("lab__show").owner(Some("anna".into())));
+        let origin = CallOrigin { owner: Some("anna"), call: Some(call.id()) };
+        console.call_progress(origin, "lab", (1.0, Some(2.0)), Some("half"));
+        let params = raw(&json!({"message": "Your name?", "requestedSchema": {}}));
+        let question = Question {
+            number: 7,
+            method: "elicitation/create",
+            server: "lab",
+            params: Some(&params),
+        };
+        console.question(origin, question);
+        console.question(origin, Question { params: None, ..question });
+        console.artifact_saved(origin, "a.csv", 3);
+        console.server_stderr("lab", &"x".repeat(5_000));
+        console.server_log("lab", &raw(&json!({"level": "error", "data": {"a": 1}})));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_caller_is_told_of_their_call_and_administrators_of_logs_too() {
+        let of_call = ["call.progress", "question", "question", "artifact"];
+        let names =
+            |told: &[(String, Value)]| told.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
+        let anna = told(Viewer::of("anna", false), everything).await;
+        assert_eq!(names(&anna), of_call);
+        let (progress, opened, closed) = (&anna[0].1, &anna[1].1, &anna[2].1);
+        let id = progress["id"].as_str().unwrap();
+        assert_eq!(
+            *progress,
+            json!({"id": id, "tool": "lab__show", "server": "lab", "progress": 1.0, "total": 2.0, "message": "half"})
+        );
+        let question = json!({
+            "id": opened["id"], "state": "open", "method": "elicitation/create", "server": "lab",
+            "call": id, "tool": "lab__show", "message": "Your name?",
+        });
+        assert_eq!(*opened, question);
+        assert_eq!((&closed["id"], closed["state"].as_str()), (&opened["id"], Some("closed")));
+        assert_eq!(anna[3].1, json!({"call": id, "name": "a.csv", "version": 3}));
+
+        assert_eq!(told(Viewer::of("bert", false), everything).await, []);
+        let admin = told(Viewer::of("root", true), everything).await;
+        assert_eq!(names(&admin), [&of_call[..], &["server.log", "server.log"]].concat());
+        assert_eq!(admin[4].1["text"].as_str().unwrap().len(), MAX_TEXT);
+        assert_eq!(
+            (&admin[4].1["source"], &admin[5].1["level"]),
+            (&json!("stderr"), &json!("error"))
+        );
+        assert_eq!(admin[5].1["text"], r#"{"a":1}"#);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_of_upstreams_are_logged_while_a_page_listens() {
+        let console = Console::new(Options::default());
+        let log = || {
+            console.upstream_message(
+                None,
+                "lab",
+                Direction::Sent,
+                &[r#"{"method":"tools/call","params":"#, "{}", "}"],
+            )
+        };
+        log();
+        assert!(console.messages().list(&Viewer::everything(), None, None, None, 9).is_empty());
+        let viewer = Viewer::everything();
+        let place = console.events().enter(&viewer).unwrap();
+        let _page = console.events_shared().stream(viewer, None, place, Box::new(|_| Value::Null));
+        log();
+        let listed = console.messages().list(&Viewer::everything(), None, None, None, 9);
+        assert_eq!(listed.len(), 1);
+        assert_eq!((&listed[0]["side"], &listed[0]["peer"]), (&json!("upstream"), &json!("lab")));
+        assert_eq!((&listed[0]["kind"], &listed[0]["bytes"]), (&json!("tools/call"), &json!(35)));
+        assert!(
+            console.messages().list(&Viewer::of("anna", false), None, None, None, 9).is_empty()
+        );
+    }
+}
