@@ -57,6 +57,8 @@ for (const theme of THEMES) {
         wrong.push(...(await findings(page)).map((it) => `${name}: ${it}`));
         const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         if (over > 0) wrong.push(`${name}: ${over} px too wide`);
+        const isCovering = await page.evaluate(() => [...document.querySelectorAll('main nav')].some((it) => getComputedStyle(it).position === 'fixed'));
+        if (isCovering) wrong.push(`${name}: a navigation of the page covers another`);
         const folder = process.env.MARQUETRY_SCREENSHOTS;
         if (folder) {
           mkdirSync(folder, { recursive: true });

@@ -82,7 +82,7 @@ async function runs(context) {
   let kept = page.items;
   const chart = h('section');
   const nothing = empty('No run is stored yet.', 'Start one: ', h('code', 'marquetry test FILE…'), ', or ', h('code', 'POST /api/test/batch'));
-  const rows = virtualList('Runs', [], (it) => h('a', { href: inTests('run', it.id) }, verdictOf(it), h('span.name', it.name || it.id), h('span', `${it.passedTests} of ${it.totalTests}`), h('span.wide', took(it)), when(it.startedAt)));
+  const rows = virtualList('Runs', [], (it) => h('a', { href: inTests('run', it.id) }, verdictOf(it), h('span.name', it.name || it.id), h('span', `${it.passedTests} of ${it.totalTests}`), h('span.wide', took(it)), h('span.wide', when(it.startedAt))));
   const more = button('Older runs', async () => {
     page = await get('runs', { limit: 200, cursor: page.nextCursor });
     kept = [...kept, ...page.items];

@@ -22,7 +22,7 @@ export async function result(context, id) {
   return [
     h('p', mark(it.status), ` ${ms(it.duration)}, `, when(it.timestamp), ' ', it.testCase.name ? link(inTests('case', it.testCase.name), 'All results of this case') : null, ' ', it.runId ? link(inTests('run', it.runId), 'Its run') : null),
     it.error ? h('div.failure', h('p', it.error)) : null,
-    it.trials.length > 1 ? h('nav.trials.static', { 'aria-label': 'Trials' }, it.trials.map((one) => h('a', { href: at(one.index), 'aria-current': one === trial ? 'true' : undefined }, `Trial ${one.index + 1}`, mark(one.status), said.items.some((other) => other.trial === one.index) ? h('span.muted', 'checked') : null))) : null,
+    it.trials.length > 1 ? h('nav.trials', { 'aria-label': 'Trials' }, it.trials.map((one) => h('a', { href: at(one.index), 'aria-current': one === trial ? 'true' : undefined }, `Trial ${one.index + 1}`, mark(one.status), said.items.some((other) => other.trial === one.index) ? h('span.muted', 'checked') : null))) : null,
     trial ? oneTrial(context, id, trial, said.items.filter((other) => other.trial === trial.index), at(trial.index)) : empty('The case has no trial.', it.error ?? ''),
     caseOf(it.testCase),
   ];
