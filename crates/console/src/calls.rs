@@ -321,6 +321,13 @@ impl RunningCall {
         record.decided = setting;
     }
 
+    /// Tells pages that the call has saved an artifact, while one listens.
+    pub fn saved(&self, name: &str, version: u64) {
+        let owner = || Audience::Owner(locked(&self.record).owner.clone());
+        let data = || json!({"call": self.id, "name": name, "version": version});
+        self.calls.events.push("artifact", owner, data);
+    }
+
     /// Records the result that the agent gets, and ends the call. [`Outcome::Ok`] is taken for what the result says of itself.
     pub fn end(mut self, outcome: Outcome, result: Option<&RawValue>) {
         let outcome = match (outcome, result) {

@@ -8,6 +8,7 @@ mod logins;
 mod messages;
 mod options;
 mod page;
+mod pipe;
 mod random;
 mod record;
 mod secrets;
@@ -30,10 +31,11 @@ pub use self::{
     messages::{Direction, Messages, NewMessage, Side},
     options::{Options, ViewOptions},
     page::Site,
+    pipe::{LoggedReader, LoggedWriter},
     record::Outcome,
     secrets::secret_names,
     tap::{CALL_HEADER, CopiedBody, RecordSlot, Recorded},
-    traffic::{CallOrigin, Question},
+    traffic::{CallOrigin, Question, UpstreamMessage},
     viewer::Viewer,
     views::ForModel,
 };
@@ -53,6 +55,12 @@ struct Inner {
     views: Views,
     /// The origin of the sandbox of Views, which the page may show in frames.
     sandbox_origin: RwLock<Option<String>>,
+}
+
+impl std::fmt::Debug for Console {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
 }
 
 impl Console {

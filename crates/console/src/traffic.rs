@@ -36,6 +36,22 @@ pub struct Question<'a> {
     pub params: Option<&'a RawValue>,
 }
 
+/// A message between this server and an upstream.
+#[derive(Clone, Copy, Debug)]
+pub enum UpstreamMessage<'a> {
+    /// A request or a notification.
+    Call {
+        /// Its method.
+        method: &'a str,
+        /// Its parameters.
+        params: &'a RawValue,
+    },
+    /// The result of a request.
+    Result(&'a RawValue),
+    /// The message of an error.
+    Error(&'a str),
+}
+
 impl Console {
     /// Adds the event `call.progress`.
     pub fn call_progress(
@@ -98,12 +114,6 @@ impl Console {
         self.events().push("server.log", || Audience::Administrators, data);
     }
 
-    /// Adds the event `artifact`: a call has saved one.
-    pub fn artifact_saved(&self, origin: CallOrigin<'_>, name: &str, version: u64) {
-        let data = || json!({"call": origin.call, "name": name, "version": version});
-        self.events().push("artifact", || origin.audience(), data);
-    }
-
     /// Adds the event `artifact`: the list of artifacts has changed.
     pub fn artifacts_changed(&self, audience: Audience) {
         let data = || json!({"call": null, "name": null, "version": null});
@@ -132,21 +142,30 @@ impl Console {
         self.events().push("question", || origin.audience(), data);
     }
 
-    /// Logs a message between this server and an upstream, while a page listens. The parts make up its JSON; at most 64 KiB of them are
-    /// copied.
+    /// Logs a message between this server and an upstream, while a page listens. At most 64 KiB of it are copied.
     pub fn upstream_message(
         &self,
         origin: Option<CallOrigin<'_>>,
         server: &str,
         direction: Direction,
-        parts: &[&str],
+        message: UpstreamMessage<'_>,
     ) {
         if !self.events().is_watched() {
             return;
         }
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let (begin, body, end) = match message {
+            UpstreamMessage::Call { method, params } => {
+                (format!(r#"{{"method":{},"params":"#, quoted(method)), params.get(), "}")
+            }
+            UpstreamMessage::Result(result) => (r#"{"result":"#.to_owned(), result.get(), "}"),
+            UpstreamMessage::Error(text) => {
+                (format!(r#"{{"error":{{"message":{}"#, quoted(text)), "", "}}")
+            }
+        };
+        let bytes = begin.len() + body.len() + end.len();
         let mut json = Vec::with_capacity(bytes.min(crate::messages::MAX_MESSAGE));
-        for part in parts {
+        for part in [&begin, body, end] {
             let room = crate::messages::MAX_MESSAGE - json.len();
             json.extend_from_slice(&part.as_bytes()[..part.len().min(room)]);
         }
@@ -234,7 +253,7 @@ mod tests {
         };
         console.question(origin, question);
         console.question(origin, Question { params: None, ..question });
-        console.artifact_saved(origin, "a.csv", 3);
+        call.saved("a.csv", 3);
         console.server_stderr("lab", &"x".repeat(5_000));
         console.server_log("lab", &raw(&json!({"level": "error", "data": {"a": 1}})));
     }
@@ -274,13 +293,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn messages_of_upstreams_are_logged_while_a_page_listens() {
         let console = Console::new(Options::default());
+        let params = raw(&json!({}));
         let log = || {
-            console.upstream_message(
-                None,
-                "lab",
-                Direction::Sent,
-                &[r#"{"method":"tools/call","params":"#, "{}", "}"],
-            )
+            let message = UpstreamMessage::Call { method: "tools/call", params: &params };
+            console.upstream_message(None, "lab", Direction::Sent, message);
         };
         log();
         assert!(console.messages().list(&Viewer::everything(), None, None, None, 9).is_empty());

@@ -47,9 +47,7 @@ use tokio_util::{
 };
 
 #[cfg(feature = "console")]
-use crate::console::{
-    LoggedReader, LoggedWriter, ServerBackend, UpstreamObserver, WithLogins, watch_upstreams,
-};
+use crate::console::{ServerBackend, UpstreamObserver, WithLogins, watch_upstreams};
 use crate::{
     changes::Changes,
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
@@ -270,10 +268,9 @@ impl App {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         #[cfg(feature = "console")]
-        let (reader, writer) = {
-            let console = &self.inner.console;
-            (LoggedReader::new(reader, console.clone()), LoggedWriter::new(writer, console.clone()))
-        };
+        let reader = marquetry_console::LoggedReader::new(reader, self.inner.console.clone());
+        #[cfg(feature = "console")]
+        let writer = marquetry_console::LoggedWriter::new(writer, self.inner.console.clone());
         let serve = serve_pipe(&self.inner.server, reader, writer, self.inner.stop.clone());
         self.inner.serving.track_future(serve).await
     }
@@ -442,8 +439,8 @@ impl AppBuilder {
         let mut gateway_options = config.gateway_options(&reserved);
         #[cfg(feature = "console")]
         if let Some(console) = &console {
-            let observer =
-                UpstreamObserver::new(console.clone(), config.console.log_upstream_messages);
+            let logs_messages = config.console.log_upstream_messages;
+            let observer = UpstreamObserver { console: console.clone(), logs_messages };
             gateway_options.observer = Some(Arc::new(observer));
         }
         let gateway = Gateway::start(gateway_options, changes.clone());

@@ -51,12 +51,3 @@ impl ListListener {
 
     pub(crate) fn resources_changed(&self) {}
 }
-
-#[cfg(feature = "knowledge")]
-impl marquetry_knowledge::chat::TurnContext for Recorder {
-    fn waiting(&self, _: Option<&str>) -> Vec<marquetry_knowledge::chat::TurnItem> {
-        Vec::new()
-    }
-
-    fn delivered(&self, _: Option<&str>, _: &[u64]) {}
-}

@@ -7,8 +7,6 @@ mod backend;
 #[cfg(feature = "console")]
 mod present;
 #[cfg(feature = "console")]
-mod stdio;
-#[cfg(feature = "console")]
 mod upstreams;
 
 #[cfg(not(feature = "console"))]
@@ -17,6 +15,5 @@ pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
 pub(crate) use self::{
     backend::{ListListener, ServerBackend, watch_upstreams},
     present::{CallRecord, Recorder, WithLogins},
-    stdio::{LoggedReader, LoggedWriter},
     upstreams::UpstreamObserver,
 };

@@ -7,8 +7,7 @@ use axum::http::{header, request::Parts};
 use marquetry_artifact_tools::ChangedFor;
 use marquetry_artifacts::{Captured, Settings};
 use marquetry_console::{
-    Audience, CallOrigin, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall,
-    secret_names,
+    Audience, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
 };
 use marquetry_protocol::{
     RpcError,
@@ -31,8 +30,6 @@ pub(crate) struct CallRecord {
     running: Option<RunningCall>,
     /// Why the gateway has no answer of the upstream.
     unreachable: Option<String>,
-    console: Option<Console>,
-    principal: Option<Arc<Principal>>,
 }
 
 /// An authenticator that also takes the tokens of people who came by the printed link.
@@ -96,8 +93,7 @@ impl Recorder {
             }
             running
         });
-        let principal = self.0.as_ref().and_then(|_| cx.principal().cloned());
-        CallRecord { running, unreachable: None, console: self.0.clone(), principal }
+        CallRecord { running, unreachable: None }
     }
 }
 
@@ -127,15 +123,9 @@ impl CallRecord {
             "then": settings.oversize,
         });
         running.decided(report, Some(limit));
-        if let Some(console) = self.console.as_ref().filter(|it| it.events().is_watched())
-            && let Some(report) = captured.report()
-        {
-            let owner = self.principal.as_ref().map(|principal| principal.id());
-            let origin = CallOrigin { owner: owner.as_deref(), call: Some(running.id()) };
-            let saved = report.save.artifacts.iter().chain(&report.save.fallback_artifact);
-            for artifact in saved {
-                console.artifact_saved(origin, artifact.name.as_str(), artifact.version);
-            }
+        let save = captured.report().map(|report| &report.save);
+        for it in save.iter().flat_map(|it| it.artifacts.iter().chain(&it.fallback_artifact)) {
+            running.saved(it.name.as_str(), it.version);
         }
     }
 

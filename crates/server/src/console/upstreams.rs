@@ -1,33 +1,23 @@
 //! What the console is told of the traffic with upstreams.
 
-use std::fmt;
-
-use marquetry_console::{CallOrigin, Console, Direction, Question, RecordSlot};
+use marquetry_console::{CallOrigin, Console, Direction, Question, RecordSlot, UpstreamMessage};
 use marquetry_gateway::{Observed, Observer, Origin};
 use marquetry_protocol::server::RequestContext;
+use serde_json::value::RawValue;
 
 /// Tells the console's pages of the traffic with upstreams, while one listens.
+#[derive(Debug)]
 pub(crate) struct UpstreamObserver {
-    console: Console,
+    pub(crate) console: Console,
     /// Whether messages are logged (`console.log_upstream_messages`).
-    logs_messages: bool,
+    pub(crate) logs_messages: bool,
 }
 
 impl UpstreamObserver {
-    pub(crate) fn new(console: Console, logs_messages: bool) -> Self {
-        Self { console, logs_messages }
-    }
-
-    fn log(&self, origin: Option<&Origin>, server: &str, direction: Direction, parts: &[&str]) {
+    fn log(&self, origin: Option<&Origin>, server: &str, way: Direction, it: UpstreamMessage<'_>) {
         if self.logs_messages {
-            self.console.upstream_message(origin.map(of_console), server, direction, parts);
+            self.console.upstream_message(origin.map(of_console), server, way, it);
         }
-    }
-}
-
-impl fmt::Debug for UpstreamObserver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamObserver").finish_non_exhaustive()
     }
 }
 
@@ -45,32 +35,22 @@ impl Observer for UpstreamObserver {
     }
 
     fn observe(&self, upstream: &str, origin: Option<&Origin>, observed: &Observed<'_>) {
-        let log = |direction, parts: &[&str]| self.log(origin, upstream, direction, parts);
+        let log = |direction, message| self.log(origin, upstream, direction, message);
         let call = origin.map(of_console).unwrap_or_default();
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
         match *observed {
             Observed::Request { method, params } => {
-                let method = quoted(method);
-                log(
-                    Direction::Sent,
-                    &[r#"{"method":"#, &method, r#","params":"#, params.get(), "}"],
-                );
+                log(Direction::Sent, UpstreamMessage::Call { method, params });
             }
             Observed::Result { result } => {
-                log(Direction::Received, &[r#"{"result":"#, result.get(), "}"]);
+                log(Direction::Received, UpstreamMessage::Result(result));
             }
             Observed::Failed { message } => {
-                log(Direction::Received, &[r#"{"error":{"message":"#, &quoted(message), "}}"]);
+                log(Direction::Received, UpstreamMessage::Error(message));
             }
             Observed::Notification { method, params } => {
-                let params = params.map_or("{}", |params| params.get());
-                log(
-                    Direction::Received,
-                    &[r#"{"method":"#, &quoted(method), r#","params":"#, params, "}"],
-                );
-                if method == "notifications/message"
-                    && let Observed::Notification { params: Some(params), .. } = observed
-                {
+                let params = params.unwrap_or(RawValue::NULL);
+                log(Direction::Received, UpstreamMessage::Call { method, params });
+                if method == "notifications/message" {
                     self.console.server_log(upstream, params);
                 }
             }
@@ -79,21 +59,15 @@ impl Observer for UpstreamObserver {
                 self.console.call_progress(call, upstream, figures, progress.message.as_deref());
             }
             Observed::QuestionOpened { number, method, params } => {
-                log(
-                    Direction::Received,
-                    &[r#"{"method":"#, &quoted(method), r#","params":"#, params.get(), "}"],
-                );
+                log(Direction::Received, UpstreamMessage::Call { method, params });
                 let question = Question { number, method, server: upstream, params: Some(params) };
                 self.console.question(call, question);
             }
             Observed::QuestionClosed { number, method, answer } => {
                 match answer {
-                    Some(Ok(result)) => {
-                        log(Direction::Sent, &[r#"{"result":"#, result.get(), "}"]);
-                    }
+                    Some(Ok(result)) => log(Direction::Sent, UpstreamMessage::Result(result)),
                     Some(Err(error)) => {
-                        let message = quoted(&error.message);
-                        log(Direction::Sent, &[r#"{"error":{"message":"#, &message, "}}"]);
+                        log(Direction::Sent, UpstreamMessage::Error(&error.message))
                     }
                     None => {}
                 }

@@ -42,12 +42,14 @@ impl Knowledge {
     pub(crate) fn new(
         config: &Config,
         listener: Arc<dyn ChangeListener>,
-        recorder: &Recorder,
+        #[cfg_attr(not(feature = "console"), expect(unused))] recorder: &Recorder,
     ) -> Result<Self, ConfigError> {
         let service = Arc::new(KnowledgeService::new(config.knowledge_options(), listener));
         let chat = Chat::new(config.knowledge.chat.clone(), &environment)
             .map_err(|invalid| config.chat_fault(invalid))?;
-        let chat = Arc::new(chat.with_turn_context(Arc::new(recorder.clone())));
+        #[cfg(feature = "console")]
+        let chat = chat.with_turn_context(Arc::new(recorder.clone()));
+        let chat = Arc::new(chat);
         let tools = KnowledgeTools::new(service.clone(), chat.clone(), config.limits.of_answers());
         Ok(Self {
             has_tools: config.tools.knowledge && service.is_enabled(),

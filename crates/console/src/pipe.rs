@@ -6,8 +6,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use marquetry_console::{Console, Direction};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::{Console, Direction};
 
 /// A line of which no more is kept than the log of messages keeps of one.
 struct Lines {
@@ -50,14 +51,15 @@ impl Lines {
     }
 }
 
-/// The agent's messages.
-pub(crate) struct LoggedReader<R> {
+/// Reads an agent's messages, and logs them.
+pub struct LoggedReader<R> {
     reader: R,
     lines: Lines,
 }
 
 impl<R> LoggedReader<R> {
-    pub(crate) fn new(reader: R, console: Option<Console>) -> Self {
+    /// Wraps a reader. Without a console, nothing is logged.
+    pub fn new(reader: R, console: Option<Console>) -> Self {
         Self { reader, lines: Lines::new(console, Direction::Received) }
     }
 }
@@ -77,14 +79,15 @@ impl<R: AsyncRead + Unpin> AsyncRead for LoggedReader<R> {
     }
 }
 
-/// The messages to the agent.
-pub(crate) struct LoggedWriter<W> {
+/// Writes messages to an agent, and logs them.
+pub struct LoggedWriter<W> {
     writer: W,
     lines: Lines,
 }
 
 impl<W> LoggedWriter<W> {
-    pub(crate) fn new(writer: W, console: Option<Console>) -> Self {
+    /// Wraps a writer. Without a console, nothing is logged.
+    pub fn new(writer: W, console: Option<Console>) -> Self {
         Self { writer, lines: Lines::new(console, Direction::Sent) }
     }
 }
