@@ -64,6 +64,8 @@ pub struct Events {
     kept: Mutex<State>,
     /// The number of the last event.
     last: watch::Sender<u64>,
+    /// The server ends, and streams end before it.
+    is_closed: AtomicBool,
     /// A page listens, or did so within [`UNWATCHED`] before the last event.
     was_watched: AtomicBool,
     /// Events were not made since the last one that was.
@@ -116,6 +118,7 @@ impl Events {
             run: run_name(),
             kept: Mutex::default(),
             last: watch::Sender::new(0),
+            is_closed: AtomicBool::new(false),
             was_watched: AtomicBool::new(false),
             has_skipped: AtomicBool::new(false),
             max_events: options.max_events,
@@ -128,6 +131,12 @@ impl Events {
     #[must_use]
     pub fn run(&self) -> &str {
         &self.run
+    }
+
+    /// Ends all streams, and each that is opened later.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.last.send_modify(|_| {});
     }
 
     /// Adds an event. `data` makes what a list shows of it, never whole answers; it is not called while no page listens. The oldest event is
@@ -342,6 +351,9 @@ impl Reader {
     async fn next(&mut self) -> Option<String> {
         loop {
             let last = *self.changes.borrow_and_update();
+            if self.events.is_closed.load(Ordering::Relaxed) {
+                return None;
+            }
             if last <= self.number {
                 let now = Instant::now();
                 let stats_wait = self.stats_due.map(|due| due.saturating_duration_since(now));
@@ -505,6 +517,18 @@ mod tests {
         push("much later");
         let text = read(&events, Viewer::everything(), Some(&after), 1).await;
         assert!(text.contains("reset") && !text.contains("much later"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_end_before_the_server() {
+        let events = events(10);
+        let viewer = Viewer::everything();
+        let open = |place| events.stream(viewer.clone(), None, place, Box::new(|_| json!({})));
+        let mut waiting = Box::pin(open(events.enter(&viewer).unwrap()));
+        assert!(waiting.next().await.is_some());
+        let (end, ()) = tokio::join!(waiting.next(), async { events.close() });
+        assert!(end.is_none());
+        assert_eq!(open(events.enter(&viewer).unwrap()).count().await, 1);
     }
 
     #[test]

@@ -151,8 +151,9 @@ impl Console {
         self.inner.views.delivered(owner, numbers);
     }
 
-    /// Closes all Views, whose sockets would outlast the server.
+    /// Closes all Views and streams of events, which would outlast the server.
     pub fn close(&self) {
+        self.inner.events.close();
         self.inner.views.close();
     }
 
