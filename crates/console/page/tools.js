@@ -137,7 +137,7 @@ async function one(context, tool) {
   return [
     tool.title && tool.title !== tool.name ? h('p', h('strong', tool.title)) : null,
     tool.description ? h('details.description', { open: tool.description.length < 300 }, h('summary', 'Description'), markdown(tool.description)) : null,
-    note, h('div.runbar', runButton, stop, status, button('Link', () => { context.setQuery({ args: safeArgs() }); say('The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' })),
+    note, h('div.runbar', runButton, stop, status, button('Link', () => { context.setQuery({ args: safeArgs() }); say('The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' }), button('Compare revisions', () => { location.hash = `${to('eras', tool.name)}?args=${encodeURIComponent(safeArgs() ?? '{}')}`; }, { class: 'small', title: 'makes this call as clients of other revisions do' })),
     panes('form', 'pair-of-panes', left, output),
   ];
   function safeArgs() {
