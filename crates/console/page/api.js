@@ -83,10 +83,10 @@ function repeated(schema, args, headers) {
 let lastRequest = 0;
 
 /**
- * Sends a request. Returns { result, error, call, ms, messages }: `call` is the id of the record, `messages` what came before the
+ * Sends a request; `server` binds it to one server. Returns { result, error, call, ms, messages }: `call` is the id of the record, `messages` what came before the
  * answer.
  */
-export async function rpc(method, params = {}, { signal, schema, onmessage } = {}) {
+export async function rpc(method, params = {}, { signal, schema, onmessage, server } = {}) {
   lastRequest += 1;
   const id = lastRequest;
   const meta = { [`${META}protocolVersion`]: REVISION, [`${META}clientInfo`]: { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' }, [`${META}clientCapabilities`]: { elicitation: { form: {}, url: {} }, extensions: { [`${META}ui`]: { mimeTypes: ['text/html;profile=mcp-app'] } } }, progressToken: id };
@@ -94,6 +94,7 @@ export async function rpc(method, params = {}, { signal, schema, onmessage } = {
   const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': REVISION, 'Mcp-Method': method };
   const name = { 'tools/call': params.name, 'prompts/get': params.name, 'resources/read': params.uri }[method];
   if (name !== undefined) headers['Mcp-Name'] = headerText(name);
+  if (server !== undefined) headers['Marquetry-Server'] = encodeURIComponent(server);
   repeated(schema, params.arguments, headers);
   const began = performance.now();
   const messages = [message];

@@ -131,7 +131,8 @@ export async function openView(container, { record, uri, ended, told = () => {} 
       };
       return result('tools/call', { name, arguments: given }, { signal, onmessage });
     },
-    forward: ({ method, params }, { signal }) => result(method, params, { signal }),
+    // A View reads and lists what its own server has, and of no other.
+    forward: ({ server, method, params }, { signal }) => result(method, params, { signal, server }),
     sample: () => { throw new Error('this host has no model'); },
   };
   const request = async ({ token, ...asked }) => {

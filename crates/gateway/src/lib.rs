@@ -65,6 +65,7 @@ pub use self::{
     state::UpstreamState,
     tool_filter::ToolFilter,
     upstream::Upstream,
+    view_calls::SERVER_HEADER,
 };
 
 /// A gateway to many upstreams. See the [crate's documentation](crate) for an example.
@@ -136,6 +137,26 @@ impl Gateway {
     #[must_use]
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         &self.upstreams
+    }
+
+    /// Returns the instructions of the ready upstreams below their names, as many as fit into `room` bytes.
+    #[must_use]
+    pub fn instructions(&self, mut room: usize) -> String {
+        let mut text = String::new();
+        for upstream in &self.upstreams {
+            let listing = upstream.listing();
+            let Some(instructions) = listing.instructions.as_deref().map(str::trim) else {
+                continue;
+            };
+            let head = format!("\n\n# {}\n\n", upstream.name());
+            if instructions.is_empty() || head.len() + instructions.len() > room {
+                continue;
+            }
+            room -= head.len() + instructions.len();
+            text.push_str(&head);
+            text.push_str(instructions);
+        }
+        text
     }
 
     /// Returns the current catalog.

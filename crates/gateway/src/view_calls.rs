@@ -4,12 +4,37 @@ use marquetry_apps_ext::types::{DENIED, UiUri};
 use marquetry_protocol::{
     RpcError,
     server::{Reply, RequestContext},
+    shortened,
     types::{CallToolParams, ReadResourceParams, ReadResourceResult, Tool},
 };
+use percent_encoding::percent_decode_str;
 
 use super::{CallFailure, Gateway, Route, ToolAnswer};
 
+/// The request header that binds the reading and the lists of resources, and the list of prompts, to one server, by its name in
+/// percent-encoding. A host sends it with what a View asks for, since a View reaches "the same server connection" alone (MCP Apps,
+/// visibility).
+pub const SERVER_HEADER: &str = "marquetry-server";
+
 impl Gateway {
+    /// Returns the index of the upstream to which a request is bound by [`SERVER_HEADER`]. `None` without the header, and for `own`, the name of
+    /// this server.
+    ///
+    /// # Errors
+    /// There is no such server.
+    pub fn bound_to(&self, own: &str, cx: &RequestContext) -> Result<Option<usize>, RpcError> {
+        let Some(name) = cx.header(SERVER_HEADER) else { return Ok(None) };
+        let name = percent_decode_str(name).decode_utf8_lossy();
+        let found = self.upstreams.iter().position(|upstream| upstream.name() == name);
+        match found {
+            None if name != own => Err(RpcError::invalid_params(format!(
+                "there is no server '{}', which the header {SERVER_HEADER} names",
+                shortened(&name)
+            ))),
+            found => Ok(found),
+        }
+    }
+
     /// Calls a tool for a View of the upstream with this index. `params` has the tool's name at the upstream, as the View
     /// knows it.
     ///
@@ -97,6 +122,6 @@ impl Gateway {
 
 /// Returns a refusal with the extension's general code, because it has no special one (specification, "Error codes").
 fn denied(tool: &str, why: &str) -> CallFailure {
-    let tool = marquetry_protocol::shortened(tool);
+    let tool = shortened(tool);
     CallFailure::Rpc(RpcError::new(DENIED, format!("tool '{tool}' {why}")))
 }

@@ -26,7 +26,7 @@ use serde_json::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    config::Limits,
+    config::{Limits, SERVER_NAME},
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
     tools::{BuiltIns, CustomTools},
@@ -70,7 +70,7 @@ impl Handler for GatewayHandler {
         capabilities.resources = Some(ResourcesCapability { list_changed: true, subscribe: true });
         capabilities.completions = Some(JsonObject::new());
         capabilities.logging = Some(JsonObject::new());
-        let mut info = Implementation::new("marquetry", env!("CARGO_PKG_VERSION"));
+        let mut info = Implementation::new(SERVER_NAME, env!("CARGO_PKG_VERSION"));
         info.title = Some("Marquetry".to_owned());
         ServerDescription { info, capabilities, instructions: Some(self.instructions()) }
     }
@@ -123,6 +123,10 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
+        if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
+            let resources = self.gateway.upstreams()[upstream].listing().resources.clone();
+            return Ok(ListResourcesResult { resources, next_cursor: None });
+        }
         // Resources of custom tools and upstreams come first, then artifacts and records, whose lists may grow long. The prefix of a cursor
         // says which of the three lists it belongs to.
         const ARTIFACTS: &str = "a:";
@@ -193,6 +197,10 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<ListResourceTemplatesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
+        if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
+            let resource_templates = self.gateway.upstreams()[upstream].listing().templates.clone();
+            return Ok(ListResourceTemplatesResult { resource_templates, next_cursor: None });
+        }
         let catalog = self.gateway.catalog();
         let mut own = vec![ArtifactTools::template()];
         own.extend(self.knowledge.templates());
@@ -207,6 +215,9 @@ impl Handler for GatewayHandler {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
+        if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
+            return self.gateway.read_resource_for_view(upstream, params, cx).await;
+        }
         if let Some(whole) = self.artifacts.of(cx).resource(&params.uri).await {
             let mut whole = whole?;
             let contents = vec![std::mem::take(&mut whole.contents)];
@@ -262,6 +273,10 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
         self.gateway.list_ready(List::Prompts, cx).await?;
+        if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
+            let prompts = self.gateway.upstreams()[upstream].listing().prompts.clone();
+            return Ok(ListPromptsResult { prompts, next_cursor: None });
+        }
         let catalog = self.gateway.catalog();
         let own = self.knowledge.prompts(self.is_taken_prompt(), cx).await?;
         let all = || own.iter().chain(self.custom.prompts()).chain(&catalog.prompts);
@@ -388,20 +403,7 @@ impl GatewayHandler {
             text.push_str("\n\n");
             text.push_str(&more);
         }
-        let mut room = self.limits.max_instructions_bytes;
-        for upstream in self.gateway.upstreams() {
-            let listing = upstream.listing();
-            let Some(instructions) = listing.instructions.as_deref().map(str::trim) else {
-                continue;
-            };
-            let head = format!("\n\n# {}\n\n", upstream.name());
-            if instructions.is_empty() || head.len() + instructions.len() > room {
-                continue;
-            }
-            room -= head.len() + instructions.len();
-            text.push_str(&head);
-            text.push_str(instructions);
-        }
+        text.push_str(&self.gateway.instructions(self.limits.max_instructions_bytes));
         text
     }
 }

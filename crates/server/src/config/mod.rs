@@ -75,6 +75,9 @@ pub(crate) use self::without_knowledge::NOT_BUILT;
 use self::without_knowledge::WithoutKnowledge;
 use self::{source::Writers, upstream::UpstreamTable};
 
+/// The name of this server among its upstreams.
+pub(crate) const SERVER_NAME: &str = "marquetry";
+
 /// All settings, with their defaults.
 ///
 /// ```

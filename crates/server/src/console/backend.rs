@@ -9,7 +9,7 @@ use marquetry_protocol::types::Tool;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::health::Health;
+use crate::{config::SERVER_NAME, health::Health};
 
 /// This server, as the console sees it.
 pub(crate) struct ServerBackend {
@@ -45,7 +45,7 @@ impl Backend for ServerBackend {
     fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
         if self.own_tools.iter().any(|tool| tool.name == name) {
             let own = self.own_tools.iter().map(|tool| (tool.clone(), tool.name.clone()));
-            return Some(ServerTools::new("marquetry", own.collect()));
+            return Some(ServerTools::new(SERVER_NAME, own.collect()));
         }
         let catalog = self.gateway.catalog();
         let index = catalog.tool(name)?.to.upstream;

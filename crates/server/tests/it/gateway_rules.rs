@@ -495,3 +495,41 @@ async fn no_question_passes_for_an_answer() {
         server.stop().await;
     }
 }
+
+/// A View reads and lists what its own server has (`apps.md`, 3.4): the console sends the server's name with what the View asks for.
+#[tokio::test]
+async fn a_header_binds_a_request_to_one_server() {
+    let resource = |name: &str| json!([{ "uri": format!("x://{name}"), "name": name }]);
+    let template =
+        |name: &str| json!([{ "uriTemplate": format!("{name}://{{id}}"), "name": name }]);
+    let one = linking("one", resource("one"), template("one")).await;
+    let two = linking("two", resource("two"), template("two")).await;
+    let server = Running::start(&format!("{}{}", one.toml("eins"), two.toml("'zwei ä'"))).await;
+    let names = async |server_name: &str, method: &str, list: &str| {
+        let answer = post(&server, &[("Marquetry-Server", server_name)], method, json!({})).await;
+        let listed = answer.json()["result"][list].as_array().unwrap().clone();
+        listed.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("eins", "resources/list", "resources").await, ["one"]);
+    assert_eq!(names("zwei%20%C3%A4", "resources/list", "resources").await, ["two"]);
+    assert_eq!(names("eins", "resources/templates/list", "resourceTemplates").await, ["one"]);
+    assert_eq!(names("eins", "prompts/list", "prompts").await, ["greet"]);
+    let all = names("marquetry", "resources/list", "resources").await;
+    assert!(["one", "two"].iter().all(|name| all.contains(&(*name).to_owned())), "{all:?}");
+
+    let read = async |server_name: &str| {
+        let params = json!({ "uri": "x://two" });
+        post(&server, &[("Marquetry-Server", server_name)], "resources/read", params).await.json()
+    };
+    // The server of the View answers, although another one lists the URI.
+    assert_eq!(read("eins").await["result"]["contents"][0]["text"], "one");
+    assert_eq!(read("zwei%20%C3%A4").await["result"]["contents"][0]["text"], "two");
+    let unknown = &read("drei").await["error"];
+    assert_eq!(unknown["code"], -32602);
+    assert!(unknown["message"].as_str().unwrap().contains("no server 'drei'"), "{unknown}");
+    // Neither artifacts nor records are read for a View of an upstream.
+    let params = json!({ "uri": "artifact:///x/1" });
+    let artifact = post(&server, &[("Marquetry-Server", "eins")], "resources/read", params).await;
+    assert_eq!(artifact.json()["result"]["contents"][0]["text"], "one");
+    server.stop().await;
+}
