@@ -75,15 +75,19 @@ const TOOLS = [
   { name: 'secret', description: 'Not for Views', inputSchema: any, _meta: { ui: { visibility: ['model'] } } },
 ];
 
+/** A resource that this server alone has. */
+const OWN = `lab:notes-of-${process.env.LAB_NAME ?? 'lab'}`;
+
 function answer({ method, params }) {
   switch (method) {
     case 'initialize': return { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {} }, serverInfo: { name: 'lab', version: '1.0' } };
     case 'ping': return {};
     case 'tools/list': return { tools: TOOLS };
     case 'tools/call': return { content: [{ type: 'text', text: `${params.name} was called` }], structuredContent: { given: params.arguments ?? {} }, _meta: { own: 1 } };
-    case 'resources/list': return { resources: [] };
+    case 'resources/list': return { resources: [{ uri: OWN, name: 'notes' }] };
     case 'resources/templates/list': return { resourceTemplates: [] };
     case 'resources/read': {
+      if (params.uri === OWN) return { contents: [{ uri: OWN, text: 'notes' }] };
       const view = VIEWS[/^ui:\/\/lab\/(\w+)\.html$/.exec(params.uri)?.[1]];
       if (!view) throw Object.assign(new Error(`Resource not found: ${params.uri}`), { code: -32602, data: { uri: params.uri } });
       return { contents: view().map((it) => ({ uri: params.uri, ...it })) };

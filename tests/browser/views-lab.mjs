@@ -3,9 +3,9 @@
 import { fileURLToPath } from 'node:url';
 import { callTool } from './support.mjs';
 
-/** An upstream whose Views the tests act for; `target` is an address that its Views try to reach. */
-export function labUpstream(target) {
-  return { command: process.execPath, args: [fileURLToPath(new URL('views-lab-upstream.mjs', import.meta.url))], env: target ? { LAB_TARGET: target } : {} };
+/** An upstream whose Views the tests act for; `target` is an address that its Views try to reach, `name` tells it from another. */
+export function labUpstream(target, name = 'lab') {
+  return { command: process.execPath, args: [fileURLToPath(new URL('views-lab-upstream.mjs', import.meta.url))], env: { LAB_NAME: name, ...(target && { LAB_TARGET: target }) } };
 }
 
 /**

@@ -10,7 +10,7 @@ import { labUpstream, openLabView, openRawView } from './views-lab.mjs';
 let server;
 let browser;
 before(async () => {
-  [server, browser] = await Promise.all([startServer({ servers: { lab: labUpstream(), other: labUpstream() } }), startBrowser()]);
+  [server, browser] = await Promise.all([startServer({ servers: { lab: labUpstream(), other: labUpstream(undefined, 'other') } }), startBrowser()]);
 });
 after(async () => {
   await browser?.close();
@@ -135,8 +135,13 @@ test('a View calls the tools of its own server that are for Views, under the nam
   const listed = (await view.frame.evaluate(() => ask('tools/list'))).result.tools.map(({ name }) => name);
   assert.ok(listed.includes('helper') && listed.includes('raw'), listed.join());
   assert.deepEqual(listed.filter((name) => ['secret', 'list_artifacts'].includes(name) || name.startsWith('other__')), []);
+  const ask = async (method, params) => (await view.frame.evaluate(([method, params]) => globalThis.ask(method, params), [method, params]));
+  // The Views of Marquetry itself are listed, too: they are documents without data.
+  const resources = (await ask('resources/list')).result.resources.map(({ uri }) => uri).filter((uri) => !uri.startsWith('ui://marquetry/'));
+  assert.deepEqual(resources, ['lab:notes-of-lab']);
+  assert.equal((await ask('resources/read', { uri: 'lab:notes-of-lab' })).result.contents[0].text, 'notes');
   // Resources of others, and what belongs to the console.
-  for (const uri of ['artifact://x?version=0', 'am7://x', 'file:///etc/passwd']) {
+  for (const uri of ['lab:notes-of-other', 'artifact://x?version=0', 'am7://x', 'file:///etc/passwd']) {
     const { error, result } = await view.frame.evaluate((uri) => ask('resources/read', { uri }), uri);
     assert.ok(error, `${uri}: ${JSON.stringify(result)}`);
   }
