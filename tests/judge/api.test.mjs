@@ -40,10 +40,13 @@ async function fileWorld(t, model = {}, server = {}) {
   return { ...made, files, fileTest };
 }
 
-for (const { provider, model, path } of WIRES) {
-  test(`a test passes over the wire of ${provider}`, { skip }, async (t) => {
-    const { sdk, mock, files, fileTest } = await fileWorld(t);
-    const judgeConfig = { provider, model, temperature: 0.1, maxTokens: 1000, apiKey: "key-of-the-request" };
+const WAYS = [undefined, false, true];
+
+for (const { provider, model, path, stream } of WIRES.flatMap((wire) => WAYS.map((stream) => ({ ...wire, stream })))) {
+  test(`a test passes over the wire of ${provider}, stream: ${stream}`, { skip }, async (t) => {
+    // Short pieces: names, arguments and answers come in several events.
+    const { sdk, mock, files, fileTest } = await fileWorld(t, { options: { chunkSize: 5 } });
+    const judgeConfig = { provider, model, temperature: 0.1, maxTokens: 1000, apiKey: "key-of-the-request", stream };
     const result = await sdk.runTest(fileTest(provider, { judgeConfig }));
     assert.equal(result.error, undefined);
     assert.equal(result.status, "passed");
@@ -62,6 +65,8 @@ for (const { provider, model, path } of WIRES) {
     const requests = mock.getRequests();
     assert.ok(requests.length >= 3, `${requests.length} requests`);
     assert.deepEqual([...new Set(requests.map((request) => request.path))], [path]);
+    // Agent and judge are asked alike.
+    assert.deepEqual([...new Set(requests.map(({ body }) => body.stream === true))], [stream === true]);
   });
 }
 

@@ -51,6 +51,9 @@ pub enum TrialError {
         /// The last lines of its standard error.
         stderr: String,
     },
+    /// The test was stopped before its end, for the given reason.
+    #[error("the test was stopped: {0}")]
+    Stopped(String),
     /// A limit was reached.
     #[error("{0}")]
     Limit(#[from] LimitReached),

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 use marquetry_llm::{ChatError, ChatModel};
 use tokio_util::task::TaskTracker;
 
@@ -13,6 +14,7 @@ use crate::{
     Timestamp, Trial, TrialError, Verdict,
     agent::{Agent, Worked},
     budget::Budget,
+    case::Price,
     cassette::{Cassette, TapedModel},
     check::{self, CheckResult, Work},
     connect::{Connections, Environment},
@@ -57,6 +59,7 @@ pub struct RunContext {
     run_id: Option<String>,
     on_event: Option<Arc<OnEvent>>,
     cassette: Option<Cassette>,
+    stopped: Option<Shared<BoxFuture<'static, String>>>,
 }
 
 impl RunContext {
@@ -76,6 +79,21 @@ impl RunContext {
     #[must_use]
     pub fn with_cassette(self, cassette: Cassette) -> Self {
         Self { cassette: Some(cassette), ..self }
+    }
+
+    /// Stops the test when the future is done, whose output says why. Connections are closed then, and a result with the
+    /// status `error`, the reason and the work so far is stored. A test that has ended is not affected.
+    #[must_use]
+    pub fn stopped_by(self, stopped: impl Future<Output = String> + Send + 'static) -> Self {
+        Self { stopped: Some(stopped.boxed().shared()), ..self }
+    }
+
+    /// Waits until the test is to stop, and returns the reason.
+    async fn stop_reason(&self) -> String {
+        match &self.stopped {
+            Some(stopped) => stopped.clone().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -118,22 +136,28 @@ impl Runner {
     /// Runs a case, stores its result and returns it. Whatever goes wrong is a result with the status `error`; so is a
     /// result that could not be stored.
     ///
-    /// Dropping the future ends the work and closes the connections; nothing is stored then.
+    /// Dropping the future ends the work and closes the connections; nothing is stored then. See
+    /// [`RunContext::stopped_by`] for an early end with a result.
     pub async fn run(&self, case: TestCase) -> TestResult {
         self.run_with(case, RunContext::default()).await
     }
 
     /// Runs a case in a context, as [`Self::run`].
-    pub async fn run_with(&self, case: TestCase, context: RunContext) -> TestResult {
+    pub async fn run_with(&self, mut case: TestCase, context: RunContext) -> TestResult {
         let started = Instant::now();
         let timestamp = Timestamp::now();
         let redactor = Arc::new(Redactor::of(&case));
         let mut trials = Vec::new();
-        let outcome = match check_case(&case) {
+        let outcome = match replace_non_finite(&mut case).and_then(|()| check_case(&case)) {
             Ok(()) => {
                 for index in 0..case.repetitions {
                     let trial = self.trial(&case, index, &context, &redactor).await;
+                    let has_ended_early = trial.status == Status::Error
+                        && context.stop_reason().now_or_never().is_some();
                     trials.push(redacted(trial, &redactor));
+                    if has_ended_early {
+                        break;
+                    }
                 }
                 Ok(())
             }
@@ -165,7 +189,8 @@ impl Runner {
             result.status = Status::Error;
             result.success = false;
             let before = result.error.take().map(|error| format!("; {error}")).unwrap_or_default();
-            result.error = Some(format!("the result was not stored: {error}{before}"));
+            let advice = error.advice();
+            result.error = Some(format!("the result was not stored: {error}: {advice}{before}"));
         }
         result
     }
@@ -196,9 +221,16 @@ impl Runner {
         };
         let mut connections = None;
         // Connections outlive the time limit, to be closed properly.
-        let outcome =
-            tokio::time::timeout(budget.time_left(), attempt.run(&mut state, &mut connections));
-        let outcome = outcome.await.unwrap_or_else(|_| Err(budget.out_of_time().into()));
+        let outcome = {
+            let work = attempt.run(&mut state, &mut connections);
+            let work = tokio::time::timeout(budget.time_left(), work);
+            tokio::select! {
+                // First, so that nothing is started after the stop.
+                biased;
+                reason = context.stop_reason() => Err(TrialError::Stopped(reason)),
+                outcome = work => outcome.unwrap_or_else(|_| Err(budget.out_of_time().into())),
+            }
+        };
         if let Some(connections) = connections {
             connections.close().await;
         }
@@ -420,6 +452,42 @@ fn no_model() -> TrialError {
         "agentConfig",
         "is missing: name the provider and the model that works on the prompt",
     )
+}
+
+/// Replaces numbers that JSON does not have, such as NaN, by usual ones: a result that holds them could not be read back. A case
+/// from JSON has none.
+///
+/// # Errors
+///
+/// The first of these numbers.
+fn replace_non_finite(case: &mut TestCase) -> Result<(), TrialError> {
+    let mut first = None;
+    let mut check = |member: &'static str, name: &str, value: &mut f64, usual: f64| {
+        if !value.is_finite() {
+            let problem = format!("has {name} {value}: use a finite number");
+            first.get_or_insert(TrialError::case(member, problem));
+            *value = usual;
+        }
+    };
+    let Limits { max_cost_usd, .. } = &mut case.limits;
+    check("limits", "maxCostUsd", max_cost_usd, Limits::default().max_cost_usd);
+    check("the case", "requiredPassRate", &mut case.required_pass_rate, 1.0);
+    if let Some(accuracy) = &mut case.expect.min_tool_accuracy {
+        check("expect", "minToolAccuracy", accuracy, 1.0);
+    }
+    for (member, settings) in
+        [("agentConfig", &mut case.agent_config), ("judgeConfig", &mut case.judge_config)]
+    {
+        let Some(settings) = settings else { continue };
+        if let Some(temperature) = &mut settings.temperature {
+            check(member, "temperature", temperature, 0.0);
+        }
+        if let Some(Price { input_per_million, output_per_million }) = &mut settings.price {
+            check(member, "price.inputPerMillion", input_per_million, 0.0);
+            check(member, "price.outputPerMillion", output_per_million, 0.0);
+        }
+    }
+    first.map_or(Ok(()), Err)
 }
 
 fn check_case(case: &TestCase) -> Result<(), TrialError> {

@@ -74,10 +74,10 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
     let stop = stop_signal()?;
     tokio::select! {
         served = api.serve(listener, std::future::pending()) => served.map_err(Failed::error)?,
-        // Tests that run are dropped, and their results would not be complete.
         () = stop => {}
     }
-    // The children of dropped tests end before this process does.
+    api.stop().await;
+    // Children whose test did not wait for them end before this process does.
     tests.runner().closed().await;
     Ok(())
 }

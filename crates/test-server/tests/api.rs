@@ -10,14 +10,15 @@ use std::{
 
 use async_trait::async_trait;
 use marquetry_judge::{
-    ApiKey, FixedModels, MemoryStore, ModelSettings, Runner, Status, TestCase,
+    ApiKey, FixedModels, LibsqlStore, MemoryStore, ModelSettings, ResultStore, Runner, Status,
+    TestCase,
     stats::Change,
-    store::{OutcomeFilter, PageRequest, ResultFilter, RunStatus},
+    store::{LibsqlOptions, OutcomeFilter, PageRequest, ResultFilter, RunStatus},
 };
 use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
 use marquetry_scenarios::plain_http::{Exchange, exchange};
 use marquetry_test_server::{
-    ApiOptions, CaseDefaults, ClientError, TestApi, TestClient, Tests, api::document,
+    ApiOptions, CaseDefaults, ClientError, TestApi, TestClient, TestResult, Tests, api::document,
     client::NewOverride,
 };
 use serde_json::{Value, json};
@@ -66,11 +67,15 @@ struct World {
 impl World {
     /// Serves tests whose model answers at once, if `open`.
     async fn start(options: ApiOptions, open: bool) -> Self {
+        Self::with_store(options, open, Arc::new(MemoryStore::default())).await
+    }
+
+    /// Serves the same with results in a store.
+    async fn with_store(options: ApiOptions, open: bool, store: Arc<dyn ResultStore>) -> Self {
         let gate = Arc::new(Semaphore::new(if open { Semaphore::MAX_PERMITS } else { 0 }));
         let running = Arc::new(AtomicUsize::new(0));
         let model = || Gated { gate: Arc::clone(&gate), running: Arc::clone(&running) };
-        let runner =
-            Runner::new(FixedModels::new(model(), model()), Arc::new(MemoryStore::default()));
+        let runner = Runner::new(FixedModels::new(model(), model()), store);
         let mut defaults = CaseDefaults::default();
         defaults.agent_config = Some(ModelSettings::new("custom", "gated"));
         let api = TestApi::new(Tests::new(runner, defaults), options);
@@ -287,25 +292,144 @@ async fn tests_over_the_limit_wait_and_more_are_refused() {
     assert!(matches!(waited, Ok(_) | Err(ClientError::Refused { status: 503, .. })), "{waited:?}");
 }
 
+/// Waits until a store has so many results, and returns them.
+async fn stored(world: &World, count: usize) -> Vec<TestResult> {
+    for _ in 0..500 {
+        let results = world.client().results(&ResultFilter::default()).await.unwrap().items;
+        if results.len() == count {
+            return results;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("there are not {count} results");
+}
+
+#[track_caller]
+fn assert_client_left(result: &TestResult) {
+    assert_eq!(result.status, Status::Error);
+    let error = result.error.as_deref().unwrap();
+    let reason = "the test was stopped: its client closed the connection before the result";
+    assert!(error.starts_with(reason), "{error}");
+}
+
+#[tokio::test]
+async fn a_test_whose_client_leaves_is_stored_with_the_reason() {
+    let mut options = ApiOptions::default();
+    options.max_running = 1;
+    let world = World::start(options, false).await;
+    let client = Arc::new(world.client());
+    client.connect().await.unwrap();
+    let run = |name: &'static str| {
+        let client = Arc::clone(&client);
+        tokio::spawn(async move { client.run_test(&case(name)).await })
+    };
+    let running = run("running");
+    world.until_running(1).await;
+    let waiting = run("waiting");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    waiting.abort();
+    let [result] = &stored(&world, 1).await[..] else { unreachable!() };
+    assert_eq!((&*result.test_case.name, result.trials.len()), ("waiting", 1));
+    assert_client_left(result);
+    running.abort();
+    world.until_running(0).await;
+    let results = stored(&world, 2).await;
+    let result = results.iter().find(|result| result.test_case.name == "running").unwrap();
+    assert_client_left(result);
+    // Both places are free again.
+    world.gate.add_permits(1000);
+    assert_eq!(client.run_test(&case("next")).await.unwrap().status, Status::Passed);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answers_its_tests_and_stores_them() {
+    let world = World::start(ApiOptions::default(), false).await;
+    let client = Arc::new(world.client());
+    let run = tokio::spawn({
+        let client = Arc::clone(&client);
+        async move { client.run_test(&case("a")).await }
+    });
+    world.until_running(1).await;
+    world.api.stop().await;
+    let [stored] = &stored(&world, 1).await[..] else { unreachable!() };
+    assert!(stored.error.as_deref().unwrap().contains("the test server stopped"), "{stored:?}");
+    assert_eq!(run.await.unwrap().unwrap().id, stored.id);
+    // A test that comes later does not begin.
+    let late = client.run_test(&case("b")).await.unwrap();
+    assert!(late.error.unwrap().contains("the test server stopped"));
+}
+
 #[tokio::test]
 async fn a_batch_ends_with_its_client() {
-    let world = World::start(ApiOptions::default(), false).await;
+    let mut options = ApiOptions::default();
+    options.max_running = 2;
+    let world = World::start(options, false).await;
     let client = Arc::new(world.client());
     let batch = tokio::spawn({
         let client = Arc::clone(&client);
-        async move { client.run_batch(None, &[case("a"), case("b")], |_| {}).await }
+        async move { client.run_batch(None, &[case("a"), case("b"), case("c")], |_| {}).await }
     });
     world.until_running(2).await;
     batch.abort();
     world.until_running(0).await;
+    let results = stored(&world, 2).await;
+    results.iter().for_each(assert_client_left);
     for _ in 0..200 {
         let runs = world.ask("GET", "/api/test/runs", None).await;
-        if runs["body"]["items"][0]["status"] == "failed" {
+        let run = &runs["body"]["items"][0];
+        if run["status"] == "failed" {
+            assert_eq!((&run["errorTests"], &run["totalTests"]), (&json!(2), &json!(3)));
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the run is not stored as failed");
+}
+
+/// Runs a test whose result cannot be stored, and returns the error.
+async fn unstored(store: LibsqlStore) -> String {
+    let world = World::with_store(ApiOptions::default(), true, Arc::new(store)).await;
+    let mut case = case("unstored");
+    case.description = Some("x".repeat(100_000));
+    let result = world.client().run_test(&case).await.unwrap();
+    assert_eq!((result.status, result.success), (Status::Error, false));
+    assert!(result.verdict.passed, "the verdict is returned all the same");
+    assert!(world.client().results(&ResultFilter::default()).await.unwrap().items.is_empty());
+    result.error.unwrap()
+}
+
+#[tokio::test]
+async fn a_database_that_takes_no_result_is_an_error_with_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let store = LibsqlStore::open(&path).await.unwrap();
+    drop(store);
+    let open = async |change: fn(&mut LibsqlOptions)| {
+        let mut options = LibsqlOptions::default();
+        change(&mut options);
+        LibsqlStore::open_with(&path, options).await.unwrap()
+    };
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+
+    let full = open(|options| options.max_bytes = Some(90_000)).await;
+    let error = unstored(full).await;
+    assert!(
+        error.starts_with("the result was not stored: the database or the disk is full"),
+        "{error}"
+    );
+    assert!(error.contains("free space on the disk"), "{error}");
+
+    let error = unstored(open(|options| options.read_only = true).await).await;
+    assert!(error.contains("is read-only"), "{error}");
+    assert!(error.contains("name another database"), "{error}");
+
+    let locked = open(|options| options.lock_timeout = Duration::from_millis(200)).await;
+    connection.execute("BEGIN IMMEDIATE", ()).await.unwrap();
+    let error = unstored(locked).await;
+    connection.execute("ROLLBACK", ()).await.unwrap();
+    assert!(error.contains("the database is locked by another process"), "{error}");
+    assert!(error.contains("end the program that keeps the database locked"), "{error}");
 }
 
 #[tokio::test]

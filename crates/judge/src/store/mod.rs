@@ -51,6 +51,27 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Returns what a user can do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Database(DatabaseError::Full) => {
+                "free space on the disk, or name a database on another one, and run the test again"
+            }
+            Self::Database(DatabaseError::ReadOnly) => {
+                "allow this user to write the file and its folder, or name another database"
+            }
+            Self::Database(DatabaseError::Busy) => {
+                "end the program that keeps the database locked, and run the test again"
+            }
+            Self::Database(_) => "name another database, or mend this one, and run the test again",
+            Self::NotFound { .. } | Self::Exists { .. } => {
+                "begin a new run, and run the test again"
+            }
+        }
+    }
+}
+
 /// A store of results, runs and overrides. One conformance suite checks every implementation.
 ///
 /// The queries [`history()`], [`flakiness()`], [`compare()`] and [`judge_agreement()`] work on any store.

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use marquetry_judge::{
-    ExpectedTool, FixedModels, LibsqlStore, MemoryStore, ModelSettings, RemoteModels, Runner,
-    ServerConfig, Status, TestCase, TestResult,
+    ExpectedTool, FixedModels, LibsqlStore, MemoryStore, ModelSettings, RemoteModels, RunContext,
+    Runner, ServerConfig, Status, TestCase, TestEvent, TestResult, case::Price,
 };
 use marquetry_llm::{
     ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ProviderAnswer, ScriptedModel,
@@ -14,7 +14,7 @@ use marquetry_llm::{
 use serde_json::json;
 
 use crate::support::{
-    call, case, good_work, notes, run, runner, said, vote, votes, with_path, write,
+    assert_stored, call, case, good_work, notes, run, runner, said, vote, votes, with_path, write,
 };
 
 /// Runs a case that must end as an error whose reason has these parts.
@@ -388,4 +388,74 @@ async fn a_result_that_cannot_be_stored_says_so() {
         "{error}"
     );
     assert!(result.verdict.passed, "the verdict is returned all the same");
+}
+
+#[tokio::test]
+async fn a_test_that_is_stopped_is_stored_with_the_reason_and_its_work() {
+    let models = FixedModels::new(
+        ScriptedModel::new([write(), call("hang", json!({}))]),
+        ScriptedModel::new(votes("yes")),
+    );
+    let runner = with_path(Runner::new(models, Arc::new(MemoryStore::new())));
+    let (sender, receiver) = tokio::sync::oneshot::channel::<&str>();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let context = RunContext::default()
+        .stopped_by(async { receiver.await.unwrap().to_owned() })
+        .on_event(move |event| {
+            if matches!(event, TestEvent::CallStarted { tool_name, .. } if tool_name == "hang") {
+                sender.lock().unwrap().take().unwrap().send("its client left").unwrap();
+            }
+        });
+    let mut case = case("stopped");
+    case.repetitions = 3;
+    let result = runner.run_with(case, context).await;
+    error(&result, &["the test was stopped: its client left"]);
+    assert_eq!(result.trials.len(), 1, "no trial begins after the stop");
+    let calls: Vec<&str> = result.tool_calls.iter().map(|call| &*call.tool_name).collect();
+    assert_eq!(calls, ["write_note"], "the work before the stop is stored");
+    assert_eq!(runner.open_connections(), 0);
+    assert_stored(&**runner.store(), &result).await;
+    tokio::time::timeout(Duration::from_secs(5), runner.closed()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_test_that_is_stopped_before_its_start_does_nothing() {
+    let runner = runner(good_work(), votes("yes"));
+    let context = RunContext::default().stopped_by(async { "nobody waits".to_owned() });
+    let mut case = case("stopped at once");
+    case.server_configs = Some(vec![ServerConfig::stdio("/nowhere/server", [""; 0])]);
+    let result = runner.run_with(case, context).await;
+    error(&result, &["the test was stopped: nobody waits"]);
+    assert_stored(&**runner.store(), &result).await;
+}
+
+#[tokio::test]
+async fn numbers_that_json_does_not_have_are_refused_and_the_result_is_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(LibsqlStore::open(folder.path().join("tests.db")).await.unwrap());
+    let models = FixedModels::new(ScriptedModel::new([]), ScriptedModel::new([]));
+    let runner = Runner::new(models, store);
+    type Change = fn(&mut TestCase, f64);
+    let changes: [(&str, Change); 5] = [
+        ("the case has requiredPassRate", |case, value| case.required_pass_rate = value),
+        ("limits has maxCostUsd", |case, value| case.limits.max_cost_usd = value),
+        ("expect has minToolAccuracy", |case, value| {
+            case.expect.min_tool_accuracy = Some(value);
+        }),
+        ("agentConfig has temperature", |case, value| {
+            case.agent_config.as_mut().unwrap().temperature = Some(value);
+        }),
+        ("judgeConfig has price.outputPerMillion", |case, value| {
+            let price = Price { input_per_million: 1.0, output_per_million: value };
+            case.judge_config.as_mut().unwrap().price = Some(price);
+        }),
+    ];
+    for (problem, change) in changes {
+        for value in [f64::NAN, f64::INFINITY] {
+            let mut case = case("not finite");
+            change(&mut case, value);
+            let result = run(&runner, case).await;
+            error(&result, &[&format!("{problem} {value}: use a finite number")]);
+        }
+    }
 }

@@ -1,6 +1,11 @@
 //! Every store passes one suite; the one in a file also survives other writers, bad files and a killed process.
 
-use std::sync::Arc;
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use marquetry_database::DatabaseError;
 use marquetry_judge::{
@@ -108,6 +113,63 @@ async fn readers_and_writers_share_a_store() {
     }
 }
 
+/// The variable that makes a test lock a file.
+const LOCKS: &str = "STORE_LOCKS";
+
+/// Not a test: a process that has a database locked until its standard input ends, if the variable is set.
+#[test]
+fn locker() {
+    let Ok(path) = std::env::var(LOCKS) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let database = libsql::Builder::new_local(&path).build().await.unwrap();
+        let connection = database.connect().unwrap();
+        connection.execute("BEGIN IMMEDIATE", ()).await.unwrap();
+        println!("locked");
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        connection.execute("ROLLBACK", ()).await.unwrap();
+    });
+}
+
+#[tokio::test]
+async fn a_write_waits_for_the_lock_of_another_process_but_not_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let mut options = LibsqlOptions::default();
+    options.lock_timeout = Duration::from_millis(300);
+    let store = LibsqlStore::open_with(&path, options).await.unwrap();
+    // To open a database takes its lock for a moment, too.
+    let patient = LibsqlStore::open(&path).await.unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "stores::locker", "--nocapture"]).env(LOCKS, &path);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut locker = command.spawn().unwrap();
+    let mut said = BufReader::new(locker.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.ends_with("locked\n") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "the other process has no lock");
+    }
+
+    let started = Instant::now();
+    let error = store.put_result(&sample("locked", &[true])).await.unwrap_err();
+    assert!(matches!(error, StoreError::Database(DatabaseError::Busy)), "{error}");
+    assert!(started.elapsed() >= Duration::from_millis(300), "{:?}", started.elapsed());
+    assert!(error.advice().contains("keeps the database locked"));
+    assert!(store.outcomes(&OutcomeFilter::default()).await.unwrap().is_empty());
+
+    // A lock that ends in time costs nothing but the wait.
+    let result = sample("waits", &[true]);
+    let stores = async { patient.put_result(&result).await.unwrap() };
+    let ends = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(locker.stdin.take());
+    };
+    tokio::join!(stores, ends);
+    assert_eq!(patient.result(&result.id).await.unwrap(), Some(result));
+    assert!(locker.wait().unwrap().success());
+}
+
 /// The variable that makes a test a writer of a file.
 const WRITES_TO: &str = "STORE_WRITES_TO";
 
@@ -128,8 +190,6 @@ fn writer() {
 
 #[tokio::test]
 async fn killed_writers_lose_no_acknowledged_result() {
-    use std::io::{BufRead, BufReader};
-
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tests.db");
     drop(LibsqlStore::open(&path).await.unwrap());

@@ -50,10 +50,10 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         let app = App::builder(config).admin_routes(routes).start().await?;
         if let Some(tests) = tests {
             let stopping = app.stopping();
-            // Pages read events of tests until the server ends, which must not wait for them.
+            // The end of the server must not wait for pages that read events of tests, nor for tests.
             tokio::spawn(async move {
                 stopping.await;
-                tests.close_streams();
+                tests.stop().await;
             });
         }
         #[cfg(feature = "console")]

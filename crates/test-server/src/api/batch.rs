@@ -7,7 +7,7 @@ use axum::{
     extract::{State, rejection::BytesRejection},
     response::sse::{Event, KeepAlive, Sse},
 };
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use marquetry_judge::{
     TestCase, TestResult,
     store::{NewRun, Outcome, RunStatus, TestRun},
@@ -21,6 +21,7 @@ use super::{
     ApiError, Shared,
     body::parse,
     live::{self, EndedEvent},
+    stop::{Stopped, stopped},
 };
 
 /// A request to run many tests.
@@ -50,8 +51,8 @@ pub(super) struct ResultEvent {
 /// Events that a client has not read yet. A client that does not read makes the batch wait.
 const MAX_EVENTS: usize = 16;
 
-/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client goes away, the batch stops:
-/// the tests that run are dropped with their connections, and the run is stored as failed.
+/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client leaves, the batch stops:
+/// the tests that run end with the status `error`, no other test is started, and the run is stored as failed.
 pub(super) async fn batch(
     State(shared): State<Shared>,
     body: Result<Bytes, BytesRejection>,
@@ -77,21 +78,10 @@ pub(super) async fn batch(
     };
     let started = shared.tests.runner().store().start_run(run).await?;
     let (sender, receiver) = mpsc::channel(MAX_EVENTS);
-    tokio::spawn(async move {
-        let id = started.id.clone();
-        let work = work(&shared, request, started, &sender);
-        tokio::select! {
-            () = work => {}
-            () = sender.closed() => {
-                tracing::info!(run = id, "a batch stopped, because its client has gone");
-                let store = shared.tests.runner().store();
-                match store.finish_run(&id, RunStatus::Failed).await {
-                    Ok(run) => shared.live.send("runEnded", Some(&id), &run),
-                    Err(error) => tracing::warn!(run = id, "the end of a batch was not stored: {error}"),
-                }
-            }
-        }
-    });
+    let events = sender.clone();
+    let stopped = stopped(&shared, async move { events.closed().await });
+    let tasks = shared.tasks.clone();
+    tasks.spawn(async move { work(&shared, request, started, &sender, stopped).await });
     let events = stream::unfold(receiver, async |mut receiver| {
         receiver.recv().await.map(|event: Event| (Ok(event), receiver))
     });
@@ -103,9 +93,10 @@ async fn work(
     request: BatchRequest,
     started: TestRun,
     sender: &mpsc::Sender<Event>,
+    stopped: Stopped,
 ) {
     let id = started.id.clone();
-    // A closed channel ends the whole work; see above.
+    // A closed channel ends the tests, and all results are stored; so failures to send are ignored.
     shared.live.send("runStarted", Some(&id), &started);
     _ = sender.send(event("started", &started)).await;
     let total = request.cases.len();
@@ -113,29 +104,45 @@ async fn work(
     let concurrency = request.concurrency.unwrap_or(most).clamp(1, most);
     let mut results = stream::iter(request.cases.into_iter().enumerate())
         .map(|(index, case)| {
-            let id = &id;
+            let (id, stopped) = (&id, stopped.clone());
             async move {
                 // A batch waits for as long as it must: it has its place among the requests already.
-                let _place = shared.places.acquire().await;
-                let context = live::watched(shared, Some(id), index, &case.name);
-                (index, shared.tests.run_with(case, context).await)
+                let _place = tokio::select! {
+                    biased;
+                    _ = stopped.clone() => return None,
+                    place = shared.places.acquire() => place,
+                };
+                let context =
+                    live::watched(shared, Some(id), index, &case.name).stopped_by(stopped);
+                Some((index, shared.tests.run_with(case, context).await))
             }
         })
         .buffer_unordered(concurrency);
     let mut done = 0;
-    while let Some((index, result)) = results.next().await {
+    while let Some(ended) = results.next().await {
+        let Some((index, result)) = ended else { continue };
         done += 1;
         let ended = EndedEvent { index, done, total, outcome: Outcome::of(&result) };
         shared.live.send("ended", Some(&id), &ended);
         _ = sender.send(event("result", &ResultEvent { index, done, total, result })).await;
     }
     drop(results);
-    let last = match shared.tests.runner().store().finish_run(&id, RunStatus::Completed).await {
-        Ok(run) => {
-            shared.live.send("runEnded", Some(&id), &run);
-            event("completed", &run)
+    let reason = stopped.now_or_never();
+    let status = if reason.is_some() { RunStatus::Failed } else { RunStatus::Completed };
+    let finished = shared.tests.runner().store().finish_run(&id, status).await;
+    if let Ok(run) = &finished {
+        shared.live.send("runEnded", Some(&id), run);
+    }
+    let last = match (finished, reason) {
+        (Ok(run), None) => event("completed", &run),
+        (Ok(_), Some(reason)) => {
+            tracing::info!(run = id, reason, "a batch was stopped");
+            event("failed", &json!({"error": format!("the batch was stopped: {reason}")}))
         }
-        Err(error) => event("failed", &json!({"error": error.to_string()})),
+        (Err(error), _) => {
+            tracing::warn!(run = id, "the end of a batch was not stored: {error}");
+            event("failed", &json!({"error": error.to_string()}))
+        }
     };
     _ = sender.send(last).await;
 }

@@ -33,6 +33,8 @@ pub(super) enum ApiError {
     TooManyStreams(usize),
     #[error("{waiting} requests wait for their tests already (max_waiting); try again later")]
     Busy { waiting: usize },
+    #[error("the server stops; start it, and send the request again")]
+    Stopping,
     #[error("the store failed: {0}")]
     Store(StoreError),
 }
@@ -56,7 +58,9 @@ impl ApiError {
             Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Busy { .. } | Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy { .. } | Self::TooManyStreams(_) | Self::Stopping => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 }

@@ -6,10 +6,12 @@ use axum::{
     extract::{Path, RawQuery, State, rejection::BytesRejection},
     routing::{MethodRouter, get, post},
 };
+use futures_util::FutureExt as _;
 use marquetry_judge::{
     TestCase, TestResult,
     store::{Outcome, Page, TestRun},
 };
+use tokio::{sync::oneshot, task::JoinError};
 
 use super::{
     ApiError, Shared, batch,
@@ -17,6 +19,7 @@ use super::{
     live::{self, EndedEvent},
     openapi,
     operations::Operation,
+    stop::stopped,
     stored,
 };
 use crate::{Health, query};
@@ -48,7 +51,7 @@ async fn health(State(shared): State<Shared>) -> Json<Health> {
     Json(shared.tests.health().await)
 }
 
-/// A test that cannot be run is a result with the status `error`, as in the seed.
+/// A test that cannot be run is a result with the status `error`, as in the seed. So is a test whose client leaves.
 async fn run(
     State(shared): State<Shared>,
     body: Result<Bytes, BytesRejection>,
@@ -57,12 +60,29 @@ async fn run(
     if let Some(refusal) = shared.tests.refusal(&case) {
         return Err(ApiError::Forbidden(refusal));
     }
-    let _place = shared.place().await?;
-    let context = live::watched(&shared, None, 0, &case.name);
-    let result = shared.tests.run_with(case, context).await;
-    let ended = EndedEvent { index: 0, done: 1, total: 1, outcome: Outcome::of(&result) };
-    shared.live.send("ended", None, &ended);
-    Ok(Json(result))
+    // The request is dropped when its client leaves; the task goes on, and stores the result.
+    let (request, dropped) = oneshot::channel::<()>();
+    let stopped = stopped(&shared, dropped.map(drop));
+    let tasks = shared.tasks.clone();
+    let work = tasks.spawn(async move {
+        let _place = tokio::select! {
+            biased;
+            _ = stopped.clone() => None,
+            place = shared.place() => Some(place?),
+        };
+        let context = live::watched(&shared, None, 0, &case.name).stopped_by(stopped);
+        let result = shared.tests.run_with(case, context).await;
+        let ended = EndedEvent { index: 0, done: 1, total: 1, outcome: Outcome::of(&result) };
+        shared.live.send("ended", None, &ended);
+        Ok(result)
+    });
+    let outcome = work.await;
+    drop(request);
+    match outcome.map_err(JoinError::try_into_panic) {
+        Ok(result) => result.map(Json),
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(_)) => Err(ApiError::Stopping),
+    }
 }
 
 async fn results(

@@ -8,6 +8,7 @@ mod handlers;
 mod live;
 mod openapi;
 mod operations;
+mod stop;
 mod stored;
 
 use std::{
@@ -16,6 +17,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state};
@@ -25,10 +27,14 @@ use tokio::{
     net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
 };
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::openapi::document;
 use self::{error::ApiError, live::Live, operations::Operation};
 use crate::Tests;
+
+/// How long the end of the server waits for tests, each of which waits 5 s for its programs.
+const LONGEST_STOP: Duration = Duration::from_secs(10);
 
 /// Options of a [`TestApi`].
 #[derive(Clone, Debug)]
@@ -78,6 +84,10 @@ struct State {
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
     live: Live,
+    /// Cancelled when the server stops.
+    stopping: CancellationToken,
+    /// Tests and batches. They outlive their requests, to store their results.
+    tasks: TaskTracker,
 }
 
 impl TestApi {
@@ -85,8 +95,16 @@ impl TestApi {
     #[must_use]
     pub fn new(tests: Tests, options: ApiOptions) -> Self {
         let places = Arc::new(Semaphore::new(options.max_running.max(1)));
-        let (waiting, live) = (AtomicUsize::new(0), Live::new());
-        Self { shared: Arc::new(State { tests, options, places, waiting, live }) }
+        let state = State {
+            tests,
+            options,
+            places,
+            waiting: AtomicUsize::new(0),
+            live: Live::new(),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        Self { shared: Arc::new(state) }
     }
 
     /// Returns the routes, below `/api/test/`.
@@ -104,6 +122,17 @@ impl TestApi {
     /// Ends the streams of `/api/test/events`, so that a server can stop without waiting for their readers.
     pub fn close_streams(&self) {
         self.shared.live.close();
+    }
+
+    /// Ends the streams and all tests that run. Each ends with a stored result with the status `error`. Waits for them, at
+    /// most 10 s.
+    pub async fn stop(&self) {
+        self.close_streams();
+        self.shared.stopping.cancel();
+        self.shared.tasks.close();
+        if tokio::time::timeout(LONGEST_STOP, self.shared.tasks.wait()).await.is_err() {
+            tracing::warn!("tests have not ended within {} s", LONGEST_STOP.as_secs());
+        }
     }
 
     /// Serves the routes alone, until `stop` is done.

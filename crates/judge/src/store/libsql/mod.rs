@@ -4,7 +4,7 @@ mod read;
 mod schema;
 mod write;
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use async_trait::async_trait;
 use libsql::{Connection, params};
@@ -29,7 +29,7 @@ pub struct LibsqlStore {
 }
 
 /// Options of a [`LibsqlStore`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LibsqlOptions {
     /// Largest size of the database in bytes, for writes of this store; beyond it they fail with
@@ -37,6 +37,15 @@ pub struct LibsqlOptions {
     pub max_bytes: Option<u64>,
     /// Opens the file for reading only.
     pub read_only: bool,
+    /// Longest wait of a write while another process has the database locked; beyond it the write fails with
+    /// [`DatabaseError::Busy`]. 10 s by default.
+    pub lock_timeout: Duration,
+}
+
+impl Default for LibsqlOptions {
+    fn default() -> Self {
+        Self { max_bytes: None, read_only: false, lock_timeout: Duration::from_secs(10) }
+    }
 }
 
 impl LibsqlStore {
@@ -59,9 +68,13 @@ impl LibsqlStore {
         path: impl AsRef<Path>,
         options: LibsqlOptions,
     ) -> Result<Self, StoreError> {
-        let LibsqlOptions { max_bytes, read_only } = options;
+        let LibsqlOptions { max_bytes, read_only, lock_timeout } = options;
         let options = TablesOptions { max_bytes, read_only };
-        Ok(Self { tables: Tables::open(path.as_ref(), &SCHEMA, options, Ok).await? })
+        let waits = move |connection: Connection| {
+            connection.busy_timeout(lock_timeout).map_err(error)?;
+            Ok(connection)
+        };
+        Ok(Self { tables: Tables::open(path.as_ref(), &SCHEMA, options, waits).await? })
     }
 
     async fn write<T: Send + 'static>(
