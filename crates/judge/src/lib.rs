@@ -9,6 +9,9 @@ mod connect;
 mod error;
 mod event;
 pub mod fault;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 
 pub mod judge;
 pub mod matcher;

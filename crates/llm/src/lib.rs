@@ -2,6 +2,9 @@
 
 mod config;
 mod error;
+#[cfg(all(any(test, fuzzing), feature = "remote"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod message;
 mod model;
 #[cfg(feature = "scripted-provider")]

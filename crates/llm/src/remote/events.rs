@@ -38,6 +38,30 @@ impl Events {
     }
 }
 
+/// Reads the data of all events of a stream that arrives in pieces.
+#[cfg(any(test, fuzzing))]
+pub(super) fn in_pieces(
+    bytes: &[u8],
+    piece: usize,
+    max_bytes: usize,
+) -> (Vec<String>, Result<(), TooLong>) {
+    let mut lines = Lines::new(max_bytes);
+    let mut events = Vec::new();
+    for bytes in bytes.chunks(piece) {
+        lines.push(bytes);
+        loop {
+            match lines.event() {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => break,
+                Err(error) => return (events, Err(error)),
+            }
+        }
+        assert!(lines.buffer.len() <= max_bytes, "bytes without end are kept");
+    }
+    events.extend(lines.end());
+    (events, Ok(()))
+}
+
 /// An event exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
@@ -116,17 +140,8 @@ mod tests {
     use super::*;
 
     fn all(bytes: &[u8], chunk: usize, max: usize) -> Result<Vec<String>, TooLong> {
-        let mut lines = Lines::new(max);
-        let mut events = Vec::new();
-        for bytes in bytes.chunks(chunk) {
-            lines.push(bytes);
-            while let Some(event) = lines.event()? {
-                events.push(event);
-            }
-            assert!(lines.buffer.len() <= max);
-        }
-        events.extend(lines.end());
-        Ok(events)
+        let (events, end) = in_pieces(bytes, chunk, max);
+        end.map(|()| events)
     }
 
     #[test]

@@ -351,6 +351,36 @@ impl ChatModel for RemoteModel {
     }
 }
 
+/// Reads a streamed answer that arrives in pieces: the text that is passed on, how it ends, and the answer.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn stream_in_pieces(
+    stream: &[u8],
+    piece: usize,
+    is_anthropic: bool,
+) -> (String, String, Option<ChatAnswer>) {
+    let (events, end) = events::in_pieces(stream, piece, 1024);
+    let mut pieces: Box<dyn Pieces> = match is_anthropic {
+        false => Box::new(openai::Chunks::default()),
+        true => Box::new(anthropic::Blocks::default()),
+    };
+    let mut text = String::new();
+    for data in events {
+        match pieces.take(&data, &mut |piece| text.push_str(piece)) {
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(EventError::Malformed(problem)) => return (text, problem, None),
+            Err(EventError::Failed(status, message)) => {
+                return (text, format!("{status} {message}"), None);
+            }
+        }
+    }
+    let answer = pieces.finish();
+    if let Some(answer) = &answer {
+        assert_eq!(answer.text, text, "the pieces together are the text of the answer");
+    }
+    (text, format!("{end:?}"), answer)
+}
+
 async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, EndpointFailure>>,
