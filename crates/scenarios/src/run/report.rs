@@ -1,4 +1,7 @@
-//! The outcome of a run: as text in cargo's manner, as JSON, as JUnit's XML.
+//! The outcome of a run: as text in cargo's manner, as JSON, as JUnit's XML, as TAP, as an HTML page.
+
+mod html;
+mod tap;
 
 use std::{
     fmt::Write as _,
@@ -24,6 +27,10 @@ pub enum Format {
     Json,
     /// JUnit's XML.
     Junit,
+    /// The Test Anything Protocol, version 14.
+    Tap,
+    /// One HTML page without scripts.
+    Html,
 }
 
 /// Outcome of a case.
@@ -93,7 +100,8 @@ pub(crate) fn say(text: &str) {
 /// Prints the cases without running them.
 pub(crate) fn list(cases: &[Case], format: Format) {
     match format {
-        Format::Text => {
+        // TAP and HTML have no form for cases without an outcome.
+        Format::Text | Format::Tap | Format::Html => {
             for case in cases {
                 say(&format!("{case}: test\n"));
             }
@@ -123,6 +131,8 @@ impl Outcome {
             Format::Text => self.text(),
             Format::Json => self.json(),
             Format::Junit => self.junit(),
+            Format::Tap => tap::of(self),
+            Format::Html => html::of(self),
         };
         let Some(file) = file else {
             say(&text);
@@ -190,13 +200,20 @@ impl Outcome {
         format!("{} {case}", self.rerun)
     }
 
-    fn json(&self) -> String {
-        let rows = self.finished.iter().map(|finished| {
+    /// Returns each case with its outcome, and why it failed or was skipped.
+    fn rows(&self) -> impl Iterator<Item = (&Finished, &'static str, Option<String>)> {
+        self.finished.iter().map(|finished| {
             let (status, reason) = match &finished.status {
                 Status::Passed => ("passed", None),
                 Status::Failed(failure) => ("failed", Some(self.plain_report(finished, failure))),
                 Status::Skipped(why) => ("skipped", Some(why.clone())),
             };
+            (finished, status, reason)
+        })
+    }
+
+    fn json(&self) -> String {
+        let rows = self.rows().map(|(finished, status, reason)| {
             let ms = Some(finished.elapsed.as_millis() as u64);
             Row { status: Some(status), ms, reason, ..Row::new(&finished.case) }
         });
@@ -346,6 +363,40 @@ mod tests {
         );
         assert_eq!((&rows[1]["status"], &rows[2]["status"]), (&json!("failed"), &json!("skipped")));
         assert_eq!(rows[2]["reason"], "no reason");
+    }
+
+    #[test]
+    fn tap_has_a_line_for_each_case_and_a_diagnosis() {
+        let tap = tap::of(&mixed());
+        let lines: Vec<&str> = tap.lines().collect();
+        assert_eq!(lines[..3], ["TAP version 14", "1..3", "ok 1 - one/stdio/2025-11-25/memory"]);
+        assert_eq!(lines[3], "not ok 2 - one/stdio/2025-11-25/directory");
+        assert_eq!(lines[4..7], ["  ---", "  status: failed", "  durationMs: 12"]);
+        // A JSON text on one line, so that nothing of the reason is read as TAP.
+        let message = lines[7].strip_prefix("  message: ").unwrap();
+        let message: String = serde_json::from_str(message).unwrap();
+        assert!(message.contains("a < b & \"c\""), "{message}");
+        assert_eq!(lines[8], "  ...");
+        assert!(lines[9].starts_with("ok 3 - one/") && lines[9].ends_with(" # SKIP no reason"));
+        assert_eq!(lines.len(), 10, "{tap}");
+    }
+
+    #[test]
+    fn a_panic_ends_tap_as_a_failure() {
+        let tap = tap::of(&Outcome { panics: 2, ..outcome(vec![Status::Passed]) });
+        assert!(tap.ends_with("\nBail out! 2 panics\n"), "{tap}");
+    }
+
+    #[test]
+    fn html_is_escaped_and_loads_nothing() {
+        let page = html::of(&mixed());
+        assert!(page.starts_with("<!doctype html>"), "{page}");
+        assert!(page.contains("a &lt; b &amp; &quot;c&quot;") && !page.contains('\u{1b}'), "{page}");
+        assert!(page.contains("1 passed") && page.contains("1 failed") && page.contains("1 skipped"));
+        assert!(page.contains("tests/scenarios/one.yaml") && page.contains("no reason"));
+        for loads in ["src=", "href=", "<script", "url("] {
+            assert!(!page.contains(loads), "{loads}");
+        }
     }
 
     #[test]
