@@ -40,6 +40,9 @@ const FOLDERS: [&str; 2] = ["tests/browser", "tests/browser/apps-conformance"];
 /// The file that measures the budgets of the page. It runs after the tests, since they would use the time that it measures.
 const BUDGETS: &str = "bench-console.mjs";
 
+/// A test that waits for ever fails, in milliseconds. Tests that take longer have a limit of their own.
+const TEST_LIMIT: &str = "--test-timeout=180000";
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     if let Err(missing) = find_browser().and_then(|()| install()) {
         if env::var("CI").is_ok_and(|value| value == "true") {
@@ -64,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let mut ok = true;
     if !files.is_empty() {
         let tests = node(&folder)
-            .args(["--test", &format!("--test-concurrency={jobs}")])
+            .args(["--test", &format!("--test-concurrency={jobs}"), TEST_LIMIT])
             .args(&files)
             .status()?;
         ok &= tests.success();

@@ -70,6 +70,7 @@ pub enum EndpointFailure {
     Malformed(String),
 }
 
+#[cfg(feature = "http")]
 impl EndpointFailure {
     /// The failure of a connection with its causes; the outermost error alone is "error sending request". `secret` does not stand in it.
     #[must_use]

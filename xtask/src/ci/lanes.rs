@@ -52,6 +52,9 @@ pub(super) struct Plan {
 /// The environment variable with proptest's seed.
 pub(super) const SEED: &str = "PROPTEST_RNG_SEED";
 
+/// The time that one command of a step may take where nobody watches. The longest takes a quarter of it.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
 impl Plan {
     /// Runs the steps one after the other, and shows their output as it comes.
     pub(super) fn run_in_turn(&self, steps: &[&'static Step]) -> Vec<Ended> {
@@ -170,6 +173,7 @@ impl Plan {
                 line = line.with_env(SEED, seed);
             }
             line.yields = yields && matches!(step.work, Work::Compile(_));
+            line.limit = self.strict.then_some(LIMIT);
             line
         });
         let mut failures = Vec::new();

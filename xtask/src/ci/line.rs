@@ -1,12 +1,16 @@
 //! A command line of a step.
 
+#[cfg(unix)]
+use std::os::unix::process::CommandExt as _;
 use std::{
     ffi::OsString,
     fmt,
     io::{self, BufRead as _, BufReader, IsTerminal as _, Read, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
+    time::Duration,
 };
 
 use crate::{Failed, cargo, forget_package, root};
@@ -20,6 +24,8 @@ pub(super) struct Line {
     pub(super) folder: PathBuf,
     /// The program yields the processor to the other lane.
     pub(super) yields: bool,
+    /// The program is ended after this time. Without a limit, one test that hangs would hide the outcome of all steps.
+    pub(super) limit: Option<Duration>,
 }
 
 impl Line {
@@ -30,6 +36,7 @@ impl Line {
             env: Vec::new(),
             folder: root(),
             yields: false,
+            limit: None,
         }
     }
 
@@ -71,17 +78,44 @@ impl Line {
             // Its output is a pipe to us, not a terminal.
             command.env("CARGO_TERM_COLOR", "always");
         }
+        #[cfg(unix)]
+        if self.limit.is_some() {
+            // A group of its own, so that its end takes its children along.
+            command.process_group(0);
+        }
         let (output, input) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
         let mut child = command.spawn()?;
         // The command holds our ends of the pipe; while it does, the reader waits for more.
         drop(command);
-        thread::scope(|scope| {
-            let reader = scope.spawn(|| hand_on(output, to));
+        let pid = child.id();
+        let (ended, end) = mpsc::channel::<()>();
+        let mut ran = thread::scope(|scope| {
+            let reader = scope.spawn(|| hand_on(output, &mut *to));
+            let watch = self.limit.map(|limit| {
+                scope.spawn(move || {
+                    let is_late = end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+                    if is_late {
+                        kill_group(pid);
+                    }
+                    is_late
+                })
+            });
             let is_success = child.wait()?.success();
+            drop(ended);
+            let is_late = watch.is_some_and(|it| it.join().unwrap_or_default());
             let skipped_tests = reader.join().unwrap_or_default();
-            Ok(Ran { is_success, skipped_tests })
-        })
+            Ok::<_, io::Error>(Ran { is_success, is_late, skipped_tests })
+        })?;
+        if let (true, Some(limit)) = (ran.is_late, self.limit) {
+            ran.is_success = false;
+            writeln!(
+                to,
+                "FAILED: {self} did not end within {} s, and was killed",
+                limit.as_secs()
+            )?;
+        }
+        Ok(ran)
     }
 }
 
@@ -99,8 +133,23 @@ impl fmt::Display for Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ran {
     pub(super) is_success: bool,
+    /// It did not end within its limit.
+    pub(super) is_late: bool,
     /// Number of tests that reported to have skipped themselves, because a program is not installed.
     pub(super) skipped_tests: usize,
+}
+
+/// Kills a program and the children that stayed in its group.
+fn kill_group(pid: u32) {
+    #[cfg(target_os = "linux")]
+    if let Some(group) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        // It fails if the program has ended meanwhile.
+        _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        _ = Command::new("kill").args(["-9", &format!("-{pid}")]).status();
+    }
 }
 
 /// Copies lines, and counts those that report a skipped test.
@@ -150,7 +199,21 @@ mod tests {
             let mut copy = Vec::new();
             let ran = line.run(&mut copy).unwrap();
             assert_eq!(copy, b"a\nSKIPPED: b\nc\n");
-            assert_eq!(ran, Ran { is_success: false, skipped_tests: 1 });
+            assert_eq!(ran, Ran { is_success: false, is_late: false, skipped_tests: 1 });
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_that_hangs_is_killed_with_its_children() {
+        let mut line = Line::new("sh", "-c");
+        line.args.push("echo a; sleep 100 & sleep 100".to_owned());
+        line.limit = Some(Duration::from_millis(300));
+        let mut copy = Vec::new();
+        let ran = line.run(&mut copy).unwrap();
+        assert_eq!(ran, Ran { is_success: false, is_late: true, skipped_tests: 0 });
+        let copy = String::from_utf8(copy).unwrap();
+        assert!(copy.starts_with("a\nFAILED: sh -c echo a;"), "{copy}");
+        assert!(copy.ends_with("did not end within 0 s, and was killed\n"), "{copy}");
     }
 }

@@ -156,8 +156,10 @@ pub(super) const STEPS: &[Step] = &[
         about: "the TypeScript SDK, and tests with models over the wires of providers",
         needs: Some(("node", "install Node.js 20, and run tests/judge/install")),
         work: Work::Programs(|built| {
-            let line =
-                built.line("node", "--test --test-concurrency=1 . ../../sdk/typescript/tests");
+            let line = built.line(
+                "node",
+                "--test --test-concurrency=1 --test-timeout=300000 . ../../sdk/typescript/tests",
+            );
             Ok(vec![Line { folder: root().join("tests/judge"), ..line }])
         }),
     },

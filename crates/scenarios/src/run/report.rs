@@ -391,8 +391,13 @@ mod tests {
     fn html_is_escaped_and_loads_nothing() {
         let page = html::of(&mixed());
         assert!(page.starts_with("<!doctype html>"), "{page}");
-        assert!(page.contains("a &lt; b &amp; &quot;c&quot;") && !page.contains('\u{1b}'), "{page}");
-        assert!(page.contains("1 passed") && page.contains("1 failed") && page.contains("1 skipped"));
+        assert!(
+            page.contains("a &lt; b &amp; &quot;c&quot;") && !page.contains('\u{1b}'),
+            "{page}"
+        );
+        assert!(
+            page.contains("1 passed") && page.contains("1 failed") && page.contains("1 skipped")
+        );
         assert!(page.contains("tests/scenarios/one.yaml") && page.contains("no reason"));
         for loads in ["src=", "href=", "<script", "url("] {
             assert!(!page.contains(loads), "{loads}");

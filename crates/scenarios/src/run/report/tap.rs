@@ -15,7 +15,9 @@ pub(super) fn of(outcome: &Outcome) -> String {
         // Writing to a String does not fail.
         _ = write!(tap, "{ok} {number} - {name}");
         match (status, reason) {
-            ("skipped", reason) => _ = writeln!(tap, " # SKIP {}", line(&reason.unwrap_or_default())),
+            ("skipped", reason) => {
+                _ = writeln!(tap, " # SKIP {}", line(&reason.unwrap_or_default()))
+            }
             (_, None) => tap.push('\n'),
             (_, Some(reason)) => {
                 let (ms, reason) = (finished.elapsed.as_millis(), Value::from(reason));
