@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     observer::{CallObserver, Observed},
+    options::Sampler,
     parked::Room,
 };
 
@@ -35,6 +36,10 @@ pub(crate) struct Asker {
     pub(super) upstream: String,
     /// Receives events that concern more than this call.
     pub(super) connection: Arc<dyn ConnectionEvents>,
+    /// Answers requests for a message of a model, if the agent offers none.
+    pub(super) sampler: Option<Arc<dyn Sampler>>,
+    /// Time that the sampler has.
+    pub(super) sampling_time: Duration,
     /// The most questions that one call may ask.
     pub(super) most: usize,
     pub(super) asked: AtomicUsize,
@@ -90,21 +95,45 @@ impl Asker {
         method: &str,
         params: &RawValue,
     ) -> Result<Box<RawValue>, RpcError> {
-        self.check(method, params)?;
+        let sampler = self.sampler.as_deref().filter(|_| method == SAMPLING);
+        if sampler.is_none() {
+            self.check(method, params)?;
+        }
         if self.asked.fetch_add(1, Ordering::Relaxed) >= self.most {
             let most = self.most;
             return Err(RpcError::limit_exceeded(format!(
                 "more than {most} questions in one call (limits.max_questions_per_call)"
             )));
         }
-        let params = for_agent(&self.upstream, self.agent.revision, method, params)?;
+        let params = match sampler {
+            Some(_) => Cow::Borrowed(params),
+            None => for_agent(&self.upstream, self.agent.revision, method, params)?,
+        };
         let _open = OpenQuestion::new(&self.open);
         let observed = self.observer.as_ref().map(|it| ObservedQuestion::open(it, method, &params));
-        let answer = self.deliver(method, params).await;
+        let answer = match sampler {
+            Some(sampler) => self.sample(sampler, &params).await,
+            None => self.deliver(method, params).await,
+        };
         if let Some(observed) = observed {
             observed.answered(&answer);
         }
         answer
+    }
+
+    /// Asks the model of this server.
+    async fn sample(
+        &self,
+        sampler: &dyn Sampler,
+        params: &RawValue,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let answer = tokio::time::timeout(self.sampling_time, sampler.create_message(params)).await;
+        answer.unwrap_or_else(|_| {
+            let ms = self.sampling_time.as_millis();
+            Err(RpcError::internal(format!(
+                "the model gave no answer within {ms} ms (limits.question_ms)"
+            )))
+        })
     }
 
     /// Takes a question to the agent, and returns its answer.
@@ -176,10 +205,8 @@ impl Asker {
             "elicitation/create" => {
                 ("elicitation", Some(("mode 'form'", offers.has_form_elicitation())))
             }
-            "sampling/createMessage" if with_tools => {
-                ("sampling", Some(("tools", offers.has_sampling_tools())))
-            }
-            "sampling/createMessage" => ("sampling", None),
+            SAMPLING if with_tools => ("sampling", Some(("tools", offers.has_sampling_tools()))),
+            SAMPLING => ("sampling", None),
             "roots/list" => ("roots", None),
             _ => return Err(RpcError::method_not_found(method)),
         };
@@ -196,6 +223,9 @@ impl Asker {
         }
     }
 }
+
+/// The method by which an upstream asks for a message of a model.
+const SAMPLING: &str = "sampling/createMessage";
 
 /// Member of a question's `_meta` that names the upstream.
 const UPSTREAM: &str = "marquetry/upstream";

@@ -6,6 +6,7 @@
 //! | session | stateless | becomes a request to the agent; the call is sent again with the answers |
 //! | stateless | session | becomes the result `input_required`; the call waits at the upstream until the agent is back |
 //! | stateless | stateless | are forwarded, with the upstream's `requestState` sealed in ours; nothing waits here |
+//! | stateless, for whom this server samples | stateless | as with an upstream with sessions; the call is sent again with the answers |
 //! | any | stateless, with a task | this server follows the task; its questions are handled like those of a session's
 //! call |
 
@@ -15,7 +16,7 @@ use marquetry_protocol::{
     Era, RpcError,
     client::{CallOptions, Client, ClientError},
     server::{ConversationId, RequestContext, fair::Place},
-    types::TASKS_EXTENSION,
+    types::{ClientCapabilities, TASKS_EXTENSION},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -29,6 +30,7 @@ use super::{
     capabilities::{bridged, declared},
     connection::Connection,
     observer::CallObserver,
+    options::Sampler,
     parked::{Handle, Parked},
     poll::polled_once,
 };
@@ -90,6 +92,7 @@ impl Gateway {
             return self.attend(call, cx).await;
         }
         let observer = CallObserver::of(self.options.observer.as_ref(), upstream.name(), cx);
+        let sampler = sampler_of(upstream, cx.capabilities());
         let (sender, mut events) = CallEvents::new(upstream.name(), observer.clone());
         let mut options = CallOptions {
             // The time of questions does not count, so this function measures the time itself.
@@ -99,7 +102,11 @@ impl Gateway {
         };
         if upstream_era == Era::Stateless {
             let assumes_views = self.options.assumes_views;
-            options.capabilities = Some(declared(cx.capabilities(), method, assumes_views));
+            let mut capabilities = declared(cx.capabilities(), method, assumes_views);
+            if sampler.is_some() {
+                capabilities.sampling = ClientCapabilities::all().sampling;
+            }
+            options.capabilities = Some(capabilities);
             options.log_level = cx.log_level();
         }
         let session = (agent_era == Era::Session).then(|| cx.conversation());
@@ -108,6 +115,8 @@ impl Gateway {
             agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
             upstream: upstream.name().to_owned(),
             connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
+            sampler: sampler.clone(),
+            sampling_time: self.options.limits.question_time,
             most: self.options.limits.max_questions_per_call,
             asked: 0.into(),
             open: watch::Sender::new(0),
@@ -124,7 +133,8 @@ impl Gateway {
         // A call that continues as a task is followed here, so its questions wait here.
         let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
         match (agent_era, upstream_era) {
-            (Era::Stateless, Era::Stateless) if !has_tasks => {
+            // Questions for our own model are answered here.
+            (Era::Stateless, Era::Stateless) if !has_tasks && sampler.is_none() => {
                 let (asker, options) = talk(AskVia::Nothing);
                 let work = self.pass(upstream, client, method, params, options, asker, carried, cx);
                 events.forward_while(work, cx).await
@@ -264,6 +274,12 @@ impl Gateway {
         }
         std::future::pending().await
     }
+}
+
+/// Returns the model that answers the upstream's requests for messages in place of an agent that offers none.
+fn sampler_of(upstream: &Upstream, agent: &ClientCapabilities) -> Option<Arc<dyn Sampler>> {
+    let sampler = upstream.options.sampler.as_ref();
+    sampler.filter(|_| !agent.has("sampling")).cloned()
 }
 
 /// Sends the request within its time limit.

@@ -57,7 +57,7 @@ pub use self::{
     nearest::nearest,
     observer::{Observed, Observer, Origin},
     options::{
-        DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, Transport,
+        DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, Sampler, ToolCapture, Transport,
         UpstreamOptions,
     },
     rate::Rate,

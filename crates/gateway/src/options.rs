@@ -2,12 +2,14 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use indexmap::IndexMap;
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
-    Revision,
+    Revision, RpcError,
     client::{AuthorizationError, Authorizer, ClientError, Network},
 };
+use serde_json::value::RawValue;
 
 use crate::{Observer, tool_filter::ToolFilter};
 
@@ -167,6 +169,8 @@ pub struct UpstreamOptions {
     pub start_timeout: Duration,
     /// Time limit of one call. A call that comes while the upstream restarts waits for at most the same time.
     pub call_timeout: Duration,
+    /// Answers `sampling/createMessage` during calls of clients that do not offer sampling. Without it, such a request is an error.
+    pub sampler: Option<Arc<dyn Sampler>>,
 }
 
 impl UpstreamOptions {
@@ -185,8 +189,19 @@ impl UpstreamOptions {
             revision: None,
             start_timeout: Duration::from_secs(60),
             call_timeout: Duration::from_secs(600),
+            sampler: None,
         }
     }
+}
+
+/// A model of this server, which answers for clients without one.
+#[async_trait]
+pub trait Sampler: fmt::Debug + Send + Sync {
+    /// Answers `sampling/createMessage` of an upstream. The parameters are not checked.
+    ///
+    /// # Errors
+    /// When the parameters are invalid, or the model fails. The upstream gets the error.
+    async fn create_message(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError>;
 }
 
 /// Program or URL of an upstream.

@@ -11,6 +11,8 @@ mod model;
 mod provider;
 #[cfg(feature = "remote")]
 mod remote;
+#[cfg(feature = "sampling")]
+pub mod sampling;
 mod scripted;
 
 pub use marquetry_endpoint::{ApiKey, EndpointFailure};

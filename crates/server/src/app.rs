@@ -435,8 +435,8 @@ impl AppBuilder {
         #[cfg(not(feature = "console"))]
         let recorder = Recorder;
         let knowledge = Knowledge::new(&config, changes.clone(), &recorder)?;
-        #[cfg_attr(not(feature = "console"), expect(unused_mut, reason = "the console observes"))]
         let mut gateway_options = config.gateway_options(&reserved);
+        knowledge.add_sampler(&config, &mut gateway_options);
         #[cfg(feature = "console")]
         if let Some(console) = &console {
             let logs_messages = config.console.log_upstream_messages;

@@ -1,14 +1,14 @@
 //! `sampling/createMessage`: the same model, without a stored chat.
 
-use marquetry_llm::{ChatRequest, Message};
+use marquetry_llm::sampling::{Sampler, SamplingError, SamplingLimits};
 use marquetry_protocol::{
     RpcError,
     server::Reply,
-    types::{CreateMessageParams, CreateMessageResult, Role, SamplingContent},
+    types::{CreateMessageParams, CreateMessageResult, SamplingContent},
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
-use super::Chat;
+use super::{Chat, answer, model};
 use crate::failure::{ErrorCode, Failure};
 
 /// Method that continues messages with the configured model; seed 003, part 3.
@@ -26,68 +26,57 @@ impl Chat {
         Reply::json(&self.create_message(&params).await?)
     }
 
-    /// Continues messages with the configured model. Nothing is stored or cited.
+    /// Continues messages with the configured model. Nothing is stored or cited. Reasoning and context blocks are removed from the
+    /// answer.
     ///
     /// # Errors
     ///
-    /// The messages have no text or are too long, tools are given, or the model fails.
+    /// The messages are invalid or too long, or the model fails.
     pub async fn create_message(
         &self,
         params: &CreateMessageParams,
     ) -> Result<CreateMessageResult, Failure> {
         let model = self.models.get(None)?;
-        if params.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-            return Err(Failure::invalid("tools: not supported; the model gets no tools"));
+        let mut limits = SamplingLimits::default();
+        limits.max_tokens = self.config.max_tokens.get();
+        limits.max_request_bytes =
+            self.config.max_message_bytes.get().saturating_add(self.config.max_sent_bytes);
+        let sampler = Sampler::new(model).with_limits(limits);
+        let mut result = sampler.create_message(params).await.map_err(failure)?;
+        let most = self.config.max_answer_bytes.get();
+        let (mut is_cut, mut has_content) = (false, false);
+        for item in &mut result.content {
+            let Some(text) = item.as_text() else {
+                has_content = true;
+                continue;
+            };
+            let mut text = answer::clean(text);
+            has_content |= !text.is_empty();
+            if text.len() > most {
+                text.truncate(text.floor_char_boundary(most));
+                is_cut = true;
+            }
+            *item = SamplingContent::text(text);
         }
-        if params.messages.is_empty() {
-            return Err(Failure::invalid("messages is empty"));
+        if !has_content {
+            let message = "the model gave no answer: it said nothing";
+            return Err(Failure::new(ErrorCode::Unavailable, message));
         }
-        if !params.temperature.is_none_or(|value| (0.0..=2.0).contains(&value)) {
-            return Err(Failure::invalid("temperature is not between 0 and 2"));
+        if is_cut {
+            result.stop_reason = Some("maxTokens".to_owned());
         }
-        let mut messages = Vec::with_capacity(params.messages.len() + 1);
-        messages.extend(params.system_prompt.as_ref().map(Message::system));
-        for (place, message) in params.messages.iter().enumerate() {
-            let text = text_of(&message.content).ok_or_else(|| {
-                Failure::invalid(format!("messages[{place}].content is not text alone"))
-            })?;
-            messages.push(match message.role {
-                Role::User => Message::user(text),
-                Role::Assistant => Message::assistant(text),
-            });
-        }
-        let bytes: usize = messages.iter().map(|message| message.text().len()).sum();
-        let most = self.config.max_message_bytes.get() + self.config.max_sent_bytes;
-        if bytes > most {
-            let limits = "knowledge.chat.max_message_bytes and max_sent_bytes together";
-            let message = format!("messages have {bytes} bytes, more than {limits} ({most})");
-            return Err(Failure::new(ErrorCode::LimitExceeded, message));
-        }
-        let mut request = ChatRequest::new(messages);
-        request.temperature = params.temperature;
-        let wanted = u32::try_from(params.max_tokens).unwrap_or(u32::MAX);
-        let most = self.config.max_tokens.get();
-        request.max_tokens = Some(if wanted == 0 { most } else { wanted.min(most) });
-        if let Some(stop) = params.extra.get("stopSequences").and_then(Value::as_array) {
-            request.stop = stop.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        }
-        let (answer, finish, text) = self.ask(model.as_ref(), &request, None).await?;
-        let stop_reason = match finish.as_str() {
-            "stop" => "endTurn",
-            "length" => "maxTokens",
-            other => other,
-        };
-        Ok(CreateMessageResult {
-            role: Role::Assistant,
-            content: vec![SamplingContent::text(text)],
-            model: if answer.model.is_empty() { model.name().to_owned() } else { answer.model },
-            stop_reason: Some(stop_reason.to_owned()),
-        })
+        Ok(result)
     }
 }
 
-/// Returns the text of one or several items; [`None`] if there is another kind of content.
-fn text_of(content: &[SamplingContent]) -> Option<String> {
-    let texts: Vec<&str> = content.iter().map(SamplingContent::as_text).collect::<Option<_>>()?;
-    Some(texts.join("\n")).filter(|text| !text.trim().is_empty())
+fn failure(error: SamplingError) -> Failure {
+    match error {
+        SamplingError::Model(error) => model::failure(error),
+        SamplingError::TooLong { .. } => {
+            let limits = "knowledge.chat.max_message_bytes and max_sent_bytes together";
+            Failure::new(ErrorCode::LimitExceeded, format!("{error} ({limits})"))
+        }
+        SamplingError::NoToolCalled => Failure::new(ErrorCode::Unavailable, error.to_string()),
+        invalid => Failure::invalid(invalid.to_string()),
+    }
 }

@@ -24,7 +24,14 @@ impl Config {
                 self.fault(&format!("knowledge.embedding.{key}"), problem)
             })?;
         }
-        chat.check(&environment).map_err(|invalid| self.chat_fault(invalid))
+        chat.check(&environment).map_err(|invalid| self.chat_fault(invalid))?;
+        if chat.model.is_none()
+            && let Some((name, _)) = self.mcp_servers.iter().find(|(_, server)| server.sampling)
+        {
+            let problem = "needs a model: set provider and model in [knowledge.chat]".to_owned();
+            return Err(self.fault(&format!("mcp_servers.{name}.sampling"), problem));
+        }
+        Ok(())
     }
 
     /// Returns the error of a setting of `[knowledge.chat]`.

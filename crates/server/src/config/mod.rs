@@ -253,7 +253,6 @@ impl Config {
             return Err(self.fault("plantuml.engine", problem));
         }
         self.resource_server()?;
-        #[cfg(feature = "knowledge")]
         self.check_knowledge()?;
         let missing = |(name, error): (&String, &ConfigError)| {
             let upstream = self.mcp_servers.get(name)?;

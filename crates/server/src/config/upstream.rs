@@ -42,6 +42,8 @@ pub struct UpstreamConfig {
     pub start_timeout_ms: Option<u64>,
     /// Overrides `gateway.call_timeout_ms`.
     pub call_timeout_ms: Option<u64>,
+    /// The model of `[knowledge.chat]` answers its requests for messages (`sampling/createMessage`) if the client offers none.
+    pub sampling: bool,
 }
 
 /// Settings of one tool of an upstream.
@@ -100,6 +102,7 @@ impl UpstreamConfig {
             revision: None,
             start_timeout_ms: None,
             call_timeout_ms: None,
+            sampling: false,
         }
     }
 
@@ -193,6 +196,11 @@ pub(crate) struct UpstreamTable {
     /// Overrides `gateway.call_timeout_ms` for this upstream.
     #[schemars(example = 30_000)]
     call_timeout_ms: Option<u64>,
+    /// Lets the model of `[knowledge.chat]` answer when this server asks for a message of a model (`sampling/createMessage`) during a call
+    /// of a client that offers none. The server writes the prompt, and the model may cost money: `limits.max_questions_per_call` and the
+    /// limits of `[knowledge.chat]` apply.
+    #[schemars(example = true)]
+    sampling: bool,
 }
 
 impl TryFrom<UpstreamTable> for UpstreamConfig {
@@ -219,6 +227,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             revision: table.revision,
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,
+            sampling: table.sampling,
             ..Self::new(if transport.is_empty() {
                 Transport::NotGiven
             } else {

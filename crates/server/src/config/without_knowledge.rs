@@ -5,9 +5,23 @@ use serde::{
     de::{Error as _, MapAccess, Visitor},
 };
 
+use super::{Config, ConfigError};
+
 /// The error of every operation that needs knowledge.
 pub(crate) const NOT_BUILT: &str =
     "this program was built without search; build it with the cargo feature `knowledge`";
+
+impl Config {
+    /// Checks that no setting needs knowledge.
+    pub(super) fn check_knowledge(&self) -> Result<(), ConfigError> {
+        match self.mcp_servers.iter().find(|(_, server)| server.sampling) {
+            Some((name, _)) => {
+                Err(self.fault(&format!("mcp_servers.{name}.sampling"), NOT_BUILT.to_owned()))
+            }
+            None => Ok(()),
+        }
+    }
+}
 
 /// `[knowledge]` of a program without it: accepts only `enabled = false`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

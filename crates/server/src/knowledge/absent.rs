@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use marquetry_gateway::GatewayOptions;
 use marquetry_protocol::{
     RpcError,
     server::{ChangeListener, Principal, Reply, RequestContext, Server, Toolbox},
@@ -32,6 +33,9 @@ impl Knowledge {
     ) -> Result<Self, ConfigError> {
         Ok(Self)
     }
+
+    /// The configuration has no upstream with sampling: it needs a model.
+    pub(crate) fn add_sampler(&self, _: &Config, _: &mut GatewayOptions) {}
 
     pub(crate) fn is_enabled(&self) -> bool {
         false

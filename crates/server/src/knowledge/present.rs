@@ -1,7 +1,9 @@
 //! Documents, records and chat, from the crate `marquetry-knowledge`.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
+use async_trait::async_trait;
+use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
     ErrorCode, Failure, KnowledgeService, KnowledgeTools, SEARCH_RESOURCES,
     chat::{CREATE_MESSAGE, Chat},
@@ -17,7 +19,10 @@ use marquetry_protocol::{
         Resource, ResourceTemplate,
     },
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::ERROR;
 use crate::{
@@ -60,6 +65,15 @@ impl Knowledge {
         })
     }
 
+    /// Lets the chat model answer requests for messages of those upstreams that the configuration names.
+    pub(crate) fn add_sampler(&self, config: &Config, gateway: &mut GatewayOptions) {
+        for upstream in &mut gateway.upstreams {
+            if config.mcp_servers.get(&upstream.name).is_some_and(|it| it.sampling) {
+                upstream.sampler = Some(Arc::new(self.clone()));
+            }
+        }
+    }
+
     /// Returns whether the configuration enables it.
     pub(crate) fn is_enabled(&self) -> bool {
         self.service.is_enabled()
@@ -89,6 +103,22 @@ impl Knowledge {
             .with_method(SEARCH_RESOURCES, search)
             .and_then(|server| server.with_method(CREATE_MESSAGE, sample))
             .expect("servers of MCP have no methods of these names")
+    }
+}
+
+#[async_trait]
+impl Sampler for Knowledge {
+    async fn create_message(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError> {
+        let params = serde_json::from_str(params.get())
+            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        let message = self.chat.create_message(&params).await?;
+        to_raw_value(&message).map_err(|error| RpcError::internal(error.to_string()))
+    }
+}
+
+impl fmt::Debug for Knowledge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Knowledge")
     }
 }
 

@@ -18,6 +18,7 @@ mod indexing;
 mod knowledge;
 mod library;
 mod rest;
+mod sampling;
 mod scripted;
 mod shutdown;
 mod support;

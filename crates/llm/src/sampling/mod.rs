@@ -1,0 +1,163 @@
+//! `sampling/createMessage` of MCP: a server asks for an answer of a model.
+
+mod convert;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::Arc};
+
+use marquetry_protocol::types::{CreateMessageParams, CreateMessageResult};
+use serde_json::Value;
+
+use self::convert::{ToolChoice, add_message, message_bytes, result, tool_choice, tool_of};
+use crate::{ChatError, ChatModel, ChatRequest, Message};
+
+/// Answers `sampling/createMessage` with a chat model, tools included (MCP 2025-11-25, "Sampling").
+///
+/// The server that asks chooses the prompt, and the model costs money: give each server its own limits, and none to servers that
+/// are not trusted.
+#[derive(Clone)]
+pub struct Sampler {
+    model: Arc<dyn ChatModel>,
+    limits: SamplingLimits,
+}
+
+/// Limits of one request for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SamplingLimits {
+    /// Longest answer, in tokens; 2,048 by default. A request for more gets this many.
+    pub max_tokens: u32,
+    /// Longest text of the system prompt, all messages and all tools together, in bytes; 96 KiB by default.
+    pub max_request_bytes: usize,
+    /// Most tools; 128 by default.
+    pub max_tools: usize,
+}
+
+impl Default for SamplingLimits {
+    fn default() -> Self {
+        Self { max_tokens: 2_048, max_request_bytes: 96 << 10, max_tools: 128 }
+    }
+}
+
+/// Why a request for a message has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SamplingError {
+    /// The request is invalid, or needs a feature that models do not have here: images, audio.
+    #[error("{0}")]
+    Invalid(String),
+    /// The request is longer than [`SamplingLimits::max_request_bytes`].
+    #[error("system prompt, messages and tools have {bytes} bytes, more than {limit}")]
+    TooLong {
+        /// Their size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The model failed.
+    #[error(transparent)]
+    Model(#[from] ChatError),
+    /// `toolChoice` requires a call of a tool, and the model made none.
+    #[error("the model called no tool, which toolChoice requires")]
+    NoToolCalled,
+}
+
+impl Sampler {
+    /// Creates a sampler with the default limits.
+    pub fn new(model: Arc<dyn ChatModel>) -> Self {
+        Self { model, limits: SamplingLimits::default() }
+    }
+
+    /// Replaces the limits.
+    #[must_use]
+    pub fn with_limits(self, limits: SamplingLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Continues the messages of a request with the model. `modelPreferences`, `includeContext` and `metadata` have no effect.
+    ///
+    /// # Errors
+    ///
+    /// See [`SamplingError`].
+    pub async fn create_message(
+        &self,
+        params: &CreateMessageParams,
+    ) -> Result<CreateMessageResult, SamplingError> {
+        let (request, requires_tool) = self.request(params)?;
+        let answer = self.model.chat(&request).await?;
+        if requires_tool && answer.tool_calls.is_empty() {
+            return Err(SamplingError::NoToolCalled);
+        }
+        Ok(result(answer, self.model.name()))
+    }
+
+    /// Returns the request for the model, and whether its answer must call a tool.
+    fn request(&self, params: &CreateMessageParams) -> Result<(ChatRequest, bool), SamplingError> {
+        let invalid = |problem: String| Err(SamplingError::Invalid(problem));
+        if params.messages.is_empty() {
+            return invalid("messages is empty".to_owned());
+        }
+        if !params.temperature.is_none_or(|value| (0.0..=2.0).contains(&value)) {
+            return invalid("temperature is not between 0 and 2".to_owned());
+        }
+        let mut messages = Vec::with_capacity(params.messages.len() + 1);
+        messages.extend(params.system_prompt.as_ref().map(Message::system));
+        for (place, message) in params.messages.iter().enumerate() {
+            if let Err(problem) = add_message(&mut messages, message) {
+                return invalid(format!("messages[{place}].content {problem}"));
+            }
+        }
+        if messages.iter().all(|message| message.text().trim().is_empty()) {
+            return invalid("messages have no text".to_owned());
+        }
+        let choice = tool_choice(params)?;
+        let tools = params.tools.as_deref().unwrap_or_default();
+        if tools.len() > self.limits.max_tools {
+            return invalid(format!("{} tools, more than {}", tools.len(), self.limits.max_tools));
+        }
+        let tools = match choice {
+            ToolChoice::None => Vec::new(),
+            ToolChoice::Auto | ToolChoice::Required => tools
+                .iter()
+                .enumerate()
+                .map(|(place, tool)| tool_of(place, tool))
+                .collect::<Result<_, _>>()?,
+        };
+        let requires_tool = choice == ToolChoice::Required;
+        if requires_tool && tools.is_empty() {
+            return invalid("toolChoice requires a call of a tool, and tools is empty".to_owned());
+        }
+        let bytes = messages.iter().map(message_bytes).sum::<usize>()
+            + tools
+                .iter()
+                .map(|tool| {
+                    tool.name.len() + tool.description.len() + tool.input_schema.to_string().len()
+                })
+                .sum::<usize>();
+        let limit = self.limits.max_request_bytes;
+        if bytes > limit {
+            return Err(SamplingError::TooLong { bytes, limit });
+        }
+        let mut request = ChatRequest::new(messages);
+        request.tools = tools;
+        request.temperature = params.temperature;
+        let most = self.limits.max_tokens;
+        request.max_tokens = Some(match u32::try_from(params.max_tokens) {
+            Ok(0) => most,
+            Ok(wanted) => wanted.min(most),
+            Err(_) => most,
+        });
+        if let Some(stop) = params.extra.get("stopSequences").and_then(Value::as_array) {
+            request.stop = stop.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        }
+        Ok((request, requires_tool))
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, limits } = self;
+        f.debug_struct("Sampler").field("model", &model.name()).field("limits", limits).finish()
+    }
+}
