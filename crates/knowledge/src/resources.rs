@@ -35,6 +35,15 @@ const MEDIA: &str = "am7://{org}/media/{type}/{id}";
 /// Member of a resource's `_meta` that holds name, type and revision of its record.
 pub const RECORD_META: &str = "marquetry/record";
 
+/// Checks that records may have a type.
+///
+/// # Errors
+///
+/// The type is unknown; the message lists the known ones.
+pub fn check_type(kind: &str) -> Result<(), Failure> {
+    ModelType::of(kind).map(|_| ()).map_err(Failure::from)
+}
+
 /// Returns the templates for lists.
 pub fn templates() -> impl Iterator<Item = ResourceTemplate> {
     TEMPLATES.into_iter().map(|(uri, name, description, mime_type)| ResourceTemplate {

@@ -14,19 +14,11 @@ mod diagram;
 #[cfg(target_os = "linux")]
 mod guard;
 #[cfg(feature = "knowledge")]
-mod index;
-#[cfg(feature = "knowledge")]
-mod knowledge;
+mod library;
 mod login;
 mod man;
 mod prompt;
-#[cfg(feature = "knowledge")]
-mod records;
-#[cfg(feature = "knowledge")]
-mod search;
 mod serve;
-#[cfg(feature = "knowledge")]
-mod terminal;
 #[cfg(not(feature = "knowledge"))]
 mod without_search;
 
@@ -40,6 +32,8 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 
+#[cfg(feature = "knowledge")]
+use marquetry_library_command as library_command;
 use marquetry_test_command as test_command;
 
 use crate::{
@@ -83,11 +77,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Login(arguments) => login::login(&arguments),
         #[cfg(feature = "knowledge")]
-        Command::Index(arguments) => index::index(&arguments),
+        Command::Index(arguments) => library::index(&arguments),
         #[cfg(feature = "knowledge")]
-        Command::Search(arguments) => search::search(&arguments),
+        Command::Search(arguments) => library::search(&arguments),
         #[cfg(feature = "knowledge")]
-        Command::Records(arguments) => records::records(&arguments),
+        Command::Records(arguments) => library::records(&arguments),
         #[cfg(not(feature = "knowledge"))]
         Command::Index(_) | Command::Search(_) | Command::Records(_) => {
             Err(without_search::refused())
@@ -208,7 +202,7 @@ Examples:
   marquetry index src --chunk word --chunk-size 200 --overlap 40 --tag code
   marquetry index ~/papers --dry-run --json      what would be done, for programs
   marquetry index ~/notes --database notes.db    stores it elsewhere than in ~/.local/share/marquetry")]
-    Index(index::IndexArgs),
+    Index(library_command::IndexArgs),
     #[cfg(feature = "knowledge")]
     /// Find passages of indexed documents by words and meaning.
     #[command(after_help = "\
@@ -217,7 +211,7 @@ Examples:
   marquetry search \"sourdough starter\" --limit 3 --tag recipes
   marquetry search flour --scope ~/notes/bread.md
   echo 'how is bread made?' | marquetry search - --format json")]
-    Search(search::SearchArgs),
+    Search(library_command::SearchArgs),
     #[cfg(feature = "knowledge")]
     /// List, show and remove records: documents, notes, users, groups, tags, chats.
     #[command(after_help = "\
@@ -226,7 +220,7 @@ Examples:
   marquetry records show am7://default/data.data/ID
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
-    Records(records::RecordsArgs),
+    Records(library_command::RecordsArgs),
     /// Not part of this program, which was built without search.
     #[cfg(not(feature = "knowledge"))]
     #[command(hide = true)]

@@ -221,7 +221,7 @@ impl Knowledge {
         limit: usize,
         principal: Option<&Principal>,
     ) -> Result<(Vec<Resource>, Option<String>), RpcError> {
-        marquetry_rag::records::ModelType::of(&kind).map_err(Failure::from)?;
+        resources::check_type(&kind)?;
         if cursor.is_some_and(|cursor| !cursor.starts_with("am7://")) {
             return Err(Failure::invalid("cursor is not one that this list gave").into());
         }

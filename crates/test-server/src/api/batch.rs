@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use axum::{
-    body::Bytes,
-    extract::{State, rejection::BytesRejection},
+    body::Body,
+    extract::State,
     response::sse::{Event, KeepAlive, Sse},
 };
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
@@ -55,9 +55,9 @@ const MAX_EVENTS: usize = 16;
 /// the tests that run end with the status `error`, no other test is started, and the run is stored as failed.
 pub(super) async fn batch(
     State(shared): State<Shared>,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    let request: BatchRequest = parse(&shared, body, "batch")?;
+    let request: BatchRequest = parse(&shared, body, "batch").await?;
     let problem = match request.cases.len() {
         0 => Some("cases is empty".to_owned()),
         many if many > shared.options.max_batch => {

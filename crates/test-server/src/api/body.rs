@@ -1,25 +1,95 @@
 //! Bodies of requests.
 
-use axum::{body::Bytes, extract::rejection::BytesRejection};
-use http::StatusCode;
+use std::{pin::pin, time::Duration};
+
+use axum::body::Body;
+use futures_util::{Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 
 use super::{ApiError, Shared};
 
-/// Parses a body.
-pub(super) fn parse<T: DeserializeOwned>(
+/// How much of a body that is too long is read and dropped, and how long that may take. A connection that closes with unread input is
+/// reset, and the client may lose the answer.
+const DROPPED_BYTES: usize = 32 << 20;
+const DROPPED_TIME: Duration = Duration::from_secs(2);
+
+/// Reads and parses a body.
+pub(super) async fn parse<T: DeserializeOwned>(
     shared: &Shared,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
     wanted: &'static str,
 ) -> Result<T, ApiError> {
-    let body = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::TooLong(shared.options.max_body_bytes),
-        _ => ApiError::Body { wanted, problem: rejection.body_text() },
-    })?;
+    let body = read(body.into_data_stream(), shared.options.max_body_bytes, wanted).await?;
     // serde would read a list as the members of an object, in their order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(ApiError::Body { wanted, problem: "it is not a JSON object".to_owned() });
     }
     serde_json::from_slice(&body)
         .map_err(|error| ApiError::Body { wanted, problem: error.to_string() })
+}
+
+async fn read<B: AsRef<[u8]>>(
+    chunks: impl Stream<Item = Result<B, axum::Error>>,
+    limit: usize,
+    wanted: &'static str,
+) -> Result<Vec<u8>, ApiError> {
+    let mut chunks = pin!(chunks);
+    let mut body = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| ApiError::Body { wanted, problem: error.to_string() })?;
+        let chunk = chunk.as_ref();
+        if body.len() + chunk.len() > limit {
+            drop(body);
+            let mut left = DROPPED_BYTES;
+            let dropping = async {
+                while let Some(Ok(chunk)) = chunks.next().await {
+                    left = left.saturating_sub(chunk.as_ref().len());
+                    if left == 0 {
+                        break;
+                    }
+                }
+            };
+            // Slower clients lose the answer.
+            _ = tokio::time::timeout(DROPPED_TIME, dropping).await;
+            return Err(ApiError::TooLong(limit));
+        }
+        body.extend_from_slice(chunk);
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::stream;
+
+    use super::*;
+
+    /// Reads a body of so many chunks of 1 MiB. Returns its length or error, and the number of chunks that were taken.
+    async fn take(chunks: usize, limit: usize) -> (Result<usize, String>, usize) {
+        let taken = AtomicUsize::new(0);
+        let chunk = vec![b'a'; 1 << 20];
+        let body = stream::iter(0..chunks).map(|_| {
+            taken.fetch_add(1, Ordering::Relaxed);
+            Ok(&chunk)
+        });
+        let read = read(body, limit, "test").await;
+        (read.map(|it| it.len()).map_err(|it| it.to_string()), taken.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_long_is_read_to_its_end_or_a_limit() {
+        assert_eq!(take(2, 2 << 20).await, (Ok(2 << 20), 2));
+        let error = "the body is longer than 1048576 bytes (max_body_bytes)".to_owned();
+        assert_eq!(take(5, 1 << 20).await, (Err(error.clone()), 5));
+        assert_eq!(take(1_000, 1 << 20).await, (Err(error), 34));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_body_that_is_too_long_is_dropped() {
+        let chunk = vec![0; 20];
+        let slow = stream::iter([Ok(&chunk)]).chain(stream::pending());
+        assert!(matches!(read(slow, 10, "test").await, Err(ApiError::TooLong(10))));
+    }
 }

@@ -2,8 +2,8 @@
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{Path, RawQuery, State, rejection::BytesRejection},
+    body::Body,
+    extract::{Path, RawQuery, State},
     routing::{MethodRouter, get, post},
 };
 use futures_util::FutureExt as _;
@@ -52,11 +52,8 @@ async fn health(State(shared): State<Shared>) -> Json<Health> {
 }
 
 /// A test that cannot be run is a result with the status `error`, as in the seed. So is a test whose client leaves.
-async fn run(
-    State(shared): State<Shared>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Json<TestResult>, ApiError> {
-    let case: TestCase = parse(&shared, body, "test case")?;
+async fn run(State(shared): State<Shared>, body: Body) -> Result<Json<TestResult>, ApiError> {
+    let case: TestCase = parse(&shared, body, "test case").await?;
     if let Some(refusal) = shared.tests.refusal(&case) {
         return Err(ApiError::Forbidden(refusal));
     }

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state};
+use axum::{Router, middleware::from_fn_with_state};
 use marquetry_judge::ApiKey;
 use marquetry_protocol::server::http::HostGuard;
 use tokio::{
@@ -114,7 +114,6 @@ impl TestApi {
             .fold(Router::new(), |router, operation| {
                 router.route(operation.path(), handlers::handler(operation))
             })
-            .layer(DefaultBodyLimit::max(self.shared.options.max_body_bytes))
             .layer(from_fn_with_state(self.shared.clone(), guard::check))
             .with_state(self.shared.clone())
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Json,
-    body::Bytes,
-    extract::{Path, RawQuery, State, rejection::BytesRejection},
+    body::Body,
+    extract::{Path, RawQuery, State},
 };
 use marquetry_judge::{
     ResultStore, TestResult, Timestamp,
@@ -118,9 +118,9 @@ pub(super) async fn put_override(
     State(shared): State<Shared>,
     caller: Option<Extension<Arc<Principal>>>,
     Path(id): Path<String>,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<Json<Override>, ApiError> {
-    let request: OverrideRequest = parse(&shared, body, "override")?;
+    let request: OverrideRequest = parse(&shared, body, "override").await?;
     let wrong = |problem: String| ApiError::Body { wanted: "override", problem };
     let reason = request.reason.trim();
     if reason.is_empty() || reason.len() > MAX_REASON {

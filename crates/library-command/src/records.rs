@@ -1,30 +1,26 @@
 //! `marquetry records`
 
-use std::{
-    io::{self, Write as _},
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use marquetry_knowledge::{Access, Knowledge};
 use marquetry_rag::{Filter, ModelType, Record, RecordFilter};
 use serde_json::{Value, json};
 
-use super::{
-    Failure,
-    knowledge::{KnowledgeArgs, print_json},
-    print,
-    serve::on_runtime,
-    terminal::{Highlighter, Style, clean},
+use crate::{
+    DatabaseArgs, Failed, Settings,
+    output::{print, print_json, write},
+    terminal::{Highlighter, Style, clean, printable_line},
 };
 
-#[derive(Args)]
-pub(super) struct RecordsArgs {
+/// Arguments of `marquetry records`.
+#[derive(Args, Clone, Debug)]
+pub struct RecordsArgs {
     #[command(subcommand)]
     command: RecordsCommand,
 }
 
-#[derive(Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum RecordsCommand {
     /// List records.
     List(ListArgs),
@@ -36,7 +32,7 @@ enum RecordsCommand {
     Types(TypesArgs),
 }
 
-#[derive(Args)]
+#[derive(Args, Clone, Debug)]
 struct ListArgs {
     /// Only records of this type, such as data.note. Given several times: of any of the types.
     #[arg(long = "type", value_name = "TYPE")]
@@ -57,10 +53,10 @@ struct ListArgs {
     #[arg(long, value_name = "URI")]
     after: Option<String>,
     #[command(flatten)]
-    knowledge: KnowledgeArgs,
+    database: DatabaseArgs,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone, Debug)]
 struct ShowArgs {
     /// The record's am7:// URI.
     uri: String,
@@ -68,48 +64,52 @@ struct ShowArgs {
     #[arg(long)]
     content: bool,
     #[command(flatten)]
-    knowledge: KnowledgeArgs,
+    database: DatabaseArgs,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone, Debug)]
 struct DeleteArgs {
     /// The records' am7:// URIs.
     #[arg(required = true, value_name = "URI")]
     uris: Vec<String>,
     #[command(flatten)]
-    knowledge: KnowledgeArgs,
+    database: DatabaseArgs,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone, Debug)]
 struct TypesArgs {
     /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn records(arguments: &RecordsArgs) -> Result<(), Failure> {
+/// Lists, shows or removes records.
+///
+/// # Errors
+///
+/// The arguments are wrong, or the database does not exist or cannot be read.
+pub async fn records(arguments: &RecordsArgs, settings: Settings<'_>) -> Result<(), Failed> {
     match &arguments.command {
         RecordsCommand::List(arguments) => {
             for kind in &arguments.types {
                 ModelType::of(kind)?;
             }
-            on_runtime(
-                arguments
-                    .knowledge
-                    .to_read_records(async |knowledge| list(arguments, knowledge).await),
-            )
+            let work = async |knowledge: &Knowledge| list(arguments, knowledge).await;
+            arguments.database.to_read_records(settings, work).await
         }
-        RecordsCommand::Show(arguments) => on_runtime(
-            arguments.knowledge.to_read(async |knowledge| show(arguments, knowledge).await),
-        ),
-        RecordsCommand::Delete(arguments) => on_runtime(
-            arguments.knowledge.with(async |knowledge| delete(arguments, knowledge).await),
-        ),
+        RecordsCommand::Show(arguments) => {
+            let work = async |knowledge: &Knowledge| show(arguments, knowledge).await;
+            arguments.database.to_read(settings, work).await
+        }
+        RecordsCommand::Delete(arguments) => {
+            let work = async |knowledge: &Knowledge| delete(arguments, knowledge).await;
+            arguments.database.with(settings, work).await
+        }
         RecordsCommand::Types(arguments) => types(arguments),
     }
 }
 
-async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failure> {
+async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failed> {
     let caller = knowledge.local().await?;
     let mut filter = RecordFilter::default();
     filter.types.clone_from(&arguments.types);
@@ -128,7 +128,7 @@ async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failure
         }
         filter.after.clone_from(&next);
     }
-    if arguments.knowledge.is_json() {
+    if arguments.database.is_json() {
         let records: Vec<Value> = records.iter().map(|record| record.to_fields().into()).collect();
         return print_json(&json!({ "records": records, "next": next }));
     }
@@ -151,22 +151,17 @@ async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failure
     print(&text)
 }
 
-async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Failure> {
+async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Failed> {
     let caller = knowledge.local().await?;
     let record = knowledge.records.get(&caller, &arguments.uri).await?;
     let uri = record.uri().unwrap_or_default();
     if arguments.content {
         let content = knowledge.records.content(&caller, &uri).await?;
-        let content = content.ok_or_else(|| Failure::new(format!("{uri} has no content")))?;
-        return match io::stdout().lock().write_all(&content) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::new(format!("standard output cannot be written: {error}")))
-            }
-            _ => Ok(()),
-        };
+        let content = content.ok_or_else(|| Failed::new(format!("{uri} has no content")))?;
+        return write(&content);
     }
     let chunks = knowledge.pipeline.store().count(&Filter::scope(&uri)).await?;
-    if arguments.knowledge.is_json() {
+    if arguments.database.is_json() {
         let mut fields = record.to_fields();
         fields.insert("chunks".to_owned(), chunks.into());
         return print_json(&fields.into());
@@ -211,15 +206,15 @@ fn described(record: &Record, chunks: u64) -> String {
     text
 }
 
-async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Failure> {
+async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Failed> {
     let caller = knowledge.local().await?;
-    let (mut removed, mut failed) = (Vec::new(), None::<Failure>);
+    let (mut removed, mut failed) = (Vec::new(), None::<Failed>);
     let access = Access::new(knowledge.clone(), caller);
     for uri in &arguments.uris {
         match access.delete(uri, None).await {
             Ok((record, chunks)) => {
                 let uri = record.uri().unwrap_or_default();
-                if !arguments.knowledge.is_json() {
+                if !arguments.database.is_json() {
                     let s = if chunks == 1 { "" } else { "s" };
                     print(&format!(
                         "removed {uri} ({}), {chunks} chunk{s}\n",
@@ -229,20 +224,20 @@ async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Fai
                 removed.push(json!({ "uri": uri, "chunks": chunks }));
             }
             Err(error) => {
-                let failure = Failure::from(error);
+                let failure = Failed::from(error);
                 if let Some(before) = failed.replace(failure) {
-                    eprintln!("error: {}", super::printable(&before.message));
+                    eprintln!("error: {}", printable_line(&before.message));
                 }
             }
         }
     }
-    if arguments.knowledge.is_json() {
+    if arguments.database.is_json() {
         print_json(&json!({ "removed": removed }))?;
     }
     failed.map_or(Ok(()), Err)
 }
 
-fn types(arguments: &TypesArgs) -> Result<(), Failure> {
+fn types(arguments: &TypesArgs) -> Result<(), Failed> {
     if arguments.json {
         let types = ModelType::ALL.iter().map(|model| {
             let attributes = model.attributes.iter().map(|attribute| {

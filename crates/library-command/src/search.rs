@@ -9,16 +9,16 @@ use marquetry_rag::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    Failure,
-    knowledge::{KnowledgeArgs, print_json, question},
-    print,
-    serve::on_runtime,
+use crate::{
+    DatabaseArgs, Failed, Settings,
+    output::{print, print_json},
+    question::question,
     terminal::{Highlighter, Style, clean},
 };
 
-#[derive(Args)]
-pub(super) struct SearchArgs {
+/// Arguments of `marquetry search`.
+#[derive(Args, Clone, Debug)]
+pub struct SearchArgs {
     /// Question or words; - reads them from standard input. They have no syntax.
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
@@ -41,28 +41,33 @@ pub(super) struct SearchArgs {
     #[arg(long)]
     distinct: bool,
     #[command(flatten)]
-    knowledge: KnowledgeArgs,
+    database: DatabaseArgs,
 }
 
-pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
+/// Finds passages by words and meaning, and prints them.
+///
+/// # Errors
+///
+/// The arguments are wrong, or the database does not exist or cannot be read.
+pub async fn search(arguments: &SearchArgs, settings: Settings<'_>) -> Result<(), Failed> {
     let question = question(&arguments.query)?;
     for kind in &arguments.types {
         ModelType::of(kind)?;
     }
     if !(0.0..=1.0).contains(&arguments.threshold) {
         let message = format!("--threshold: {} is not between 0 and 1", arguments.threshold);
-        return Err(Failure { code: 2, message });
+        return Err(Failed::usage(message));
     }
     if arguments.limit == 0 {
         let most = SearchRequest::MAX_LIMIT;
         let message = format!("--limit: 0 asks for no passage; expected 1 to {most}");
-        return Err(Failure { code: 2, message });
+        return Err(Failed::usage(message));
     }
     if arguments.limit > SearchRequest::MAX_LIMIT {
         let error = StoreError::LimitTooLarge { limit: arguments.limit };
-        return Err(Failure { code: 2, message: format!("--limit: {error}") });
+        return Err(Failed::usage(format!("--limit: {error}")));
     }
-    on_runtime(arguments.knowledge.to_read(async |knowledge| {
+    let found = arguments.database.to_read(settings, async |knowledge| {
         let started = Instant::now();
         let hits = find(arguments, &question, knowledge).await?;
         let mut documents = HashMap::new();
@@ -75,7 +80,7 @@ pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
             }
         }
         let seconds = started.elapsed().as_secs_f64();
-        if arguments.knowledge.is_json() {
+        if arguments.database.is_json() {
             let hits: Vec<Value> = hits
                 .iter()
                 .map(|hit| as_json(hit, documents.get(&hit.chunk.document), &question))
@@ -83,14 +88,15 @@ pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
             return print_json(&json!({ "query": question, "seconds": seconds, "hits": hits }));
         }
         print(&as_text(&hits, &documents, &question, seconds))
-    }))
+    });
+    found.await
 }
 
 async fn find(
     arguments: &SearchArgs,
     question: &str,
     knowledge: &Knowledge,
-) -> Result<Vec<Hit>, Failure> {
+) -> Result<Vec<Hit>, Failed> {
     let caller = knowledge.local().await?;
     let mut request = SearchRequest::new(question, None);
     request.limit = arguments.limit;
@@ -103,7 +109,7 @@ async fn find(
         match knowledge.records.tag(&caller, tag).await {
             Ok(tag) => request.filter.tags.extend(tag.uri()),
             Err(RecordError::UnknownTag(name)) => {
-                return Err(Failure::new(format!("no tag {name:?}")));
+                return Err(Failed::new(format!("no tag {name:?}")));
             }
             Err(error) => return Err(error.into()),
         }
@@ -112,12 +118,12 @@ async fn find(
         let uri = if scope.starts_with("am7://") {
             scope.clone()
         } else {
-            let at_fault = |error| Failure { code: 2, message: format!("--scope: {error}") };
+            let at_fault = |error| Failed::usage(format!("--scope: {error}"));
             file_record_uri(&caller, scope.as_ref()).map_err(at_fault)?
         };
         if knowledge.pipeline.store().document(&uri).await?.is_none() {
             let message = format!("--scope: {} is not indexed", clean(scope));
-            return Err(Failure::new(message));
+            return Err(Failed::new(message));
         }
         request.filter.scope = Some(uri);
     }

@@ -21,15 +21,16 @@ use marquetry_rag::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Failure,
-    knowledge::{KnowledgeArgs, print_json},
-    print, printable_line,
-    serve::{EndSignal, EndSignals, on_runtime},
+use crate::{
+    DatabaseArgs, Failed, Settings,
+    database::place,
+    output::{print, print_json},
+    terminal::printable_line,
 };
 
-#[derive(Args)]
-pub(super) struct IndexArgs {
+/// Arguments of `marquetry index`.
+#[derive(Args, Clone, Debug)]
+pub struct IndexArgs {
     /// Files and folders, or their file: URIs. In folders, hidden files and files that .gitignore or .ignore exclude are left out.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<OsString>,
@@ -78,10 +79,10 @@ pub(super) struct IndexArgs {
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
-    knowledge: KnowledgeArgs,
+    database: DatabaseArgs,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum ChunkKind {
     Sentence,
     Word,
@@ -89,39 +90,33 @@ enum ChunkKind {
     Chapter,
 }
 
-pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
+/// Indexes files and folders, until `stop` is cancelled. Finished files stay indexed; each file has all its passages or none of them.
+///
+/// With `--watch` it ends only when it is stopped.
+///
+/// # Errors
+///
+/// The arguments are wrong, a file was not indexed, or the database cannot be opened or written.
+pub async fn index(
+    arguments: &IndexArgs,
+    settings: Settings<'_>,
+    stop: &CancellationToken,
+) -> Result<(), Failed> {
     let options = arguments.options()?;
-    on_runtime(async {
-        let stop = CancellationToken::new();
-        let mut signals = EndSignals::new()?;
-        let mut work = std::pin::pin!(run(arguments, options, &stop));
-        let signal = tokio::select! {
-            done = &mut work => return done,
-            signal = signals.next() => signal,
-        };
-        stop.cancel();
-        // Finished files stay indexed; each file has all its chunks or none of them.
-        tokio::select! {
-            done = work => done?,
-            second = signals.next() => {
-                return Err(second.failure("stopped at once by a second signal"));
-            }
-        }
-        if arguments.watch {
-            // Watching normally ends with a signal.
-            return match signal {
-                EndSignal::Interrupt => Err(signal.failure("")),
-                EndSignal::Terminate => Ok(()),
-            };
-        }
-        let name = signal.name();
-        Err(signal.failure(format!(
-            "stopped by {name}; finished files stay indexed; run the command again to continue"
-        )))
-    })
+    let opened = stop.run_until_cancelled(open(arguments, settings, options)).await;
+    let Some((knowledge, mut indexer)) = opened.transpose()? else { return Ok(()) };
+    let done = work(arguments, &mut indexer, stop).await;
+    knowledge.close().await;
+    done
 }
 
 impl IndexArgs {
+    /// Returns whether the command follows changes until it is stopped.
+    #[must_use]
+    pub fn watches(&self) -> bool {
+        self.watch
+    }
+
     /// Returns whether no PATH exists.
     fn names_nothing(&self) -> bool {
         self.paths.iter().all(|path| {
@@ -130,8 +125,8 @@ impl IndexArgs {
         })
     }
 
-    fn options(&self) -> Result<FileOptions, Failure> {
-        let at_fault = |message: String| Failure { code: 2, message };
+    fn options(&self) -> Result<FileOptions, Failed> {
+        let at_fault = |message: String| Failed::usage(message);
         let strategy = match self.chunk {
             ChunkKind::Sentence => Strategy::Sentence,
             ChunkKind::Word => Strategy::Word,
@@ -167,29 +162,17 @@ impl IndexArgs {
     }
 }
 
-async fn run(
-    arguments: &IndexArgs,
-    options: FileOptions,
-    stop: &CancellationToken,
-) -> Result<(), Failure> {
-    let opened = stop.run_until_cancelled(open(arguments, options)).await;
-    let Some((knowledge, mut indexer)) = opened.transpose()? else { return Ok(()) };
-    let done = work(arguments, &mut indexer, stop).await;
-    knowledge.close().await;
-    done
-}
-
 async fn work(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
     stop: &CancellationToken,
-) -> Result<(), Failure> {
+) -> Result<(), Failed> {
     let report = once(arguments, indexer, true, stop).await.map_err(|error| {
         if error.is_of_database() {
             let error = error.to_string();
             // The database contains the files before the last batch.
             let what = error.split_once("; nothing was changed").map_or(&*error, |(what, _)| what);
-            Failure::new(format!(
+            Failed::new(format!(
                 "{what}; earlier files are indexed; run the command again to continue"
             ))
         } else {
@@ -204,8 +187,8 @@ async fn work(
         let count = report.failed;
         return match count {
             0 => Ok(()),
-            1 => Err(Failure::new("one file was not indexed")),
-            _ => Err(Failure::new(format!("{count} files were not indexed"))),
+            1 => Err(Failed::new("one file was not indexed")),
+            _ => Err(Failed::new(format!("{count} files were not indexed"))),
         };
     }
     // A mistyped path would be watched for ever.
@@ -213,7 +196,7 @@ async fn work(
         report.failures.iter().find(|one| matches!(one.problem, FileProblem::Missing))
     {
         let path = name(&missing.path);
-        return Err(Failure::new(format!("{path} cannot be watched: {}", missing.problem)));
+        return Err(Failed::new(format!("{path} cannot be watched: {}", missing.problem)));
     }
     watch(arguments, indexer, report, stop).await
 }
@@ -221,24 +204,23 @@ async fn work(
 /// Returns the database, and the indexer for it.
 async fn open(
     arguments: &IndexArgs,
+    settings: Settings<'_>,
     mut options: FileOptions,
-) -> Result<(Knowledge, Indexer), Failure> {
-    let config = arguments.knowledge.load()?;
-    let place = config
-        .knowledge_place()
-        .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
-    options.chunks.max_bytes = config.knowledge.max_passage_bytes;
-    options.limits.max_time = Duration::from_millis(config.knowledge.max_work_ms.get());
-    options.limits.max_unpacked_bytes_at_once = config.knowledge.max_unpacked_bytes_at_once.get();
-    let knowledge = match &place {
+) -> Result<(Knowledge, Indexer), Failed> {
+    let settings = settings(&arguments.database)?;
+    let place = place(&settings)?;
+    options.chunks.max_bytes = settings.config.max_passage_bytes;
+    options.limits.max_time = Duration::from_millis(settings.config.max_work_ms.get());
+    options.limits.max_unpacked_bytes_at_once = settings.config.max_unpacked_bytes_at_once.get();
+    let knowledge = match place {
         // A run that has nothing to store creates no database.
         Place::File(path) if !path.exists() && (arguments.dry_run || arguments.names_nothing()) => {
-            Knowledge::in_memory(&config.knowledge_options())?
+            Knowledge::in_memory(&settings)?
         }
-        _ if arguments.reset => Knowledge::open_anew(&config.knowledge_options()).await?,
-        _ => Knowledge::open(&config.knowledge_options()).await?,
+        _ if arguments.reset => Knowledge::open_anew(&settings).await?,
+        _ => Knowledge::open(&settings).await?,
     };
-    if let Place::File(path) = &place
+    if let Place::File(path) = place
         && let Ok(path) = path.canonicalize()
     {
         let beside = |end: &str| {
@@ -259,8 +241,8 @@ async fn watch(
     indexer: &mut Indexer,
     mut last: IndexReport,
     stop: &CancellationToken,
-) -> Result<(), Failure> {
-    if !arguments.knowledge.is_json() {
+) -> Result<(), Failed> {
+    if !arguments.database.is_json() {
         let hint = match arguments.prune {
             true => "",
             false => "; files that are deleted stay indexed without --prune",
@@ -281,7 +263,7 @@ async fn watch(
         };
         let now = Reported::of(&last);
         if last.indexed + last.changed + last.removed > 0 || now != reported {
-            if !arguments.knowledge.is_json() {
+            if !arguments.database.is_json() {
                 for refused in &last.failures {
                     let failure = (refused.path.clone(), refused.problem.to_string());
                     if !reported.failures.contains(&failure) {
@@ -295,7 +277,7 @@ async fn watch(
     }
 }
 
-/// Failures and missing files of the last report, which are not printed again.
+/// Faileds and missing files of the last report, which are not printed again.
 #[derive(PartialEq)]
 struct Reported {
     failures: BTreeSet<(PathBuf, String)>,
@@ -310,7 +292,7 @@ impl Reported {
     }
 }
 
-/// Failures that are printed as they occur; the summary counts all of them.
+/// Faileds that are printed as they occur; the summary counts all of them.
 const MAX_NAMED: usize = 50;
 
 async fn once(
@@ -320,7 +302,7 @@ async fn once(
     stop: &CancellationToken,
 ) -> Result<IndexReport, IndexError> {
     let bar = Bar::new(says && io::stderr().is_terminal());
-    let says = says && !arguments.knowledge.is_json();
+    let says = says && !arguments.database.is_json();
     let mut named = 0;
     let events = |event: &FileEvent<'_>| match event {
         FileEvent::Counted(files) => bar.counted(*files),
@@ -443,8 +425,8 @@ impl Bar {
 }
 
 /// Prints the report of a run.
-fn tell(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failure> {
-    if arguments.knowledge.is_json() {
+fn tell(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failed> {
+    if arguments.database.is_json() {
         return print_json(&as_json(report, arguments));
     }
     print(&as_text(report, arguments))

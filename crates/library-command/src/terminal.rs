@@ -7,12 +7,12 @@ use std::{
 
 /// Highlights text on standard output if that is a terminal with colours.
 #[derive(Clone, Copy)]
-pub(super) struct Highlighter {
+pub(crate) struct Highlighter {
     is_on: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// A search term.
     Match,
     /// A title.
@@ -23,14 +23,14 @@ pub(super) enum Style {
 
 impl Highlighter {
     /// Highlights on a terminal that has colours, unless `NO_COLOR` is set (no-color.org).
-    pub(super) fn of_stdout() -> Self {
+    pub(crate) fn of_stdout() -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         Self { is_on: io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR") }
     }
 
     /// Returns a text in a style, on one line.
-    pub(super) fn show(self, tone: Style, text: &str) -> String {
+    pub(crate) fn show(self, tone: Style, text: &str) -> String {
         let text = clean(text);
         if !self.is_on || text.is_empty() {
             return text;
@@ -44,7 +44,7 @@ impl Highlighter {
     }
 
     /// Returns the part of a passage with the most search terms, which are highlighted.
-    pub(super) fn snippet(self, passage: &str, found: &[Range<usize>]) -> String {
+    pub(crate) fn snippet(self, passage: &str, found: &[Range<usize>]) -> String {
         let part = part(passage, found);
         let (mut shown, mut from) = (String::new(), part.start);
         if part.start > 0 {
@@ -104,7 +104,7 @@ fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
 }
 
 /// Returns a text on one line, without control characters and without characters that change the writing direction.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut is_space = false;
     for character in text.chars() {
@@ -123,6 +123,21 @@ pub(super) fn clean(text: &str) -> String {
     clean
 }
 
+/// Returns a text on one line, with control characters and characters that change the writing direction escaped: names of files may
+/// contain line breaks.
+pub(crate) fn printable_line(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if character.is_control() || turns {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +152,11 @@ mod tests {
         assert_eq!(shown, "a\u{FFFD}[31m red \u{1b}[1;33mfox\u{1b}[0m\u{FFFD}");
         let plain = Highlighter { is_on: false };
         assert_eq!(plain.snippet("a fox", std::slice::from_ref(&(2..5))), "a fox");
+    }
+
+    #[test]
+    fn names_stay_on_their_line() {
+        assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
     }
 
     #[test]

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+
+mod database;
+mod failed;
+mod index;
+mod output;
+mod question;
+mod records;
+mod search;
+mod terminal;
+
+pub use self::{
+    database::{DatabaseArgs, Settings},
+    failed::Failed,
+    index::{IndexArgs, index},
+    records::{RecordsArgs, records},
+    search::{SearchArgs, search},
+};

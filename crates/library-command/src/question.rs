@@ -1,0 +1,35 @@
+//! The question of a search.
+
+use std::io::{self, Read as _};
+
+use marquetry_rag::SearchRequest;
+
+use crate::Failed;
+
+/// Returns the question on the command line; `-` reads standard input.
+pub(crate) fn question(words: &[String]) -> Result<String, Failed> {
+    /// Most bytes that are read: one byte over the limit shows that a question is too long.
+    const MOST: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
+    let question = if matches!(words, [word] if word == "-") {
+        let mut bytes = Vec::new();
+        let read = io::stdin().lock().take(MOST).read_to_end(&mut bytes);
+        read.map_err(|error| Failed::new(format!("standard input cannot be read: {error}")))?;
+        if bytes.len() > SearchRequest::MAX_TEXT_BYTES {
+            // A text that ends within a character exceeds the limit in any case.
+            String::from_utf8_lossy(&bytes).into_owned()
+        } else {
+            String::from_utf8(bytes)
+                .map_err(|_| Failed::usage("the question on standard input is not UTF-8 text"))?
+        }
+    } else {
+        words.join(" ")
+    };
+    if question.len() > SearchRequest::MAX_TEXT_BYTES {
+        let most = SearchRequest::MAX_TEXT_BYTES;
+        return Err(Failed::usage(format!("the question has more than {most} bytes, the maximum")));
+    }
+    if question.trim().is_empty() {
+        return Err(Failed::usage("the question is empty"));
+    }
+    Ok(question)
+}
