@@ -55,12 +55,12 @@ export async function startServer({ config = '', servers = { lab: upstream }, po
 }
 
 /** Calls a tool as an agent does, beside the page. Returns { result, error, id }: `id` names the record. */
-export async function callTool(server, name, args = {}, token) {
-  const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientInfo': { name: 'agent', version: '1' }, 'io.modelcontextprotocol/clientCapabilities': {} };
+export async function callTool(server, name, args = {}, token, capabilities = {}, extra = {}) {
+  const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientInfo': { name: 'agent', version: '1' }, 'io.modelcontextprotocol/clientCapabilities': capabilities };
   const response = await fetch(`${server.url}/mcp`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': 'tools/call', 'Mcp-Name': name, ...(token ? { Authorization: `Bearer ${token}` } : {}) },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args, _meta: meta } }),
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args, ...extra, _meta: meta } }),
   });
   const body = await response.text();
   const text = body.startsWith('{') ? body : body.split('\n').filter((line) => line.startsWith('data: {')).at(-1)?.slice(6);

@@ -32,6 +32,7 @@ const TOOLS = [
   { name: 'slow', description: 'Takes a while', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 } } } },
   { name: 'rows', description: 'Answers with a table', inputSchema: any },
   { name: 'picture', description: 'Answers with a picture', inputSchema: any },
+  { name: 'works', description: 'Tells how far it is, and logs', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 } } } },
   { name: 'ask', description: 'Asks the user, and says what was answered', inputSchema: { type: 'object', properties: { attack: { type: 'boolean' } } } },
 ];
 
@@ -47,13 +48,15 @@ const HOSTILE_QUESTION = { message: attack, requestedSchema: { type: 'object', p
 const asked = new Map();
 let nextQuestion = 0;
 
+const notify = (method, params) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', method, params })}\n`);
+
 function askUser(params) {
   const id = `question-${nextQuestion++}`;
   process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, method: 'elicitation/create', params })}\n`);
   return new Promise((done) => asked.set(id, done));
 }
 
-async function call({ name, arguments: args = {} }) {
+async function call({ name, arguments: args = {}, _meta: meta }) {
   const text = (it) => ({ content: [{ type: 'text', text: it }] });
   switch (name) {
     case 'form': return { ...text('given'), structuredContent: { given: args } };
@@ -63,6 +66,14 @@ async function call({ name, arguments: args = {} }) {
     case 'fails': return { ...text('the disk is full'), isError: true };
     case 'slow': await new Promise((done) => setTimeout(done, args.ms ?? 500)); return text('done');
     case 'rows': return text(JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `row ${id}`, even: id % 2 === 0 }))));
+    case 'works':
+      process.stderr.write('the work begins\n');
+      notify('notifications/message', { level: 'error', logger: 'press', data: `ink is low ${ATTACKS[0]}` });
+      for (let progress = 1; progress <= 3; progress += 1) {
+        if (meta?.progressToken !== undefined) notify('notifications/progress', { progressToken: meta.progressToken, progress, total: 4, message: `sheet ${progress}` });
+        await new Promise((done) => setTimeout(done, (args.ms ?? 500) / 3));
+      }
+      return text('printed');
     case 'ask': return text(JSON.stringify(await askUser(args.attack ? HOSTILE_QUESTION : QUESTION)));
     case 'picture': return { content: [{ type: 'image', mimeType: 'image/png', data: PIXEL }] };
     default: throw Object.assign(new Error(`unknown tool ${name}`), { code: -32602 });

@@ -1,7 +1,8 @@
 // The record of calls, and the log of messages.
 
 import { data, list, text } from './api.js';
-import { badge, button, bytes, copy, download, duration, empty, fill, filterBox, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
+import { badge, button, bytes, consent, copy, download, duration, empty, fill, filterBox, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
+import { openQuestions } from './home.js';
 import { isObject, parse, stringify } from './json.js';
 import { literal, resultView, tree } from './result.js';
 import { openView } from './view-host.js';
@@ -16,7 +17,8 @@ export async function calls(context) {
 async function all(context) {
   let kept = (await data('calls')).calls;
   const chosen = context.query.get('outcome') ?? '';
-  const row = (it) => h('a', { href: to('calls', it.id), class: 'callrow' }, badge(it.outcome), h('span.grow', it.tool), h('span', duration(it.us)), h('span.wide', it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
+  const progress = new Map();
+  const row = (it) => h('a', { href: to('calls', it.id), class: 'callrow' }, badge(it.outcome), h('span.grow', it.tool), it.outcome === 'running' && progress.has(it.id) ? h('span.muted', progressText(progress.get(it.id))) : null, h('span', duration(it.us)), h('span.wide', it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
   const fits = () => {
     const outcome = select.value;
     return kept.filter((it) => (!outcome || it.outcome === outcome) && hasWords(`${it.tool} ${it.server ?? ''} ${it.client ?? ''}`, filter.value));
@@ -45,7 +47,12 @@ async function all(context) {
     draw();
   };
   context.on('call.started', put);
-  context.on('call.ended', put);
+  context.on('call.ended', (event) => { progress.delete(event.detail.id); put(event); });
+  context.on('call.progress', ({ detail }) => {
+    if (!kept.some((it) => it.id === detail.id && it.outcome === 'running')) return;
+    progress.set(detail.id, detail);
+    draw();
+  });
   draw();
   return [h('div.bar', filter, select, count), nothing, rows.element, more];
 }
@@ -60,8 +67,21 @@ export function pastCalls(context, tool) {
   return box;
 }
 
+/** Progress in a few words: '3 of 10, reading'. */
+export const progressText = ({ progress, total, message }) => `${progress}${total === undefined || total === null ? '' : ` of ${total}`}${message ? `, ${message}` : ''}`;
+
+/** A bar of progress with its words; without a total it moves to and fro. */
+export function progressBar(it) {
+  const isBounded = Number.isFinite(it.total) && it.total > 0;
+  return h('p', h('progress', { 'aria-label': 'Progress', ...(isBounded ? { max: it.total, value: Math.min(it.progress, it.total) } : {}) }), ` ${progressText(it)}`);
+}
+
 async function one(context) {
   const record = await data(`calls/${encodeURIComponent(context.name)}`);
+  const isRunning = record.outcome === 'running';
+  const progress = h('div');
+  const state = isRunning ? await data('state') : undefined;
+  context.on('call.progress', ({ detail }) => { if (isRunning && detail.id === record.id) fill(progress, progressBar(detail)); });
   context.title.textContent = record.tool;
   const [tools, shown] = await Promise.all([list('tools/list', 'tools').catch(() => []), record.model?.kept ? text(`calls/${record.id}/shown`) : undefined]);
   const tool = tools.find((it) => it.name === record.tool);
@@ -71,6 +91,7 @@ async function one(context) {
   const args = record.arguments.json;
   return [
     h('p', badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
+    progress, isRunning ? openQuestions(context, state.questions, (it) => it.call === record.id) : null,
     record.problem ? h('div.failure', h('p', `${record.problem.code ?? ''} ${record.problem.message}`)) : null,
     h('p', tool ? link(`#/tools/${encodeURIComponent(record.tool)}${args ? `?args=${encodeURIComponent(args)}` : ''}`, 'Call it again') : null, ' ', link(`#/calls`, 'All calls')),
     h('details', h('summary', `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),
@@ -105,7 +126,9 @@ function viewOf(record, tool, context) {
   if (!uri || !record) return empty('The tool has no View.');
   const place = h('div');
   const notes = h('div', { role: 'status' });
+  const provided = h('section', { 'aria-label': 'Tools of the View' });
   const told = (kind, value) => {
+    if (kind === 'appTools') viewTools(provided, value, (name, args) => opened.then((it) => it.callTool(name, args))).catch((error) => told('error', error.message));
     if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
     if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
     while (notes.childElementCount > 100) notes.firstChild.remove();
@@ -113,8 +136,33 @@ function viewOf(record, tool, context) {
   const ended = record.outcome === 'running' ? new Promise((done) => {
     context.on('call.ended', ({ detail }) => { if (detail.id === record.id) done(data(`calls/${record.id}`)); });
   }) : undefined;
-  openView(place, { record, uri, ended, told }).catch((error) => told('error', error.message));
-  return [place, notes, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+  const opened = openView(place, { record, uri, ended, told });
+  opened.catch((error) => told('error', error.message));
+  return [place, notes, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+}
+
+/** The tools that a View provides, each with a form and its last result. */
+async function viewTools(box, all, callTool) {
+  if (!all.length) { fill(box); return; }
+  const { createForm } = await import('./form.js');
+  fill(box, h('h2', 'Tools of the View'), all.map(({ tool, needsConsent }) => {
+    const form = createForm(tool.inputSchema ?? { type: 'object' });
+    const output = h('div', { 'aria-live': 'polite' });
+    const run = button('Run', async () => {
+      if (form.check().length) { form.focusFirstError(); return; }
+      const args = form.get() ?? {};
+      if (needsConsent && !(await consent('Run a tool of the View?', `${tool.name} ${stringify(args)}`, 'Run it'))) return;
+      run.disabled = true;
+      fill(output, 'the View works…');
+      try {
+        fill(output, resultView(await callTool(tool.name, args), tool.outputSchema));
+      } catch (error) {
+        fill(output, h('p.bad', error.message));
+      }
+      run.disabled = false;
+    }, { 'aria-label': `Run ${tool.name}` });
+    return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), tool.description ? h('p', tool.description) : null, form.element, h('p', run), output);
+  }));
 }
 
 /** One line for each message of the Views of a call. */

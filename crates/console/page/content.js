@@ -81,6 +81,12 @@ export async function artifacts(context) {
     asked = setTimeout(() => draw(words).catch((error) => fill(place, failure(error, context.again))), 200);
   });
   await draw(filter.value);
+  // Many are saved at a time; the list is fetched once for all.
+  context.on('artifact', () => {
+    clearTimeout(asked);
+    asked = setTimeout(() => draw(filter.value).catch((error) => fill(place, failure(error, context.again))), 300);
+  });
+  context.onLeave(() => clearTimeout(asked));
   return [h('div.bar', filter), place];
 }
 

@@ -2,7 +2,7 @@
 
 import { data, post } from './api.js';
 import { badge, button, bytes, copy, duration, empty, failure, fill, h, link, table, time, to } from './dom.js';
-import { literal, tree } from './result.js';
+import { literal, tree, visible } from './result.js';
 
 const root = document.documentElement.dataset;
 
@@ -21,20 +21,47 @@ function callsTable(list) {
     link(to('calls', call.id), call.tool), badge(call.outcome), duration(call.us), bytes(call.said_bytes), bytes(call.shown_bytes), time(call.started)]));
 }
 
+const WHAT = { 'elicitation/create': 'asks', 'sampling/createMessage': 'asks for an answer of a model', 'roots/list': 'asks for the folders of the client' };
+
+/** The questions of servers that wait for an answer; `fits` chooses them. They come and go with the events. */
+export function openQuestions(context, open, fits = () => true) {
+  const box = h('section.card', { role: 'status', 'aria-label': 'Open questions', hidden: true });
+  const all = new Map(open.map((it) => [it.id, it]));
+  const draw = () => {
+    const found = [...all.values()].filter(fits);
+    box.hidden = !found.length;
+    fill(box, h('h2', 'Waiting for an answer'), found.slice(0, 20).map((it) => h('p', badge('input_required', 'question'), ' ', h('strong', it.server), ` ${WHAT[it.method] ?? it.method}`, it.message ? [': ', h('q', visible(it.message))] : '.', ' ',
+      it.call ? link(to('calls', it.call), it.tool ?? 'Its call') : null)), found.length > 20 ? h('p.muted', `and ${found.length - 20} more`) : null,
+    h('p.muted', 'The client that made the call answers.'));
+  };
+  context.on('question', ({ detail }) => {
+    if (detail.state === 'open' && all.size < 1000) all.set(detail.id, detail);
+    else all.delete(detail.id);
+    draw();
+  });
+  draw();
+  return box;
+}
+
 export async function home(context) {
   const numbers = h('div.numbers');
   const last = h('section.card');
   const upstreams = h('section.card');
+  let status;
+  const count = (stats) => {
+    const number = (label, value) => h('div', h('strong', value), h('span.muted', label));
+    fill(numbers, status ? number('server', badge(status)) : null, number('calls kept', stats.calls), number('failed', stats.failed), number('running', stats.running),
+      number('median', duration(stats.p50_us) || '–'), number('95 %', duration(stats.p95_us) || '–'), number('kept from the model', bytes(stats.kept_from_model_bytes)));
+  };
   const draw = async () => {
     const [state, { calls }] = await Promise.all([data('state'), data('calls')]);
-    const { stats, server } = state;
-    const number = (label, value) => h('div', h('strong', value), h('span.muted', label));
-    fill(numbers, server ? number('server', badge(server.status)) : null, number('calls kept', stats.calls), number('failed', stats.failed), number('running', stats.running),
-      number('median', duration(stats.p50_us) || '–'), number('95 %', duration(stats.p95_us) || '–'), number('kept from the model', bytes(stats.kept_from_model_bytes)));
+    status = state.server?.status;
+    count(state.stats);
     fill(last, h('h2', 'Last calls'), callsTable(calls.slice(0, 10)));
     fill(upstreams, h('h2', 'Servers'), serversTable(state));
+    return state;
   };
-  await draw();
+  const { questions } = await draw();
   let asked;
   const later = () => {
     clearTimeout(asked);
@@ -43,8 +70,9 @@ export async function home(context) {
   context.on('call.ended', later);
   context.on('call.started', later);
   context.on('server.state', later);
+  context.on('stats', ({ detail }) => count(detail));
   context.onLeave(() => clearTimeout(asked));
-  return [numbers, last, upstreams, connect()];
+  return [numbers, openQuestions(context, questions), last, upstreams, connect()];
 }
 
 function serversTable(state) {
@@ -57,13 +85,30 @@ function serversTable(state) {
 
 export async function servers(context) {
   const box = h('div');
-  const draw = async () => fill(box, context.name ? await one(context) : serversTable(await data('state')));
+  const log = context.name ? await liveLog(context) : undefined;
+  const draw = async () => fill(box, context.name ? await one(context, log) : serversTable(await data('state')));
   await draw();
   context.on('server.state', () => draw().catch((error) => fill(box, failure(error, context.again))));
   return box;
 }
 
-async function one(context) {
+/** Open questions of a server, and what it logs while this page is open. */
+async function liveLog(context) {
+  const isIts = (it) => it.server === context.name;
+  const { questions } = await data('state');
+  const lines = h('ol.audit');
+  const nothing = empty('Messages of the server come here while this page is open.');
+  context.on('server.log', ({ detail }) => {
+    if (!isIts(detail)) return;
+    const isBad = /^(error|critical|alert|emergency)$/.test(detail.level ?? '');
+    lines.append(h('li', { class: isBad ? 'bad' : '' }, time(detail.at), ` ${detail.level ?? detail.source} `, detail.logger ? `${detail.logger}: ` : '', visible(detail.text)));
+    while (lines.childElementCount > 500) lines.firstChild.remove();
+    nothing.hidden = true;
+  });
+  return [openQuestions(context, questions, isIts), h('section.card', h('h2', 'Log'), nothing, lines)];
+}
+
+async function one(context, log) {
   const [state, details] = await Promise.all([data('state'), data(`servers/${encodeURIComponent(context.name)}`)]);
   const found = state.server?.upstreams.find((it) => it.name === context.name);
   if (!found) return empty(`No server is called ${context.name}.`, link('#/servers', 'All servers'));
@@ -80,12 +125,12 @@ async function one(context) {
   const changes = compared(context.name, lists);
   return [
     h('p', badge(found.state), ' ', found.problem ?? '', found.retry_in_ms ? ` It is started again within ${Math.ceil(found.retry_in_ms / 1000)} s.` : ''),
-    h('p', restart, ' ', said),
+    h('p', restart, ' ', said), log[0],
     connection ? h('section.card', h('h2', 'Connection'), h('p', `${connection.info.name} ${connection.info.version}, MCP ${connection.revision}, ${found.transport}, ${found.restarts} restarts`), tree(connection.capabilities, 'capabilities')) : null,
     found.refused ? h('section.card', h('h2', 'Refused names'), table('Refused names', ['Kind', 'Name', 'Why'], found.refused.map((it) => [it.kind, it.name, it.why]))) : null,
     h('section.card', h('h2', 'Interface'), changes, h('p', `${lists.tools.length} tools, ${lists.prompts.length} prompts, ${lists.resources.length} resources. `, link(`#/tools?q=${encodeURIComponent(context.name)}`, 'Its tools')),
       details.instructions ? h('details', h('summary', 'Instructions'), literal(details.instructions)) : null),
-    h('section.card', h('h2', 'Standard error'), details.stderr.length ? literal(details.stderr.join('\n'), 'Standard error') : empty('The server has written nothing there since its start.')),
+    log[1], h('section.card', h('h2', 'Standard error'), details.stderr.length ? literal(details.stderr.join('\n'), 'Standard error') : empty('The server has written nothing there since its start.')),
   ];
 }
 

@@ -1,7 +1,7 @@
 // Tools: the list, a form for each, and the result beside it.
 
 import { Failure, data, list, rpc } from './api.js';
-import { callParts, pastCalls } from './calls.js';
+import { callParts, pastCalls, progressBar } from './calls.js';
 import { badge, button, chosen, duration, empty, fill, h, link, newId, panes, say, sideList, tabs, to } from './dom.js';
 import { createForm, problemText } from './form.js';
 import { parse, stringify } from './json.js';
@@ -118,7 +118,7 @@ async function one(context, tool) {
     running = new AbortController();
     stop.hidden = false;
     fill(status, badge('running'));
-    const onPast = (text) => { if (running) fill(status, badge('running'), ` ${text}`); };
+    const onPast = (progress) => { if (running) fill(status, badge('running'), progressBar(progress)); };
     try {
       await send(tool, now, { output, signal: running.signal, onProgress: onPast, form, context });
       fill(status);
@@ -154,8 +154,7 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   const messages = [];
   const answer = await rpc('tools/call', { name: tool.name, arguments: args, ...extra }, { signal, schema: tool.inputSchema, onmessage: (message) => {
     messages.push(message);
-    const { progress, total, message: text } = message.params ?? {};
-    if (message.method === 'notifications/progress') onProgress(`${progress}${total === undefined ? '' : ` of ${total}`} ${text ?? ''}`);
+    if (message.method === 'notifications/progress') onProgress(message.params ?? {});
   } });
   if (answer.error) {
     fill(output, refusedView(answer), answer.call ? recordLink(answer) : null);

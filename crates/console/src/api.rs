@@ -153,13 +153,14 @@ fn is_own_page(headers: &HeaderMap) -> bool {
     is_same_site && is_same_origin
 }
 
-/// The state of the whole: the viewer, the servers (for administrators), counts of calls, and where events go on.
+/// The state of the whole: the viewer, the servers (for administrators), counts of calls, open questions, and where events go on.
 async fn state(State(api): State<Arc<Api>>, Extension(viewer): Extension<Viewer>) -> Json<Value> {
     let position = api.console.events().position();
     let mut state = json!({
         "viewer": {"owner": viewer.owner, "admin": viewer.is_admin},
         "position": position,
         "stats": api.console.calls().stats(&viewer),
+        "questions": api.console.questions().of(&viewer),
     });
     if viewer.is_admin {
         state["server"] = api.backend.state();

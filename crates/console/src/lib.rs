@@ -9,6 +9,7 @@ mod messages;
 mod options;
 mod page;
 mod pipe;
+mod questions;
 mod random;
 mod record;
 mod secrets;
@@ -21,7 +22,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::Router;
 
-use self::views::Views;
+use self::{questions::OpenQuestions, views::Views};
 
 pub use self::{
     backend::{Backend, ChangedLists, RestartError, ServerTools},
@@ -51,6 +52,7 @@ struct Inner {
     events: Arc<Events>,
     calls: Calls,
     messages: Messages,
+    questions: OpenQuestions,
     logins: Logins,
     views: Views,
     /// The origin of the sandbox of Views, which the page may show in frames.
@@ -74,9 +76,22 @@ impl Console {
         let calls = Calls::new(&options, events.clone());
         let messages = Messages::new(&options, events.clone());
         let views = Views::new(options.views.clone(), messages.clone(), events.clone());
-        let (logins, sandbox_origin) = (Logins::default(), RwLock::default());
-        let inner = Inner { options, events, calls, messages, logins, views, sandbox_origin };
+        let inner = Inner {
+            options,
+            events,
+            calls,
+            messages,
+            questions: OpenQuestions::default(),
+            logins: Logins::default(),
+            views,
+            sandbox_origin: RwLock::default(),
+        };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Returns the questions of upstreams that wait for an answer.
+    pub(crate) fn questions(&self) -> &OpenQuestions {
+        &self.inner.questions
     }
 
     /// Returns the record of calls.

@@ -120,14 +120,14 @@ impl Console {
         self.events().push("artifact", || audience, data);
     }
 
-    /// Adds the event `question`.
+    /// Adds the event `question`, and keeps the question while it is open.
     pub fn question(&self, origin: CallOrigin<'_>, question: Question<'_>) {
         #[derive(serde::Deserialize)]
         struct Params {
             message: Option<String>,
         }
         let Question { number, method, server, params } = question;
-        let data = || {
+        let data = {
             let message = params.and_then(|it| serde_json::from_str::<Params>(it.get()).ok());
             json!({
                 "id": format!("{}-q{number}", self.events().run()),
@@ -139,7 +139,11 @@ impl Console {
                 "message": message.and_then(|it| it.message).map(|it| cut(&it).to_owned()),
             })
         };
-        self.events().push("question", || origin.audience(), data);
+        match params {
+            Some(_) => self.questions().opened(number, origin.owner, data.clone()),
+            None => self.questions().closed(number),
+        }
+        self.events().push("question", || origin.audience(), || data);
     }
 
     /// Logs a message between this server and an upstream, while a page listens. At most 64 KiB of it are copied.
@@ -288,6 +292,21 @@ mod tests {
             (&json!("stderr"), &json!("error"))
         );
         assert_eq!(admin[5].1["text"], r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn an_open_question_is_seen_by_its_caller_also_when_no_page_listened() {
+        let console = Console::new(Options::default());
+        let params = raw(&json!({"message": "Your name?"}));
+        let origin = CallOrigin { owner: Some("anna"), call: None };
+        let method = "elicitation/create";
+        let question = Question { number: 7, method, server: "lab", params: Some(&params) };
+        console.question(origin, question);
+        let seen = |name: &str, is_admin| console.questions().of(&Viewer::of(name, is_admin));
+        assert_eq!(seen("anna", false)[0]["message"], "Your name?");
+        assert_eq!((seen("bert", false).len(), seen("root", true).len()), (0, 1));
+        console.question(origin, Question { params: None, ..question });
+        assert!(seen("root", true).is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! JSON requests to one URL.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use reqwest::{
     Client, Response, Url,
@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde::Serialize;
 
-use crate::{ApiKey, ClientError, EndpointFailure, RetryPolicy, http_client};
+use crate::{ApiKey, ClientError, EndpointFailure, RetryPolicy, displayable, http_client};
 
 /// Most bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -138,4 +138,20 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointF
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+impl EndpointFailure {
+    /// The failure of a connection with its causes; the outermost error alone is "error sending request". `secret` does not stand in it.
+    #[must_use]
+    pub fn unreachable(error: reqwest::Error, secret: &str) -> Self {
+        let error = error.without_url();
+        let mut reasons = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(error) = source {
+            reasons.push(error.to_string());
+            source = error.source();
+        }
+        reasons.dedup();
+        Self::Unreachable(displayable(&reasons.join(": "), secret))
+    }
 }

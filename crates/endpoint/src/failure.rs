@@ -1,8 +1,6 @@
 //! Failures of calls.
 
-use std::{error::Error as _, time::Duration};
-
-use crate::displayable;
+use std::time::Duration;
 
 /// Why a call of an endpoint failed. `Display` fits after the endpoint's name: "the endpoint cannot be reached: …".
 ///
@@ -68,23 +66,6 @@ pub enum EndpointFailure {
     /// The answer cannot be parsed, or breaks the rules of its interface.
     #[error("sent an invalid answer: {0}")]
     Malformed(String),
-}
-
-#[cfg(feature = "http")]
-impl EndpointFailure {
-    /// The failure of a connection with its causes; the outermost error alone is "error sending request". `secret` does not stand in it.
-    #[must_use]
-    pub fn unreachable(error: reqwest::Error, secret: &str) -> Self {
-        let error = error.without_url();
-        let mut reasons = vec![error.to_string()];
-        let mut source = error.source();
-        while let Some(error) = source {
-            reasons.push(error.to_string());
-            source = error.source();
-        }
-        reasons.dedup();
-        Self::Unreachable(displayable(&reasons.join(": "), secret))
-    }
 }
 
 impl EndpointFailure {

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 /// Is told of the messages between this gateway and its upstreams.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// Returns whether anybody wants to know. It is asked for each message, and nothing is made for it if nobody does.
+    /// Returns whether anybody wants to know. It is asked for each message, and nothing is made for it if nobody does. Questions are told in
+    /// any case: they are rare, and may stay open until somebody looks.
     fn is_watching(&self) -> bool;
 
     /// Returns whose call an agent's request is.
@@ -87,18 +88,22 @@ pub(super) struct CallObserver {
 }
 
 impl CallObserver {
-    /// Returns the observer of a call that begins; `None` while nobody watches.
+    /// Returns the observer of a call that begins.
     pub(super) fn of(
         observer: Option<&Arc<dyn Observer>>,
         upstream: &str,
         cx: &RequestContext,
     ) -> Option<Self> {
-        let observer = observer.filter(|it| it.is_watching())?.clone();
+        let observer = observer?.clone();
         let origin = observer.origin(cx);
         Some(Self { observer, upstream: upstream.to_owned(), origin })
     }
 
     pub(super) fn observe(&self, observed: &Observed<'_>) {
-        self.observer.observe(&self.upstream, Some(&self.origin), observed);
+        let is_question =
+            matches!(observed, Observed::QuestionOpened { .. } | Observed::QuestionClosed { .. });
+        if is_question || self.observer.is_watching() {
+            self.observer.observe(&self.upstream, Some(&self.origin), observed);
+        }
     }
 }
