@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { callTool, findings, go, openPage, shown, startBrowser, startServer, upstream } from './support.mjs';
+import { ATTACKS } from './upstream.mjs';
 import { labUpstream } from './views-lab.mjs';
 
 const LIMIT = { timeout: 60_000 };
@@ -64,6 +65,32 @@ test('progress of a running call is in the list, on its page and on the page of 
   await page.context().close();
 });
 
+test('progress with texts of markup and numbers that no bar can show stays text, and the call goes on', LIMIT, async () => {
+  const attack = ATTACKS.join(' ').replaceAll('\u0000', '');
+  const steps = [{ progress: 7, message: attack }, { progress: 1e300, total: 9007199254740993, message: 'beyond' }];
+  const page = await openPage(browser, server, `#/tools/lab__works?args=${encodeURIComponent(JSON.stringify({ ms: 1500, steps }))}`);
+  await page.keyboard.press('Control+Enter');
+  await page.locator('.runbar progress').waitFor();
+  assert.equal(await page.locator('.runbar progress').evaluate((it) => it.position), -1, 'without a total it has no end');
+  assert.match(await page.locator('.runbar').innerText(), /7, <img src=x/);
+  await isAccessible(page);
+  await seen(page, /beyond/);
+  await page.locator('.output').getByText('printed').waitFor();
+  assert.equal(await page.evaluate(() => window.hacked ?? document.querySelectorAll('main img, main script, main iframe').length), 0);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test('the log of a server keeps 500 lines', LIMIT, async () => {
+  const page = await openPage(browser, server, '#/servers/lab');
+  await live(page);
+  const { result } = await callTool(server, 'lab__works', { ms: 3, lines: 700 });
+  assert.equal(result.content[0].text, 'printed');
+  await seen(page, 'line 699');
+  assert.equal(await page.locator('ol.audit li').count(), 500);
+  await page.context().close();
+});
+
 test('the log of a server comes while its page is open, as text', LIMIT, async () => {
   const page = await openPage(browser, server, '#/servers/lab', { width: 320 });
   await live(page);
@@ -122,13 +149,25 @@ test('the tools that a View provides have a form and a result, by keyboard', LIM
   const page = await openPage(browser, server, `#/calls/${id}?tab=view`, { width: 390 });
   const tools = page.getByRole('region', { name: 'Tools of the View' });
   await tools.getByText('shout').waitFor({ timeout: 20_000 });
-  await tools.locator('summary').focus();
+  await tools.locator('summary').first().focus();
   await page.keyboard.press('Enter');
   const add = tools.getByRole('button', { name: /\+ text/ });
   if (await add.count()) await add.press('Enter');
   await tools.getByRole('textbox', { name: /^text/ }).fill('hello');
   await tools.getByRole('button', { name: 'Run shout' }).press('Enter');
   await tools.getByText('HELLO').first().waitFor();
+  // A tool that does not say that it only reads is called with consent.
+  const erase = tools.locator('details').filter({ has: page.locator('summary:text-is("erase")') });
+  await erase.locator('summary').first().press('Enter');
+  assert.match(await erase.innerText(), /Changes <b>something<\/b>/);
+  const dialog = page.locator('dialog[open]');
+  for (const [answer, result] of [['No', 0], ['Run it', 1]]) {
+    await erase.getByRole('button', { name: 'Run erase' }).press('Enter');
+    await dialog.getByRole('button', { name: answer, exact: true }).press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    if (result) await erase.getByText('UNDEFINED').first().waitFor();
+    else assert.doesNotMatch(await erase.innerText(), /UNDEFINED/);
+  }
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
   await isAccessible(page);
   assert.deepEqual(page.problems.filter((it) => !it.startsWith('foreign request')), []);

@@ -32,7 +32,7 @@ const TOOLS = [
   { name: 'slow', description: 'Takes a while', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 } } } },
   { name: 'rows', description: 'Answers with a table', inputSchema: any },
   { name: 'picture', description: 'Answers with a picture', inputSchema: any },
-  { name: 'works', description: 'Tells how far it is, and logs', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 } } } },
+  { name: 'works', description: 'Tells how far it is, and logs', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 }, lines: { type: 'integer' }, steps: { type: 'array', items: { type: 'object' } } } } },
   { name: 'ask', description: 'Asks the user, and says what was answered', inputSchema: { type: 'object', properties: { attack: { type: 'boolean' } } } },
 ];
 
@@ -69,8 +69,9 @@ async function call({ name, arguments: args = {}, _meta: meta }) {
     case 'works':
       process.stderr.write('the work begins\n');
       notify('notifications/message', { level: 'error', logger: 'press', data: `ink is low ${ATTACKS[0]}` });
-      for (let progress = 1; progress <= 3; progress += 1) {
-        if (meta?.progressToken !== undefined) notify('notifications/progress', { progressToken: meta.progressToken, progress, total: 4, message: `sheet ${progress}` });
+      for (let at = 0; at < (args.lines ?? 0); at += 1) notify('notifications/message', { level: 'info', data: `line ${at}` });
+      for (const step of args.steps ?? [1, 2, 3].map((progress) => ({ progress, total: 4, message: `sheet ${progress}` }))) {
+        if (meta?.progressToken !== undefined) notify('notifications/progress', { progressToken: meta.progressToken, ...step });
         await new Promise((done) => setTimeout(done, (args.ms ?? 500) / 3));
       }
       return text('printed');

@@ -13,7 +13,7 @@ const app = globalThis.app = new App({ name: 'lab', version: '1' }, { tools: { l
 app.ontoolinput = (params) => told.push(['input', params.arguments]);
 app.ontoolresult = (params) => told.push(['result', params]);
 app.onteardown = async (params) => { parent.postMessage({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'torn down: ' + (params?.reason ?? '') } }, '*'); return {}; };
-app.onlisttools = async () => ({ tools: [{ name: 'shout', description: 'Writes in capitals', inputSchema: { type: 'object', properties: { text: { type: 'string' } } }, annotations: { readOnlyHint: true } }] });
+app.onlisttools = async () => ({ tools: [{ name: 'shout', description: 'Writes in capitals', inputSchema: { type: 'object', properties: { text: { type: 'string' } } }, annotations: { readOnlyHint: true } }, { name: 'erase', description: 'Changes <b>something</b>', inputSchema: { type: 'object' } }] });
 app.oncalltool = async ({ name, arguments: given }) => {
   if (given.fail) throw new Error('no voice');
   return { content: [{ type: 'text', text: String(given.text).toUpperCase() }], structuredContent: { name } };

@@ -33,7 +33,7 @@ test('the official App starts at id 0, and provides tools that the page calls un
   const first = (await view.audit()).find((it) => it.direction === 'from-view');
   assert.deepEqual([first.method, first.id, first.verdict.is], ['ui/initialize', '0', 'accepted']);
   await until('the page knows the tools', async () => (await view.told('appTools')).length > 0);
-  assert.deepEqual((await view.told('appTools')).at(-1).map(({ tool, needsConsent }) => [tool.name, needsConsent]), [['shout', false]]);
+  assert.deepEqual((await view.told('appTools')).at(-1).map(({ tool, needsConsent }) => [tool.name, needsConsent]), [['shout', false], ['erase', true]]);
   const call = (given) => view.handle(`(it, given) => it.callTool(given.name, given.given).catch((error) => ({ refused: error.message }))`, given);
   const answer = await call({ name: 'shout', given: { text: 'hello' } });
   assert.deepEqual([answer.content, answer.structuredContent], [[{ type: 'text', text: 'HELLO' }], { name: 'shout' }]);

@@ -4,9 +4,11 @@ import { data, list, text } from './api.js';
 import { badge, button, bytes, consent, copy, download, duration, empty, fill, filterBox, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
 import { isObject, parse, stringify } from './json.js';
-import { literal, resultView, tree } from './result.js';
+import { literal, resultView, tree, visible } from './result.js';
 import { openView } from './view-host.js';
 
+// A View may list more tools than a page can show.
+const MAX_VIEW_TOOLS = 50;
 const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
 
 export async function calls(context) {
@@ -70,9 +72,10 @@ export function pastCalls(context, tool) {
 /** Progress in a few words: '3 of 10, reading'. */
 export const progressText = ({ progress, total, message }) => `${progress}${total === undefined || total === null ? '' : ` of ${total}`}${message ? `, ${message}` : ''}`;
 
-/** A bar of progress with its words; without a total it moves to and fro. */
+/** A bar of progress with its words; without a total it has no end. */
 export function progressBar(it) {
-  const isBounded = Number.isFinite(it.total) && it.total > 0;
+  // A tool may send numbers that are too large for a bar.
+  const isBounded = [it.progress, it.total].every(Number.isFinite) && it.total > 0;
   return h('p', h('progress', { 'aria-label': 'Progress', ...(isBounded ? { max: it.total, value: Math.min(it.progress, it.total) } : {}) }), ` ${progressText(it)}`);
 }
 
@@ -145,13 +148,13 @@ function viewOf(record, tool, context) {
 async function viewTools(box, all, callTool) {
   if (!all.length) { fill(box); return; }
   const { createForm } = await import('./form.js');
-  fill(box, h('h2', 'Tools of the View'), all.map(({ tool, needsConsent }) => {
+  fill(box, h('h2', 'Tools of the View'), all.slice(0, MAX_VIEW_TOOLS).map(({ tool, needsConsent }) => {
     const form = createForm(tool.inputSchema ?? { type: 'object' });
     const output = h('div', { 'aria-live': 'polite' });
     const run = button('Run', async () => {
       if (form.check().length) { form.focusFirstError(); return; }
       const args = form.get() ?? {};
-      if (needsConsent && !(await consent('Run a tool of the View?', `${tool.name} ${stringify(args)}`, 'Run it'))) return;
+      if (needsConsent && !(await consent('Run a tool of the View?', visible(`${tool.name} ${stringify(args)}`), 'Run it'))) return;
       run.disabled = true;
       fill(output, 'the View works…');
       try {
@@ -162,7 +165,7 @@ async function viewTools(box, all, callTool) {
       run.disabled = false;
     }, { 'aria-label': `Run ${tool.name}` });
     return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), tool.description ? h('p', tool.description) : null, form.element, h('p', run), output);
-  }));
+  }), all.length > MAX_VIEW_TOOLS ? h('p.muted', `the first ${MAX_VIEW_TOOLS} of ${all.length}`) : null);
 }
 
 /** One line for each message of the Views of a call. */

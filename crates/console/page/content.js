@@ -76,6 +76,7 @@ export async function artifacts(context) {
       found.next_cursor ? h('p.muted', 'the first 200; filter to see others') : null);
   };
   let asked;
+  let reload;
   const filter = filterBox(context, 'Filter artifacts', (words) => {
     clearTimeout(asked);
     asked = setTimeout(() => draw(words).catch((error) => fill(place, failure(error, context.again))), 200);
@@ -83,10 +84,9 @@ export async function artifacts(context) {
   await draw(filter.value);
   // Many are saved at a time; the list is fetched once for all.
   context.on('artifact', () => {
-    clearTimeout(asked);
-    asked = setTimeout(() => draw(filter.value).catch((error) => fill(place, failure(error, context.again))), 300);
+    reload ??= setTimeout(() => { reload = undefined; draw(filter.value).catch((error) => fill(place, failure(error, context.again))); }, 300);
   });
-  context.onLeave(() => clearTimeout(asked));
+  context.onLeave(() => { clearTimeout(asked); clearTimeout(reload); });
   return [h('div.bar', filter), place];
 }
 

@@ -63,9 +63,9 @@ export async function home(context) {
   };
   const { questions } = await draw();
   let asked;
+  // Calls without a pause between them do not put it off for ever.
   const later = () => {
-    clearTimeout(asked);
-    asked = setTimeout(() => draw().catch(() => {}), 150);
+    asked ??= setTimeout(() => { asked = undefined; draw().catch(() => {}); }, 150);
   };
   context.on('call.ended', later);
   context.on('call.started', later);
