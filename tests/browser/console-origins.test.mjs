@@ -48,6 +48,7 @@ async function attack(url) {
     const socket = new WebSocket(`${url.replace('http', 'ws')}/api/console/views/socket`, ['marquetry-view', 'guessed']);
     socket.onopen = () => done('reached');
     socket.onerror = () => done('blocked');
+    setTimeout(() => done('no answer'), 5_000);
   });
   outcomes.frame = await new Promise((done) => {
     const frame = document.createElement('iframe');

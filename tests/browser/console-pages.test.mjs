@@ -1,9 +1,10 @@
-// Every page by its link, at three widths, in both themes: no finding of axe-core, no foreign request, nothing wider than the window.
+// Every page by its link, at three widths, in both themes: no foreign request, nothing wider than the window. Axe-core finds nothing in the light
+// theme on a wide screen, and nothing in the dark one on a narrow screen.
 
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { THEMES, WIDTHS, callTool, findings, go, openPage, startBrowser, startServer } from './support.mjs';
+import { THEMES, WIDTHS, callTool, findings, go, has, isLookedAt, openPage, startBrowser, startServer } from './support.mjs';
 
 let server;
 let browser;
@@ -42,10 +43,9 @@ for (const theme of THEMES) {
       const wrong = [];
       for (const [name, hash, text] of PAGES()) {
         await go(page, hash);
-        await page.waitForTimeout(30);
-        assert.match(await page.locator('main').innerText(), new RegExp(text), name);
+        await has(page, text, name);
         assert.equal(await page.locator('.failure').filter({ hasText: 'Failed' }).count(), 0, name);
-        wrong.push(...(await findings(page)).map((it) => `${name}: ${it}`));
+        if (isLookedAt(width, theme)) wrong.push(...(await findings(page)).map((it) => `${name}: ${it}`));
         const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         if (over > 0) wrong.push(`${name}: ${over} px too wide`);
         const folder = process.env.MARQUETRY_SCREENSHOTS;

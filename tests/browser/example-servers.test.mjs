@@ -55,7 +55,12 @@ const EXAMPLES = {
     shows: async (view) => {
       await view.locator('#video-info', { hasText: 'Loaded via MCP resource (1MB)' }).waitFor();
       const video = await view.locator('#video').evaluate(async (it) => {
-        if (it.readyState === 0 && !it.error) await new Promise((done) => ['loadedmetadata', 'error'].forEach((name) => it.addEventListener(name, done)));
+        if (it.readyState === 0 && !it.error) {
+          await new Promise((done) => {
+            for (const name of ['loadedmetadata', 'error']) it.addEventListener(name, done);
+            setTimeout(done, 15_000);
+          });
+        }
         return { width: it.videoWidth, error: it.error?.message };
       });
       assert.deepEqual(video, { width: 32, error: undefined });
@@ -90,6 +95,8 @@ for (const [name, { tool, args = {}, foreign, shows }] of Object.entries(EXAMPLE
       const folder = shotsFolder();
       if (folder) {
         mkdirSync(folder, { recursive: true });
+        // Charts that move are at rest then.
+        await page.waitForTimeout(2_500);
         await page.screenshot({ path: `${folder}/view-${name}-${theme}.png` });
       }
       await page.context().close();

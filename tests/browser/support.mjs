@@ -23,6 +23,16 @@ export function exampleServer(name) {
   return { command: process.execPath, args: ['--import', new URL('offline.mjs', import.meta.url).href, file, '--stdio'] };
 }
 
+/** Waits for a promise, but not for ever: it fails after `ms`, and says what did not come about. */
+export async function within(promise, what, ms = 20_000) {
+  let limit;
+  try {
+    return await Promise.race([promise, new Promise((_, failed) => { limit = setTimeout(() => failed(new Error(`not within ${ms} ms: ${what}`)), ms); })]);
+  } finally {
+    clearTimeout(limit);
+  }
+}
+
 /** Starts the server. Returns { url, text(), stop() }. `config` is TOML, `servers` are those of an `mcp.json`. */
 export async function startServer({ config = '', servers = { lab: upstream }, port = 0, env = {} } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'marquetry-browser-'));
@@ -48,7 +58,11 @@ export async function startServer({ config = '', servers = { lab: upstream }, po
     text: () => text,
     async stop(signal = 'SIGTERM') {
       child.kill(signal);
-      await ended;
+      try {
+        await within(ended, `the server ends by ${signal}`);
+      } finally {
+        child.kill('SIGKILL');
+      }
       rmSync(folder, { recursive: true, force: true });
     },
   };
@@ -60,6 +74,7 @@ export async function callTool(server, name, args = {}, token, capabilities = {}
   const response = await fetch(`${server.url}/mcp`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': 'tools/call', 'Mcp-Name': name, ...(token ? { Authorization: `Bearer ${token}` } : {}) },
+    signal: AbortSignal.timeout(60_000),
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args, ...extra, _meta: meta } }),
   });
   const body = await response.text();
@@ -122,6 +137,17 @@ export async function shown(page, hash) {
   }, hash, { timeout: 10_000 });
 }
 
+/** Whether axe looks at a page of this width and theme: each page is looked at in both themes, once wide and once narrow. */
+export const isLookedAt = (width, theme) => width === (theme === 'light' ? 1280 : 320);
+
+/** Waits until the page of the console has a text that fits. */
+export async function has(page, pattern, name = pattern) {
+  const fits = (wanted) => new RegExp(wanted).test(document.querySelector('main')?.innerText ?? '');
+  await page.waitForFunction(fits, pattern, { timeout: 10_000, polling: 20 }).catch(async () => {
+    throw new Error(`${name}: the page has no ${pattern}, but ${await page.locator('main').innerText()}`);
+  });
+}
+
 /** Goes to another page of the console, as a link does. */
 export async function go(page, hash) {
   await page.evaluate((next) => { location.hash = next; }, hash);
@@ -146,10 +172,10 @@ export async function findings(page) {
   const session = await page.context().newCDPSession(page);
   const { result: there } = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
   if (there.value === 'undefined') await session.send('Runtime.evaluate', { expression: axe });
-  const { result } = await session.send('Runtime.evaluate', {
+  const { result } = await within(session.send('Runtime.evaluate', {
     expression: "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }).then((it) => JSON.stringify(it.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any[0]?.message ?? '')).join(' | ')}`)))",
     awaitPromise: true,
-  });
+  }), 'axe has looked at the page', 30_000);
   await session.detach();
   return JSON.parse(result.value);
 }
