@@ -22,7 +22,8 @@ export async function startModel() {
       message = { role: 'assistant', content: JSON.stringify({ items, reasoning: orders('evidence')[0] ?? 'The calls fit the task.', suggestions: orders('evidence')[0] ?? '' }) };
     } else {
       const turns = messages.filter((it) => it.role === 'assistant').length;
-      if (turns === 0) await new Promise((done) => setTimeout(done, Number(orders('wait')[0] ?? 0)));
+      // A long wait whose test has ended does not hold the process.
+      if (turns === 0) await new Promise((done) => setTimeout(done, Number(orders('wait')[0] ?? 0)).unref());
       const call = orders('call')[turns];
       if (call) {
         const [, name, args] = /^(\S+) ?(.*)$/.exec(call);
