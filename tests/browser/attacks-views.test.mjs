@@ -43,6 +43,7 @@ async function attacked() {
   return { page, frame, seen: JSON.parse(await log.textContent()) };
 }
 
+// X1, X6, X10; `security/iframe-sandboxed`, `sandbox-csp-enforced`
 test('a hostile View reaches nothing, and does not leave', { timeout: 90_000 }, async () => {
   for (const how of ['link', 'form', 'meta']) {
     const { page, frame, seen } = await attacked();
@@ -62,6 +63,7 @@ test('a hostile View reaches nothing, and does not leave', { timeout: 90_000 }, 
   assert.deepEqual(conversation.messages, []);
 });
 
+// X2; `sandbox-distinct-origin`
 test('a frame is served once, with its policy in the header', { timeout: 60_000 }, async () => {
   const opened = await fetch(`${server.url}/api/console/views`, {
     method: 'POST',

@@ -47,6 +47,7 @@ test('wrong JSON-RPC is refused and logged, and the View goes on', { timeout: 60
   await page.context().close();
 });
 
+// X8
 test('requests before the handshake are refused, and notifications before it change nothing', { timeout: 60_000 }, async () => {
   const page = await opened();
   const view = await openLabView(page, server, 'lab__raw');
@@ -68,6 +69,7 @@ test('requests before the handshake are refused, and notifications before it cha
   await page.context().close();
 });
 
+// X7, X9; `sandbox-message-forwarding`, `sandbox-no-self-requests`
 test('forged messages of the sandbox change nothing', { timeout: 60_000 }, async () => {
   const page = await opened();
   const view = await openRawView(page, server);

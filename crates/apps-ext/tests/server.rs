@@ -179,6 +179,23 @@ async fn views_are_read_by_every_client() {
     }
 }
 
+/// As a gateway asks for one of its servers alone.
+#[tokio::test]
+async fn requests_that_are_not_offered_the_views_get_the_handlers_resources() {
+    let own = Resource { uri: PAGE.into(), name: "its own".into(), ..Resource::default() };
+    let handler = || toolbox().resource(own.clone(), async |_| Ok("its own text"));
+    for (is_offered, count, text) in
+        [(true, 3, "<!doctype html><h1>…</h1>"), (false, 2, "its own text")]
+    {
+        let server = Server::new(apps().offered_if(move |_| is_offered).on(handler()));
+        let (_guard, client) = client(&server, ERAS[1], with_views()).await;
+        let list = ask(&client, "resources/list", json!({})).await.unwrap();
+        assert_eq!(list["resources"].as_array().unwrap().len(), count, "{list}");
+        let read = ask(&client, "resources/read", json!({ "uri": PAGE })).await.unwrap();
+        assert_eq!(read["contents"][0]["text"], text);
+    }
+}
+
 #[tokio::test]
 async fn a_handler_without_resources_gets_those_of_its_views() {
     let toolbox = || Toolbox::new("t", "1").tool("t", "", async |(): (), _| "t");

@@ -378,6 +378,13 @@ impl RequestContext {
         self.ask_typed(key, "roots/list", &json!({})).await
     }
 
+    /// Returns whether this round of the request asks its client, which ends the round. The client repeats the request
+    /// with its answers. Always `false` in the session era, which has no rounds.
+    #[must_use]
+    pub fn has_asked(&self) -> bool {
+        self.inner.parts.rounds.as_ref().is_some_and(|rounds| rounds.has_asked())
+    }
+
     /// Returns the value that an earlier round of this request has [carried](Self::carry) over.
     ///
     /// # Errors

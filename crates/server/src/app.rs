@@ -50,7 +50,7 @@ use tokio_util::{
 use crate::console::{ServerBackend, UpstreamObserver, WithLogins, watch_upstreams};
 use crate::{
     changes::Changes,
-    config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
+    config::{ArtifactsConfig, Config, ConfigError, Limits, SERVER_NAME, StoreKind},
     console::{ListListener, Recorder},
     faults::Faults,
     handler::GatewayHandler,
@@ -482,6 +482,9 @@ impl AppBuilder {
             recorder,
         };
         let apps = marquetry_views::add_to(config.apps.apps(), |tool| handler.built_ins.has(tool));
+        // A View of an upstream reaches what that upstream offers, and nothing of this server.
+        let bound = gateway.clone();
+        let apps = apps.offered_if(move |cx| matches!(bound.bound_to(SERVER_NAME, cx), Ok(None)));
         #[cfg(feature = "console")]
         let own_tools = own_tools_with_views(handler.built_ins.listed());
         let handler = apps.on(handler);

@@ -12,7 +12,7 @@ use marquetry_judge::{
     RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
     cassette::Cassette,
     report,
-    store::{NewRun, RunStatus},
+    store::{NewRun, RunStatus, while_run_lives},
 };
 use marquetry_test_server::CaseFile;
 use tokio::runtime::Runtime;
@@ -173,14 +173,15 @@ async fn run_all(
         })
         .buffer_unordered(jobs.max(1));
     let mut results: Vec<Option<TestResult>> = vec![None; total];
+    let work = async {
+        while let Some(outcome) = running.next().await {
+            let (index, result) = outcome?;
+            results[index] = Some(result);
+        }
+        Ok(())
+    };
     let ended = tokio::select! {
-        ended = async {
-            while let Some(outcome) = running.next().await {
-                let (index, result) = outcome?;
-                results[index] = Some(result);
-            }
-            Ok(())
-        } => ended,
+        ended = while_run_lives(&*store, &run.id, work) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failed { code: 130, message: "interrupted; the results up to now are stored".to_owned() }),
     };
     drop(running);

@@ -1,6 +1,9 @@
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use marquetry_protocol::types::{ClientCapabilities, Tool};
+use marquetry_protocol::{
+    server::RequestContext,
+    types::{ClientCapabilities, Tool},
+};
 
 use super::view::View;
 use crate::types::{ToolUi, UiUri, Visibility, is_ui_enabled};
@@ -12,6 +15,17 @@ pub struct Apps {
     tools: BTreeMap<String, ToolUi>,
     gating: Gating,
     app_only_tools: AppOnlyTools,
+    offered: Offered,
+}
+
+/// Decides which requests get the Views.
+#[derive(Clone, Default)]
+struct Offered(Option<Arc<dyn Fn(&RequestContext) -> bool + Send + Sync>>);
+
+impl fmt::Debug for Offered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Offered(some)" } else { "Offered(all)" })
+    }
 }
 
 /// The clients that get Views.
@@ -104,6 +118,22 @@ impl Apps {
     pub fn app_only_tools(mut self, app_only_tools: AppOnlyTools) -> Self {
         self.app_only_tools = app_only_tools;
         self
+    }
+
+    /// Offers the Views to the requests that `is_offered` accepts; all requests get them without this. Other requests
+    /// get the resources of the wrapped handler alone. A gateway needs this for requests that are about another server.
+    #[must_use]
+    pub fn offered_if(
+        mut self,
+        is_offered: impl Fn(&RequestContext) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.offered = Offered(Some(Arc::new(is_offered)));
+        self
+    }
+
+    /// Returns whether a request gets the Views.
+    pub(super) fn is_offered_to(&self, cx: &RequestContext) -> bool {
+        self.offered.0.as_ref().is_none_or(|is_offered| is_offered(cx))
     }
 
     /// Returns whether a client with these capabilities gets Views.

@@ -146,16 +146,17 @@ impl<H: Handler> Handler for AppsHandler<H> {
         cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
         let is_enabled = self.is_enabled(cx);
+        let is_offered = self.apps.is_offered_to(cx);
         let is_first = cursor.is_none();
         let mut cursor = cursor.map(str::to_owned);
         for _ in 0..MAX_EMPTY_PAGES {
             let list = self.inner.list_resources(cursor.as_deref(), cx).await;
             let mut list = self.or_empty(list)?;
             list.resources.retain(|resource| {
-                let is_own = self.contents.contains_key(&resource.uri);
+                let is_own = is_offered && self.contents.contains_key(&resource.uri);
                 !is_own && (is_enabled || !is_view(&resource.uri))
             });
-            if is_enabled && is_first {
+            if is_enabled && is_offered && is_first {
                 list.resources.splice(..0, self.listed.iter().cloned());
             }
             if !list.resources.is_empty() || list.next_cursor.is_none() {
@@ -192,7 +193,9 @@ impl<H: Handler> Handler for AppsHandler<H> {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if let Some(contents) = self.contents.get(&params.uri) {
+        if let Some(contents) = self.contents.get(&params.uri)
+            && self.apps.is_offered_to(cx)
+        {
             return Ok(Reply::raw(contents.clone()));
         }
         let uri = params.uri.clone();

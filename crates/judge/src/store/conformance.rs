@@ -213,6 +213,7 @@ async fn batches_are_counted(store: &dyn ResultStore) {
         };
         let run = store.start_run(new).await.expect("it is written");
         assert_eq!(run.status, RunStatus::Running);
+        store.touch_run(&run.id).await.expect("it is written");
         for name in ["one", "two"] {
             let mut result = sample(name, &[passes; 8]);
             result.run_id = Some(run.id.clone());
@@ -238,6 +239,8 @@ async fn batches_are_counted(store: &dyn ResultStore) {
     assert_eq!(back.verdict, Change::None);
     assert!(compare(store, &runs[0], "unknown").await.is_err());
     assert!(store.finish_run("unknown", RunStatus::Failed).await.is_err());
+    let refused = store.touch_run("unknown").await;
+    assert!(matches!(refused, Err(StoreError::NotFound { kind: "run", .. })), "{refused:?}");
     let mut lost = sample("lost", &[true]);
     lost.run_id = Some("unknown".to_owned());
     let refused = store.put_result(&lost).await;

@@ -130,6 +130,14 @@ impl ResultStore for MemoryStore {
         Ok(run)
     }
 
+    /// No process but this one has the batch, so that nothing is stored.
+    async fn touch_run(&self, id: &str) -> Result<(), StoreError> {
+        match self.tables().runs.contains_key(id) {
+            true => Ok(()),
+            false => Err(StoreError::NotFound { kind: "run", id: id.to_owned() }),
+        }
+    }
+
     async fn finish_run(&self, id: &str, status: RunStatus) -> Result<TestRun, StoreError> {
         let mut tables = self.tables();
         let Some(run) = tables.runs.get_mut(id) else {

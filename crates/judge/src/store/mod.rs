@@ -1,5 +1,6 @@
 //! Where results are kept.
 
+mod alive;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod history;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "libsql")]
 pub use self::libsql::{LibsqlOptions, LibsqlStore};
 pub use self::{
+    alive::while_run_lives,
     history::{
         CaseComparison, CaseHistory, Comparison, Flakiness, JudgeAgreement, compare, flakiness,
         history, judge_agreement,
@@ -126,6 +128,14 @@ pub trait ResultStore: Send + Sync {
     ///
     /// [`StoreError::NotFound`] for an unknown configuration, and errors of the database.
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError>;
+
+    /// Says that the program of a batch still runs. A batch without a sign for a minute is shown as failed;
+    /// [`while_run_lives`] gives the signs.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`], and errors of the database.
+    async fn touch_run(&self, id: &str) -> Result<(), StoreError>;
 
     /// Ends a batch. Its numbers are counted from its results.
     ///
@@ -372,7 +382,7 @@ pub enum RunStatus {
     Running,
     /// Every case has a result.
     Completed,
-    /// It was ended early.
+    /// It was ended early, or its program gave no sign for a minute.
     Failed,
 }
 

@@ -11,7 +11,7 @@ use marquetry_database::DatabaseError;
 use marquetry_judge::{
     LibsqlStore, MemoryStore, ResultStore, StoreError,
     store::{
-        LibsqlOptions, OutcomeFilter,
+        LibsqlOptions, NewRun, OutcomeFilter, PageRequest, RunStatus,
         conformance::{check_store, sample},
     },
 };
@@ -68,6 +68,33 @@ async fn files_that_cannot_be_used_are_errors() {
     let connection = database.connect().unwrap();
     connection.execute("UPDATE test_setting SET value = 99", ()).await.unwrap();
     assert!(error(LibsqlStore::open(&path).await).contains("schema version 99"));
+}
+
+#[tokio::test]
+async fn a_run_whose_program_was_killed_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let store = LibsqlStore::open(&path).await.unwrap();
+    let run = store.start_run(NewRun::default()).await.unwrap();
+    let status = async || store.run(&run.id).await.unwrap().unwrap().status;
+    assert_eq!(status().await, RunStatus::Running);
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    let long_ago = "UPDATE test_runs SET started_at = '2026-01-01T00:00:00.000Z'";
+    connection.execute(long_ago, ()).await.unwrap();
+    assert_eq!(status().await, RunStatus::Failed);
+    assert_eq!(store.runs(&PageRequest::default()).await.unwrap().items[0].status, RunStatus::Failed);
+    store.touch_run(&run.id).await.unwrap();
+    assert_eq!(status().await, RunStatus::Running);
+    let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
+    assert_eq!(ended.status, RunStatus::Completed);
+
+    // A file of the version before has no signs.
+    connection.execute("ALTER TABLE test_runs DROP COLUMN seen_at", ()).await.unwrap();
+    connection.execute("UPDATE test_setting SET value = 1", ()).await.unwrap();
+    let store = LibsqlStore::open(&path).await.unwrap();
+    assert_eq!(store.run(&run.id).await.unwrap().unwrap().status, RunStatus::Completed);
+    store.touch_run(&run.id).await.unwrap();
 }
 
 #[tokio::test]

@@ -120,6 +120,11 @@ impl Rounds {
         self.asked.notify_one();
     }
 
+    /// Returns whether the handler has asked.
+    pub(crate) fn has_asked(&self) -> bool {
+        !self.next.lock().unwrap_or_else(PoisonError::into_inner).questions.is_empty()
+    }
+
     /// Completes when the handler has asked. Poll it after the handler, so that all its concurrent questions are
     /// included.
     pub(crate) async fn asked(&self) {

@@ -27,9 +27,15 @@ pub(crate) struct Recorder(pub(crate) Option<Console>);
 
 /// The record of one call.
 pub(crate) struct CallRecord {
-    running: Option<RunningCall>,
+    running: Option<Running>,
     /// Why the gateway has no answer of the upstream.
     unreachable: Option<String>,
+}
+
+/// A call that runs, and its request.
+struct Running {
+    call: Option<RunningCall>,
+    cx: RequestContext,
 }
 
 /// An authenticator that also takes the tokens of people who came by the printed link.
@@ -87,11 +93,11 @@ impl Recorder {
                 .owner(owner.clone())
                 .client(client.clone(), cx.revision().as_str())
                 .secret_names(schema.map(secret_names).unwrap_or_default());
-            let running = console.calls().begin(call);
+            let call = console.calls().begin(call);
             if let Some(slot) = cx.extension::<RecordSlot>() {
-                slot.name(Recorded { id: running.id().to_owned(), owner, client });
+                slot.name(Recorded { id: call.id().to_owned(), owner, client });
             }
-            running
+            Running { call: Some(call), cx: cx.clone() }
         });
         CallRecord { running, unreachable: None }
     }
@@ -100,21 +106,21 @@ impl Recorder {
 impl CallRecord {
     /// Records which upstream has the tool.
     pub(crate) fn sent_to(&self, upstream: &str) {
-        if let Some(running) = &self.running {
+        if let Some(running) = self.running() {
             running.sent_to(upstream);
         }
     }
 
     /// Records the answer before it is captured.
     pub(crate) fn said(&self, result: &RawValue) {
-        if let Some(running) = &self.running {
+        if let Some(running) = self.running() {
             running.upstream_said(result);
         }
     }
 
     /// Records how the answer was captured, and the setting that decided what the model is shown.
     pub(crate) fn captured(&self, captured: &Captured, settings: &Settings) {
-        let Some(running) = &self.running else { return };
+        let Some(running) = self.running() else { return };
         running.step("captured");
         let report = captured.report().and_then(|report| serde_json::to_value(report).ok());
         let limit = json!({
@@ -136,7 +142,7 @@ impl CallRecord {
 
     /// Records the answer that the agent gets.
     pub(crate) fn end(self, answer: &Result<Reply, RpcError>) {
-        let Some(running) = self.running else { return };
+        let Some(running) = self.running.and_then(Running::into_call) else { return };
         match (answer, self.unreachable) {
             (Ok(reply), None) => running.end(Outcome::Ok, Some(reply.get())),
             (Ok(reply), Some(message)) => {
@@ -146,6 +152,27 @@ impl CallRecord {
                 let message = error.message.to_string();
                 running.end(Outcome::RpcError { code: error.code.into(), message }, None);
             }
+        }
+    }
+
+    fn running(&self) -> Option<&RunningCall> {
+        self.running.as_ref()?.call.as_ref()
+    }
+}
+
+impl Running {
+    fn into_call(mut self) -> Option<RunningCall> {
+        self.call.take()
+    }
+}
+
+/// A handler that is dropped has been cancelled, unless its question ended this round of the request.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take()
+            && self.cx.has_asked()
+        {
+            call.end(Outcome::InputRequired, None);
         }
     }
 }

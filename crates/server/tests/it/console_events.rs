@@ -112,6 +112,14 @@ async fn messages(server: &Running) -> Vec<String> {
     all
 }
 
+/// The outcomes of the last calls of a tool, the newest first.
+async fn outcomes(server: &Running, tool: &str, most: usize) -> Vec<String> {
+    let path = format!("/api/console/calls?tool={tool}");
+    let listed = server.http("GET", &path, &[], b"").await.json();
+    let calls = listed["calls"].as_array().unwrap().iter();
+    calls.take(most).map(|it| it["outcome"].as_str().unwrap().to_owned()).collect()
+}
+
 #[tokio::test]
 async fn a_page_is_told_of_progress_questions_and_logs_and_nobody_pays_without_one() {
     let web = AskingOverHttp::start().await;
@@ -136,7 +144,11 @@ async fn a_page_is_told_of_progress_questions_and_logs_and_nobody_pays_without_o
             assert_eq!(last["message"], "on the way");
             assert!(last["id"].is_string(), "{last}");
             if !is_passed {
-                text_of(&agent, &format!("{upstream}__form"), json!({})).await;
+                let tool = format!("{upstream}__form");
+                text_of(&agent, &tool, json!({})).await;
+                // A stateless agent repeats the call with its answer.
+                let want = [&["ok"][..], &["ok", "input_required"]][number];
+                assert_eq!(outcomes(&server, &tool, want.len()).await, want, "{revision} {tool}");
                 let told = page.is_told("question", questions.len() + 2).await;
                 let [opened, closed] = &told[questions.len()..] else { panic!("{told:?}") };
                 assert_eq!(

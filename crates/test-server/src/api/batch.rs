@@ -10,7 +10,7 @@ use axum::{
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use marquetry_judge::{
     TestCase, TestResult,
-    store::{NewRun, Outcome, RunStatus, TestRun},
+    store::{NewRun, Outcome, RunStatus, TestRun, while_run_lives},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -119,17 +119,21 @@ async fn work(
         })
         .buffer_unordered(concurrency);
     let mut done = 0;
-    while let Some(ended) = results.next().await {
-        let Some((index, result)) = ended else { continue };
-        done += 1;
-        let ended = EndedEvent { index, done, total, outcome: Outcome::of(&result) };
-        shared.live.send("ended", Some(&id), &ended);
-        _ = sender.send(event("result", &ResultEvent { index, done, total, result })).await;
-    }
+    let work = async {
+        while let Some(ended) = results.next().await {
+            let Some((index, result)) = ended else { continue };
+            done += 1;
+            let ended = EndedEvent { index, done, total, outcome: Outcome::of(&result) };
+            shared.live.send("ended", Some(&id), &ended);
+            _ = sender.send(event("result", &ResultEvent { index, done, total, result })).await;
+        }
+    };
+    let store = shared.tests.runner().store();
+    while_run_lives(&**store, &id, work).await;
     drop(results);
     let reason = stopped.now_or_never();
     let status = if reason.is_some() { RunStatus::Failed } else { RunStatus::Completed };
-    let finished = shared.tests.runner().store().finish_run(&id, status).await;
+    let finished = store.finish_run(&id, status).await;
     if let Ok(run) = &finished {
         shared.live.send("runEnded", Some(&id), run);
     }

@@ -154,6 +154,15 @@ impl ResultStore for LibsqlStore {
         .await
     }
 
+    async fn touch_run(&self, id: &str) -> Result<(), StoreError> {
+        let id = id.to_owned();
+        self.write(move |connection| match write::touch_run(connection, &id, Timestamp::now())? {
+            true => Ok(()),
+            false => Err(StoreError::NotFound { kind: "run", id }),
+        })
+        .await
+    }
+
     async fn finish_run(&self, id: &str, status: RunStatus) -> Result<TestRun, StoreError> {
         let id = id.to_owned();
         self.write(move |connection| {

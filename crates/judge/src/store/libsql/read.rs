@@ -187,7 +187,8 @@ pub(super) fn configuration(
 const RUN: &str = "SELECT r.id, r.name, r.configuration_id, r.total_tests, r.started_at, r.completed_at, r.status, \
     (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'passed'), \
     (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'failed'), \
-    (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'error') FROM test_runs r";
+    (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'error'), \
+    coalesce(r.seen_at, r.started_at) FROM test_runs r";
 
 pub(super) fn run(connection: &Connection, id: &str) -> Result<Option<TestRun>, DatabaseError> {
     let found = select(connection, &format!("{RUN} WHERE r.id = ?"), params![id], read_run)?;
@@ -206,7 +207,7 @@ pub(super) fn runs(
 fn read_run(row: &Row) -> Result<TestRun, DatabaseError> {
     let completed: Option<String> = get(row, 5)?;
     let status: String = get(row, 6)?;
-    Ok(TestRun {
+    let run = TestRun {
         id: get(row, 0)?,
         name: get(row, 1)?,
         configuration_id: get(row, 2)?,
@@ -228,7 +229,8 @@ fn read_run(row: &Row) -> Result<TestRun, DatabaseError> {
         passed_tests: get(row, 7)?,
         failed_tests: get(row, 8)?,
         error_tests: get(row, 9)?,
-    })
+    };
+    Ok(run.seen(time(row, 10)?, Timestamp::now()))
 }
 
 pub(super) fn overrides(connection: &Connection, id: &str) -> Result<Vec<Override>, DatabaseError> {

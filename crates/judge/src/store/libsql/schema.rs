@@ -6,7 +6,7 @@ use marquetry_database::libsql::Schema;
 /// JSON stands in columns of type TEXT.
 pub(super) static SCHEMA: Schema = Schema {
     settings: "test_setting",
-    version: 1,
+    version: 2,
     tables: "
 CREATE TABLE test_setting (name TEXT PRIMARY KEY, value);
 CREATE TABLE test_configurations (
@@ -28,7 +28,8 @@ CREATE TABLE test_runs (
   error_tests INTEGER,
   started_at DATETIME DEFAULT CURRENT_TIMESTAMP,
   completed_at DATETIME,
-  status TEXT CHECK (status IN ('running', 'completed', 'failed'))
+  status TEXT CHECK (status IN ('running', 'completed', 'failed')),
+  seen_at DATETIME
 );
 CREATE TABLE test_results (
   id TEXT PRIMARY KEY,
@@ -104,5 +105,5 @@ CREATE TABLE test_overrides (
   PRIMARY KEY (result_id, trial, author)
 ) WITHOUT ROWID;
 ",
-    migrations: &[],
+    migrations: &[(1, "ALTER TABLE test_runs ADD COLUMN seen_at DATETIME;")],
 };

@@ -164,6 +164,17 @@ pub(super) fn put_run(connection: &Connection, run: &TestRun) -> Result<(), Stor
     Ok(())
 }
 
+/// Stores the last sign of a batch. Returns whether the batch exists.
+pub(super) fn touch_run(
+    connection: &Connection,
+    id: &str,
+    at: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let sql = "UPDATE test_runs SET seen_at = ? WHERE id = ?";
+    let changed = wait(connection.execute(sql, params![at.to_string(), id])).map_err(error)?;
+    Ok(changed > 0)
+}
+
 pub(super) fn finish_run(connection: &Connection, run: &TestRun) -> Result<(), StoreError> {
     let sql = "UPDATE test_runs SET status = ?, completed_at = ?, passed_tests = ?, failed_tests = ?, \
         error_tests = ? WHERE id = ?";

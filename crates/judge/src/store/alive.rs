@@ -1,0 +1,77 @@
+//! Batches whose program still runs.
+
+use std::{pin::pin, time::Duration};
+
+use super::{ResultStore, RunStatus, TestRun};
+use crate::Timestamp;
+
+/// Time between two signs that the program of a batch still runs.
+const SIGN_EVERY: Duration = Duration::from_secs(15);
+
+/// A batch without a sign for so long has failed: its program was killed, or its machine stopped.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
+/// Completes with `work`, which runs a batch. Meanwhile it tells the store that the batch is still running: a batch without a sign for a minute
+/// is shown as failed.
+pub async fn while_run_lives<T>(
+    store: &dyn ResultStore,
+    run: &str,
+    work: impl Future<Output = T>,
+) -> T {
+    let signs = async {
+        loop {
+            tokio::time::sleep(SIGN_EVERY).await;
+            if let Err(error) = store.touch_run(run).await {
+                tracing::warn!(run, "the database was not told that a batch still runs: {error}");
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        ended = pin!(work) => ended,
+        never = pin!(signs) => never,
+    }
+}
+
+impl TestRun {
+    /// Returns the batch as it is `now`: failed if its last sign is too old.
+    pub(super) fn seen(self, last_sign: Timestamp, now: Timestamp) -> Self {
+        let silence = now.millis().saturating_sub(last_sign.millis());
+        let is_silent = u128::from(silence) > LONGEST_SILENCE.as_millis();
+        if self.status != RunStatus::Running || !is_silent {
+            return self;
+        }
+        Self { status: RunStatus::Failed, completed_at: Some(last_sign), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{MemoryStore, NewRun};
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_not_held_up_by_signs_that_fail() {
+        let store = MemoryStore::new();
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            7
+        };
+        assert_eq!(while_run_lives(&store, "unknown", work).await, 7);
+    }
+
+    #[tokio::test]
+    async fn a_silent_batch_has_failed_and_an_ended_one_stays_as_it_ended() {
+        let store = MemoryStore::new();
+        let run = store.start_run(NewRun::default()).await.unwrap();
+        let began = run.started_at;
+        let after = |millis| Timestamp::from_millis(began.millis() + millis);
+        assert_eq!(run.clone().seen(began, after(60_000)), run);
+        // A clock that was set back.
+        assert_eq!(run.clone().seen(after(1), began), run);
+        let silent = run.clone().seen(after(7), after(60_008));
+        assert_eq!((silent.status, silent.completed_at), (RunStatus::Failed, Some(after(7))));
+        let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
+        assert_eq!(ended.clone().seen(began, after(100_000)), ended);
+    }
+}
