@@ -1,21 +1,16 @@
 // 16 tests at once by 4 processes on one database, one of which is killed: no acknowledged result is lost, and no child is left.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { MCPTestSDK } from "../../sdk/typescript/index.js";
 import { environment, startModel } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, childrenOf, fileServer, testServer, until } from "./server.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, base, childrenOf, descendantsOf, stubbornServer, testServer, until } from "./server.mjs";
 import { folder, missing } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
-
-/** All descendants of a process. */
-async function descendants(pid) {
-  const children = await childrenOf(pid);
-  return (await Promise.all(children.map(async (child) => [child, ...(await descendants(child))]))).flat();
-}
 
 test("16 runs at once, 4 writers, kill -9 in the middle", { skip }, async (t) => {
   const home = await folder(t);
@@ -32,7 +27,7 @@ test("16 runs at once, 4 writers, kill -9 in the middle", { skip }, async (t) =>
     name,
     prompt: `write ${path(name)}`,
     expectedTools: ["list_directory"],
-    serverConfigs: [fileServer(files)],
+    serverConfigs: [stubbornServer(files)],
     agentConfig: { provider: "openai", model: "m" },
   });
   // Four runs in each process, each two times, so that some are in the middle when the first round has ended.
@@ -54,7 +49,7 @@ test("16 runs at once, 4 writers, kill -9 in the middle", { skip }, async (t) =>
   );
   const [victim] = servers;
   await until("results were acknowledged", () => acknowledged.size >= 3, 30_000);
-  const left = await until("the victim runs servers", () => descendants(victim.child.pid).then((all) => all.length && all), 30_000);
+  const left = await until("the victim runs servers", () => descendantsOf(victim.child.pid).then((all) => all.length && all), 30_000);
   victim.child.kill("SIGKILL");
   await Promise.all(runs);
   assert.ok(broken > 0, "the victim had ended its runs before it was killed");
@@ -67,4 +62,22 @@ test("16 runs at once, 4 writers, kill -9 in the middle", { skip }, async (t) =>
     assert.equal((await new MCPTestSDK(server.url).health()).connections, 0);
     await until("children have ended", async () => (await childrenOf(server.child.pid)).length === 0);
   }
+});
+
+test("a command that is killed leaves no child", { skip }, async (t) => {
+  const mock = await startModel(t, { scripts: [{ when: /slow/ }], options: { latency: 60_000 } });
+  const home = await folder(t);
+  const cases = [{ name: "killed", prompt: "slow", expect: { answer: "x" }, serverConfigs: [stubbornServer(home)], agentConfig: { provider: "openai", model: "m" } }];
+  await writeFile(join(home, "cases.yaml"), JSON.stringify({ cases }));
+  const args = ["test", join(home, "cases.yaml"), "--database", join(home, "tests.db")];
+  const child = spawn(PROGRAM, args, { env: { ...base(), ...environment(mock) }, stdio: "ignore" });
+  t.after(() => child.kill("SIGKILL"));
+  const names = async (pids) => (await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/comm`, "utf8").catch(() => "")))).map((name) => name.trim());
+  const left = await until("the server runs", async () => {
+    const all = await descendantsOf(child.pid);
+    const running = await names(all);
+    return running.includes("sleep") && running.includes("node") && all;
+  }, 30_000);
+  child.kill("SIGKILL");
+  await until("all descendants have ended", () => left.every((pid) => !existsSync(`/proc/${pid}`)), 15_000);
 });

@@ -12,7 +12,17 @@ export const AIMOCK = inPackages("@copilotkit/aimock/package.json");
 /** The file server on a folder, as a test names it. */
 export const fileServer = (folder) => ({ type: "stdio", name: "files", command: process.execPath, args: [FILESYSTEM, folder] });
 
-const base = () => {
+/** The same server with a process beside it that does not end with its input. */
+export const stubbornServer = (folder) => ({ ...fileServer(folder), command: "sh", args: ["-c", 'sleep 600 & exec "$0" "$@"', process.execPath, FILESYSTEM, folder] });
+
+/** All descendants of a process. */
+export async function descendantsOf(pid) {
+  const children = await childrenOf(pid);
+  return (await Promise.all(children.map(async (child) => [child, ...(await descendantsOf(child))]))).flat();
+}
+
+/** The variables of each program. */
+export const base = () => {
   const { PATH, HOME } = process.env;
   return { PATH, HOME };
 };

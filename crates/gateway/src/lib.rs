@@ -10,8 +10,6 @@ mod catalog;
 mod connection;
 mod environment;
 mod freshness;
-#[cfg(unix)]
-mod guard;
 mod in_flight;
 mod levels;
 mod listing;
@@ -21,7 +19,6 @@ mod observer;
 mod options;
 mod parked;
 mod poll;
-pub mod program;
 mod rate;
 mod restart;
 mod routes;

@@ -30,7 +30,6 @@ use super::{
     names::Namer,
     observer::{Observed, Observer},
     options::{GatewayLimits, GatewayOptions, HttpAccess, Transport, UpstreamOptions},
-    program,
     rate::Rate,
     state::UpstreamState,
     stderr::StderrLog,
@@ -376,10 +375,9 @@ impl Upstream {
                     observer: gateway.observer.clone(),
                 };
                 program.stderr = Stderr::Lines(Arc::new(move |line| logger.log(line)));
-                program::find(&program)?;
-                #[cfg(unix)]
+                program.find_program()?;
                 if let Some(guard) = &gateway.guard {
-                    super::guard::stand_before(&mut program, guard);
+                    program = program.through_guard(guard);
                 }
                 Client::spawn(program, options).await
             }

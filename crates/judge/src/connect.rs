@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -38,15 +39,18 @@ type TrialChildren = (TaskTracker, Weak<()>);
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
+    /// The program that starts the servers which are programs; see [`StdioCommand::through_guard`].
+    pub(crate) guard: Option<PathBuf>,
     /// The programs of each trial that may still be running.
     children: Arc<Mutex<Vec<TrialChildren>>>,
     pub(crate) open: Arc<AtomicUsize>,
 }
 
 impl Environment {
-    pub(crate) fn inheriting(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+    /// Adds those of the variables that find programs and folders.
+    pub(crate) fn inherit(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let variables = variables.into_iter().filter(|(name, _)| is_default_variable(name));
-        Self { variables: variables.collect(), ..Self::default() }
+        self.variables = variables.collect();
     }
 
     /// Returns a tracker of the programs of one trial, and what the trial holds as long as it may start more.
@@ -402,6 +406,10 @@ async fn open(
                 start.children = Some(children.clone());
                 let lines = stderr.clone();
                 start.stderr = Stderr::Lines(Arc::new(move |line| lines.push(line)));
+                start.find_program()?;
+                if let Some(guard) = &environment.guard {
+                    start = start.through_guard(guard);
+                }
                 Client::spawn(start, options).await?
             }
             ServerConfig::Sse { url, headers, .. } | ServerConfig::Http { url, headers, .. } => {

@@ -1,6 +1,7 @@
 //! Runs cases: connections, work, checks, judge, verdict, store.
 
 use std::{
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -107,8 +108,20 @@ impl Runner {
     /// Lets servers that are programs inherit those of the given variables that find programs and folders (`PATH`,
     /// `HOME` and the like). All others are left out: they may be keys.
     #[must_use]
-    pub fn with_environment(self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self { environment: Environment::inheriting(variables), ..self }
+    pub fn with_environment(
+        mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        self.environment.inherit(variables);
+        self
+    }
+
+    /// Starts servers that are programs through a guard, so that they end with this process even if it is killed; see
+    /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard).
+    #[must_use]
+    pub fn with_guard(mut self, guard: impl Into<PathBuf>) -> Self {
+        self.environment.guard = Some(guard.into());
+        self
     }
 
     /// Bounds the limits of all cases.

@@ -1,6 +1,13 @@
 //! Servers as child processes.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 
 use marquetry_protocol_wire::line::{Line, read_line};
 use tokio::{
@@ -80,6 +87,26 @@ impl StdioCommand {
             stop_grace: Duration::from_secs(2),
             children: None,
         }
+    }
+
+    /// Starts the program through a guard, which ends everything that the program has started when the program or this
+    /// process ends, for any reason. The guard is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`; the
+    /// program `marquetry` is one. Set [`Self::stop_grace`] before.
+    ///
+    /// Without a guard, the program of a killed process ends only if it notices that its input has ended.
+    #[must_use]
+    pub fn through_guard(mut self, guard: &Path) -> Self {
+        let head = [
+            "guard".to_owned(),
+            "--server".to_owned(),
+            std::process::id().to_string(),
+            "--grace-ms".to_owned(),
+            self.stop_grace.as_millis().to_string(),
+            "--".to_owned(),
+            std::mem::replace(&mut self.program, guard.to_string_lossy().into_owned()),
+        ];
+        self.args.splice(0..0, head);
+        self
     }
 }
 
@@ -236,5 +263,21 @@ async fn forward_lines(reader: impl AsyncRead + Unpin, sink: Arc<dyn Fn(&str) + 
             Ok(Line::TooLong) => sink("(a line of more than 8 KiB)"),
             Ok(Line::End) | Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_is_told_whom_it_serves_and_what_to_run() {
+        let command = StdioCommand::new("sh", ["-c", "true"]).through_guard(Path::new("/guard"));
+        assert_eq!(command.program, "/guard");
+        let server = std::process::id().to_string();
+        assert_eq!(
+            command.args,
+            ["guard", "--server", &server, "--grace-ms", "2000", "--", "sh", "-c", "true"]
+        );
     }
 }

@@ -26,6 +26,8 @@ mod network;
 mod options;
 mod params;
 mod pipe;
+#[cfg(feature = "stdio")]
+mod program;
 mod questions;
 #[cfg(feature = "schema")]
 mod results;
@@ -59,6 +61,7 @@ pub use self::{
 pub use self::{
     child::{Stderr, StdioCommand},
     environment::{is_default_variable, variable_matches},
+    program::{ProgramError, check_program},
 };
 pub use self::{
     error::{ClientError, ProtocolError},

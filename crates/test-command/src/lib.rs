@@ -10,6 +10,8 @@ mod server;
 mod stored;
 mod summary;
 
+use std::{fmt, path::Path};
+
 use self::arguments::Task;
 pub use self::{
     arguments::{TestArgs, TestServerArgs},
@@ -19,8 +21,21 @@ pub use self::{
 pub use marquetry_test_server::TestApi;
 use marquetry_test_server::cases::TestFiles;
 
-/// Reads a variable of the environment.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// What the program gives to its commands.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    /// Reads a variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The program that starts the servers of a test as
+    /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard) has it.
+    pub guard: Option<&'a Path>,
+}
+
+impl fmt::Debug for Environment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}
 
 /// Runs `marquetry test`. The outcome is on standard output.
 ///

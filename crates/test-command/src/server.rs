@@ -29,14 +29,14 @@ pub fn test_server(arguments: &TestServerArgs, environment: Environment<'_>) -> 
 async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let port = match arguments.port {
         Some(port) => port,
-        None => match environment("TEST_PORT").filter(|port| !port.is_empty()) {
+        None => match (environment.variable)("TEST_PORT").filter(|port| !port.is_empty()) {
             Some(port) => port
                 .parse()
                 .map_err(|_| Failed::usage(format!("TEST_PORT is {port:?}; expected a port")))?,
             None => PORT,
         },
     };
-    let token = environment("TEST_TOKEN").filter(|token| !token.is_empty()).map(ApiKey::new);
+    let token = (environment.variable)("TEST_TOKEN").filter(|token| !token.is_empty()).map(ApiKey::new);
     if !arguments.address.is_loopback() && token.is_none() {
         return Err(Failed::usage(format!(
             "--address {}: other machines could run programs here; set a token in $TEST_TOKEN, which requests must show",
@@ -118,7 +118,7 @@ fn servers_of_file(path: &Path, environment: Environment<'_>) -> Result<Vec<Serv
     let workspace = workspace_of(path);
     let variables = |variable: &str| match variable {
         "workspaceFolder" => Some(workspace.display().to_string()),
-        _ => environment(variable),
+        _ => (environment.variable)(variable),
     };
     let options = ReadOptions { variables: &variables, ..ReadOptions::new(&name) };
     let file = ClientFile::read(&text, &options).map_err(Failed::usage)?;

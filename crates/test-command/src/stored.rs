@@ -197,7 +197,7 @@ pub(crate) fn judge_check(
     let settings = settings.ok_or_else(|| {
         Failed::usage("no case has a judgeConfig: name the judge with --judge PROVIDER/MODEL")
     })?;
-    let model = ModelEnvironment::read(environment).models().model(Role::Judge, &settings);
+    let model = ModelEnvironment::read(environment.variable).models().model(Role::Judge, &settings);
     let model = model.map_err(Failed::usage)?;
     let runtime = Runtime::new().map_err(Failed::error)?;
     let report = runtime.block_on(async {

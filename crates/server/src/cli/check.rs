@@ -6,7 +6,8 @@ mod knowledge;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use marquetry_gateway::{Namer, program};
+use marquetry_gateway::Namer;
+use marquetry_protocol::client::check_program;
 use serde_json::{Value, json};
 
 use super::{ConfigArgs, Failure, ServeArgs, print, serve::base_url};
@@ -54,7 +55,7 @@ fn problems(config: &Config) -> Vec<String> {
                 ));
             }
             let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
-            if let Err(error) = program::check(command, path, cwd.as_deref()) {
+            if let Err(error) = check_program(command, path, cwd.as_deref()) {
                 problems.push(format!("server {name:?}: {error}"));
             }
         }

@@ -87,10 +87,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(without_search::refused())
         }
         Command::Test(arguments) => {
-            test_command::test(&arguments, &environment).map_err(Failure::from)
+            with_environment(|environment| test_command::test(&arguments, environment))
         }
         Command::TestServer(arguments) => {
-            test_command::test_server(&arguments, &environment).map_err(Failure::from)
+            with_environment(|environment| test_command::test_server(&arguments, environment))
         }
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
@@ -465,6 +465,15 @@ impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self { code: 2, message: error.to_string() }
     }
+}
+
+/// Runs a command of tests with the variables of this process, and with this program as guard of the servers.
+fn with_environment(
+    command: impl FnOnce(test_command::Environment<'_>) -> Result<(), test_command::Failed>,
+) -> Result<(), Failure> {
+    let guard = serve::guard();
+    let guard = guard.as_deref();
+    command(test_command::Environment { variable: &environment, guard }).map_err(Failure::from)
 }
 
 impl From<test_command::Failed> for Failure {

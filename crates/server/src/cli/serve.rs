@@ -103,12 +103,14 @@ async fn test_api(config: &Config) -> Result<Option<test_command::TestApi>, Fail
     }
     let enabled = config.mcp_servers.iter().filter(|(_, server)| !server.disabled);
     let servers = enabled.map(|(name, server)| (name.clone(), server.transport.clone()));
-    Ok(Some(test_command::main_server(servers, &environment).await?))
+    let guard = config.gateway.guard.as_deref();
+    let environment = test_command::Environment { variable: &environment, guard };
+    Ok(Some(test_command::main_server(servers, environment).await?))
 }
 
 /// Returns the path of this program, which supervises upstreams as `marquetry guard`. If the program's file was
 /// replaced after the start, this is the kernel's own path to it.
-fn guard() -> Option<PathBuf> {
+pub(super) fn guard() -> Option<PathBuf> {
     let here = std::env::current_exe().ok().filter(|path| path.exists());
     cfg!(target_os = "linux").then(|| here.unwrap_or_else(|| "/proc/self/exe".into()))
 }

@@ -1,4 +1,4 @@
-//! Finds the program of an upstream before it is started, so that the error can say what is missing.
+//! Finds a program before it is started, so that the error can say what is missing.
 
 use std::{
     env,
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use marquetry_protocol::client::{ClientError, StdioCommand};
+use crate::{ClientError, StdioCommand};
 
 /// Why a program cannot be started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,14 +47,20 @@ fn advice(program: &str) -> &'static str {
     }
 }
 
-/// Looks the program up as the system does: a path relative to its working directory, a name in its `PATH`.
-pub(super) fn find(command: &StdioCommand) -> Result<(), ClientError> {
-    let inherited = || env::var_os("PATH").filter(|_| command.inherit_env);
-    let path = command.env.get("PATH").map(OsString::from).or_else(inherited);
-    check(&command.program, path, command.cwd.as_deref()).map_err(|error| ClientError::Io {
-        what: "cannot be started".to_owned(),
-        source: io::Error::other(error),
-    })
+impl StdioCommand {
+    /// Looks the program up as the system does: a path relative to the working directory, a name in `PATH`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Io`] with a [`ProgramError`] that says what is missing.
+    pub fn find_program(&self) -> Result<(), ClientError> {
+        let inherited = || env::var_os("PATH").filter(|_| self.inherit_env);
+        let path = self.env.get("PATH").map(OsString::from).or_else(inherited);
+        check_program(&self.program, path, self.cwd.as_deref()).map_err(|error| ClientError::Io {
+            what: "cannot be started".to_owned(),
+            source: io::Error::other(error),
+        })
+    }
 }
 
 /// Says why `program` cannot be started in `cwd` with `path` as its `PATH`.
@@ -62,7 +68,7 @@ pub(super) fn find(command: &StdioCommand) -> Result<(), ClientError> {
 /// # Errors
 ///
 /// If it does not exist, or cannot be executed. Other programs may still fail to start.
-pub fn check(
+pub fn check_program(
     program: &str,
     path: Option<OsString>,
     cwd: Option<&Path>,
@@ -146,7 +152,7 @@ mod tests {
             ("sh", Some(here.into()), here, "program \"sh\" not found in PATH".to_owned()),
             ("sh", usual(), &gone, format!("working directory {} does not exist", gone.display())),
         ] {
-            let found = check(program, path, Some(cwd));
+            let found = check_program(program, path, Some(cwd));
             let found = found.map_or_else(|error| error.to_string(), |()| "found".to_owned());
             assert_eq!(found, want, "{program}");
         }
