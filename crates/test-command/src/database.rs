@@ -27,8 +27,9 @@ const INHERITED: [&str; 14] = [
 
 /// Returns a runner with the models that the environment has keys and URLs for.
 pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) -> Runner {
-    let inherited =
-        INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), (environment.variable)(name)?)));
+    let inherited = INHERITED
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), (environment.variable)(name)?)));
     let models = ModelEnvironment::read(environment.variable).models();
     let runner = Runner::new(models, store).with_environment(inherited);
     match environment.guard {
@@ -63,7 +64,8 @@ pub(crate) async fn open(
 /// Returns `$XDG_DATA_HOME/marquetry/tests.db`, or the same below `~/.local/share`.
 fn user_database(environment: Environment<'_>) -> Option<PathBuf> {
     // A relative path in these variables does not count (XDG Base Directory Specification).
-    let folder = |name| (environment.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder =
+        |name| (environment.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data =
         folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))?;
     Some(data.join("marquetry/tests.db"))

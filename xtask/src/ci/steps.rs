@@ -115,9 +115,9 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "scenarios-binary",
-        about: "the scenarios against the built program",
+        about: "each scenario once against the built program",
         needs: None,
-        work: Work::Programs(|built| Ok(vec![built.xtask("test-scenarios --binary")?])),
+        work: Work::Programs(|built| Ok(vec![built.xtask("test-scenarios --binary --once")?])),
     },
     Step {
         name: "scenarios-postgres",

@@ -46,6 +46,9 @@ pub(crate) struct Options {
     /// Tests the built server as a child process: PATH, or a fresh debug build without PATH.
     #[arg(long, value_name = "PATH", require_equals = true)]
     binary: Option<Option<PathBuf>>,
+    /// Runs each scenario in one cell of its matrix, not in all. The cell varies from scenario to scenario.
+    #[arg(long)]
+    once: bool,
     /// Stores knowledge in a PostgreSQL of this run instead of a file.
     #[arg(long)]
     postgres: bool,
@@ -95,6 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         exact: options.exact,
         cell: options.cell.as_deref(),
     });
+    let suite = if options.once { suite.once_each() } else { suite };
     if suite.cases().is_empty() {
         return Err(Failed::new(format!(
             "no case matches `{}`; `--list` shows all {}",

@@ -28,7 +28,10 @@ fn heads(source: &str) -> String {
         if line.starts_with("//") {
             comment.push_str(line);
             comment.push('\n');
-        } else if line.starts_with("fn ") || line.starts_with("async fn ") || line.starts_with("test(") {
+        } else if line.starts_with("fn ")
+            || line.starts_with("async fn ")
+            || line.starts_with("test(")
+        {
             heads.push_str(&comment);
             heads.push_str(line);
             heads.push('\n');
@@ -79,6 +82,7 @@ fn each_requirement_is_named_by_a_test() {
 
 #[test]
 fn only_the_heads_of_tests_are_read() {
-    let source = "/// `h`\nlet a = 1;\n/// X1\n#[test]\nfn y() {\n    // no\n}\n// X2\ntest('z', () => {\n";
+    let source =
+        "/// `h`\nlet a = 1;\n/// X1\n#[test]\nfn y() {\n    // no\n}\n// X2\ntest('z', () => {\n";
     assert_eq!(heads(source), "/// X1\nfn y() {\n// X2\ntest('z', () => {\n");
 }

@@ -83,7 +83,10 @@ async fn a_run_whose_program_was_killed_has_failed() {
     let long_ago = "UPDATE test_runs SET started_at = '2026-01-01T00:00:00.000Z'";
     connection.execute(long_ago, ()).await.unwrap();
     assert_eq!(status().await, RunStatus::Failed);
-    assert_eq!(store.runs(&PageRequest::default()).await.unwrap().items[0].status, RunStatus::Failed);
+    assert_eq!(
+        store.runs(&PageRequest::default()).await.unwrap().items[0].status,
+        RunStatus::Failed
+    );
     store.touch_run(&run.id).await.unwrap();
     assert_eq!(status().await, RunStatus::Running);
     let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();

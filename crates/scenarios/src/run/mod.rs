@@ -105,6 +105,16 @@ impl Suite {
         self
     }
 
+    /// Keeps one case of each scenario. Its cell varies from scenario to scenario, so that all cells of the matrix are
+    /// still met.
+    #[must_use]
+    pub fn once_each(mut self) -> Self {
+        let is_same = |one: &Case, other: &Case| Arc::ptr_eq(&one.loaded, &other.loaded);
+        let scenarios = self.cases.chunk_by(is_same).enumerate();
+        self.cases = scenarios.map(|(index, cases)| cases[index % cases.len()].clone()).collect();
+        self
+    }
+
     /// Returns the cases, in the order of their files.
     pub fn cases(&self) -> &[Case] {
         &self.cases
@@ -216,4 +226,21 @@ fn count_panics() -> Arc<AtomicUsize> {
         print(info);
     }));
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_scenario_is_run_once_and_cells_vary() {
+        let cases: Vec<Case> =
+            ["a", "b"].iter().flat_map(|id| case::tests::cases(id, "0/1")).collect();
+        let total = cases.len();
+        let once = Suite { cases, total }.once_each();
+        let names: Vec<String> = once.cases().iter().map(ToString::to_string).collect();
+        let [a, b] = &names[..] else { panic!("{names:?}") };
+        assert!(a.starts_with("a/") && b.starts_with("b/") && a[1..] != b[1..], "{names:?}");
+        assert_eq!(once.total(), total);
+    }
 }
