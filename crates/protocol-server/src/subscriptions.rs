@@ -35,7 +35,7 @@ impl Subscriptions {
         self.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
     }
 
-    /// Adds a resource after `subscribe`, which notifies the handler, has succeeded. `subscribe` is dropped if it is
+    /// Notifies the handler with `subscribe`, and adds the resource if that succeeds. `subscribe` is dropped if it is
     /// not needed.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Subscriptions {
                 return Ok(());
             }
             if uris.len() >= self.most {
-                let message = format!("more than {} resources are subscribed to", self.most);
+                let message = format!("{} subscriptions are open (max_subscriptions)", self.most);
                 return Err(RpcError::limit_exceeded(message));
             }
         }

@@ -55,7 +55,7 @@ pub(crate) fn answer(headers: &HeaderMap, prefix: &str, site: &Site) -> Response
 
 /// Returns whether a request to the MCP endpoint comes from a person's browser. MCP clients that send GET ask for
 /// events.
-pub(crate) fn is_visit<B>(request: &Request<B>) -> bool {
+pub(crate) fn is_browser_visit<B>(request: &Request<B>) -> bool {
     request.method() == Method::GET
         && is_browser(request.headers())
         && !accepts(request.headers(), "text/event-stream")

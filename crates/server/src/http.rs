@@ -145,7 +145,7 @@ pub(crate) fn router(routes: Routes) -> Router {
             any(move |OriginalUri(original): OriginalUri, request: Request| {
                 let (mcp, site) = (mcp.clone(), site.clone());
                 async move {
-                    if home::is_visit(&request) {
+                    if home::is_browser_visit(&request) {
                         let prefix = mount_path(&original, request.uri());
                         return home::page_response(request.headers(), prefix, &site);
                     }

@@ -24,8 +24,8 @@ use crate::{
 const TRACES_PER_CASE: u32 = 10;
 
 /// Share of faults that a judge must notice, and of good traces that it may reject (specification of the judge).
-const LEAST_DETECTION: f64 = 0.95;
-const MOST_FALSE_ALARMS: f64 = 0.05;
+const MIN_DETECTION: f64 = 0.95;
+const MAX_FALSE_ALARMS: f64 = 0.05;
 
 /// Prints the stored results of a case, or one line for each case.
 pub(crate) fn history(
@@ -101,7 +101,7 @@ async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Fai
     for run in &runs.items {
         _ = writeln!(
             text,
-            "{}  {}  {} passed, {} failed, {} without a verdict of {}  {}",
+            "{}  {}  {} passed, {} failed, {} without a verdict, of {}  {}",
             run.id,
             run.status.as_str(),
             run.passed_tests,
@@ -172,7 +172,7 @@ async fn run_id(store: &dyn ResultStore, name: &str) -> Result<String, Failed> {
     let run = runs.into_iter().nth(back);
     run.map(|run| run.id).ok_or_else(|| {
         Failed::usage(format!(
-            "{name} does not exist: {count} runs are stored; `marquetry test history` lists them"
+            "{name} is not among the newest {count} runs; `marquetry test history` lists runs"
         ))
     })
 }
@@ -245,7 +245,7 @@ pub(crate) fn judge_check(
     let (Some(detection), Some(alarms)) = (report.detection.rate, report.false_alarms.rate) else {
         return Err(Failed::error("the judge gave no verdict"));
     };
-    if detection < LEAST_DETECTION || alarms > MOST_FALSE_ALARMS {
+    if detection < MIN_DETECTION || alarms > MAX_FALSE_ALARMS {
         return Err(Failed::printed(Failed::FAIL));
     }
     Ok(())

@@ -40,7 +40,7 @@ pub(super) struct Denials([u32; 4]);
 
 impl Denials {
     /// Counts a denial. An agreement of the user starts the count anew.
-    pub(super) fn note(&mut self, kind: Consent, is_denied: bool) {
+    pub(super) fn record(&mut self, kind: Consent, is_denied: bool) {
         let count = &mut self.0[kind as usize];
         *count = if is_denied { count.saturating_add(1) } else { 0 };
     }

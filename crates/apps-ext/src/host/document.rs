@@ -27,7 +27,7 @@ pub enum ViewDocumentError {
         /// Number of content items.
         count: usize,
     },
-    /// The content item has another URI: it is not what the tool's metadata names, and a list may have other metadata for it.
+    /// The content item has another URI, so it is not the View that was requested.
     #[error("the server gave {got:?} for the View {uri}; the content item has to repeat its URI")]
     Uri {
         /// URI of the View.

@@ -8,29 +8,29 @@ use super::{consent::Consent, effect::RequestToken};
 /// The View's requests that wait for an answer of the host.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    waiting: BTreeMap<RequestToken, Waiting>,
+    waiting: BTreeMap<RequestToken, PendingRequest>,
     next: u64,
 }
 
 /// A request of the View that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingRequest {
     pub(super) id: RequestId,
-    pub(super) kind: Kind,
+    pub(super) kind: AnswerForm,
     pub(super) progress_token: Option<Value>,
-    /// What the user is asked for.
+    /// The kind of consent that the user is asked for, if any.
     pub(super) consent: Option<Consent>,
 }
 
 /// The form of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum AnswerForm {
     /// `{}` or an error.
-    Done,
+    Empty,
     /// The display mode.
-    Mode,
+    DisplayMode,
     /// The answer of the server, unchanged.
-    Passed,
+    Unchanged,
 }
 
 impl Incoming {
@@ -45,7 +45,7 @@ impl Incoming {
     pub(super) fn add(
         &mut self,
         id: RequestId,
-        kind: Kind,
+        kind: AnswerForm,
         consent: Option<Consent>,
         params: Option<&JsonObject>,
     ) -> RequestToken {
@@ -54,30 +54,30 @@ impl Incoming {
         let meta = params.and_then(|params| params.get("_meta"));
         let progress_token = meta.and_then(|meta| meta.get("progressToken"));
         let progress_token = progress_token.filter(|it| it.is_string() || it.is_number()).cloned();
-        self.waiting.insert(token, Waiting { id, kind, progress_token, consent });
+        self.waiting.insert(token, PendingRequest { id, kind, progress_token, consent });
         token
     }
 
-    pub(super) fn get(&self, token: RequestToken) -> Option<&Waiting> {
+    pub(super) fn get(&self, token: RequestToken) -> Option<&PendingRequest> {
         self.waiting.get(&token)
     }
 
-    pub(super) fn take(&mut self, token: RequestToken) -> Option<Waiting> {
+    pub(super) fn take(&mut self, token: RequestToken) -> Option<PendingRequest> {
         self.waiting.remove(&token)
     }
 
     /// Removes a request that the View has cancelled.
-    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(RequestToken, Waiting)> {
+    pub(super) fn cancel(&mut self, id: &RequestId) -> Option<(RequestToken, PendingRequest)> {
         let token = self.waiting.iter().find(|(_, it)| it.id == *id).map(|(token, _)| *token)?;
         Some((token, self.waiting.remove(&token)?))
     }
 
     /// Removes the requests that ask the user for one kind of consent.
-    pub(super) fn drain_consent(&mut self, kind: Consent) -> Vec<(RequestToken, Waiting)> {
+    pub(super) fn drain_consent(&mut self, kind: Consent) -> Vec<(RequestToken, PendingRequest)> {
         self.waiting.extract_if(.., |_, it| it.consent == Some(kind)).collect()
     }
 
-    pub(super) fn drain(&mut self) -> Vec<(RequestToken, Waiting)> {
+    pub(super) fn drain(&mut self) -> Vec<(RequestToken, PendingRequest)> {
         std::mem::take(&mut self.waiting).into_iter().collect()
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct SizeFollower {
     height: Axis,
 }
 
-/// Largest difference that counts as an echo. A View whose content fills its frame reports a pixel less each time,
+/// Largest shrinkage that counts as an echo. A View whose content fills its frame reports a pixel less each time,
 /// because of borders.
 const ECHO: f64 = 4.0;
 /// Largest growth that counts as small. A View whose content is always a little larger than its frame would grow in
@@ -32,7 +32,8 @@ const ECHO: f64 = 4.0;
 const SMALL_GROWTH: f64 = 16.0;
 /// Number of small growths in a row after which the View grows no further until its size is stable.
 const MAX_SMALL_GROWTHS: u32 = 50;
-const REST: Duration = Duration::from_secs(1);
+/// Time without growth after which a size is stable.
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Default)]
 struct Axis {
@@ -45,13 +46,13 @@ impl SizeFollower {
     /// Parses the parameters of `ui/notifications/size-changed`.
     ///
     /// # Errors
-    /// Neither axis is a number, or one is negative.
+    /// Both axes are absent, or one is not a number of at least 0.
     pub(super) fn parse(params: &JsonObject) -> Result<Size, &'static str> {
         let axis = |name: &str| match params.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_f64() {
                 Some(size) if size.is_finite() && size >= 0.0 => Ok(Some(size)),
-                _ => Err("width and height are numbers of at least 0"),
+                _ => Err("width and height must be numbers of at least 0"),
             },
         };
         let size = Size { width: axis("width")?, height: axis("height")? };
@@ -98,7 +99,7 @@ impl Axis {
                 return None;
             }
             if change > 0.0 && change <= SMALL_GROWTH {
-                if now.saturating_sub(self.grew_at) > REST {
+                if now.saturating_sub(self.grew_at) > STABLE_AFTER {
                     self.small_growths = 0;
                 }
                 if self.small_growths == MAX_SMALL_GROWTHS {

@@ -15,16 +15,16 @@ pub struct Apps {
     tools: BTreeMap<String, ToolUi>,
     gating: Gating,
     app_only_tools: AppOnlyTools,
-    offered: Offered,
+    offered: OfferCondition,
 }
 
 /// Decides which requests get the Views.
 #[derive(Clone, Default)]
-struct Offered(Option<Arc<dyn Fn(&RequestContext) -> bool + Send + Sync>>);
+struct OfferCondition(Option<Arc<dyn Fn(&RequestContext) -> bool + Send + Sync>>);
 
-impl fmt::Debug for Offered {
+impl fmt::Debug for OfferCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Offered(some)" } else { "Offered(all)" })
+        f.write_str(if self.0.is_some() { "OfferCondition(some)" } else { "OfferCondition(all)" })
     }
 }
 
@@ -120,14 +120,14 @@ impl Apps {
         self
     }
 
-    /// Offers the Views to the requests that `is_offered` accepts; all requests get them without this. Other requests
+    /// Offers the Views only to requests that `is_offered` accepts; without this, all requests get them. Other requests
     /// get the resources of the wrapped handler alone. A gateway needs this for requests that are about another server.
     #[must_use]
     pub fn offered_if(
         mut self,
         is_offered: impl Fn(&RequestContext) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.offered = Offered(Some(Arc::new(is_offered)));
+        self.offered = OfferCondition(Some(Arc::new(is_offered)));
         self
     }
 

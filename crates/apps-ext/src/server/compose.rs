@@ -1,6 +1,6 @@
-//! Puts the scripts and style sheets of a document into it.
+//! Inlines the scripts and style sheets of a document.
 
-/// The reason why a file could not be put into a document.
+/// The reason why a file could not be inlined into a document.
 pub(super) enum ComposeError<E> {
     /// The file does not exist.
     Missing(String),
@@ -9,10 +9,10 @@ pub(super) enum ComposeError<E> {
     Read(E),
 }
 
-/// Puts scripts and style sheets with a relative path into the document, and returns it. Other addresses stay
+/// Inlines scripts and style sheets with a relative path, and returns the document. Elements with other addresses stay
 /// unchanged, as do comments and the contents of scripts and styles.
 ///
-/// `find` returns the text of a file, or an error if the file is missing. The path has no `..` and does not start with `/`.
+/// `find` returns the text of a file, or `None` if the file is missing. The path has no `..` and does not start with `/`.
 pub(super) fn compose<E>(
     html: &str,
     mut find: impl FnMut(&str) -> Result<Option<String>, E>,

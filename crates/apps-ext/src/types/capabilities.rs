@@ -195,7 +195,7 @@ impl Modalities {
     }
 }
 
-/// The capability of a host to ask its model for Views (draft).
+/// The capability of a host to forward sampling requests of Views to its model (draft).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostSampling {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_declares_what_is_then_enabled() {
+    fn a_declared_client_is_enabled() {
         let mut client = ClientCapabilities::default();
         client.add_extension("other");
         declare_client(&mut client);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_of_a_view_are_read_with_care() {
+    fn members_of_a_wrong_type_are_ignored() {
         let members = json!({
             "experimental": { "x": {} },
             "tools": { "listChanged": "yes" },

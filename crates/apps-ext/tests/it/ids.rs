@@ -20,7 +20,7 @@ fn numbers() -> impl Iterator<Item = String> {
     of('h', 25).chain(of('x', 10))
 }
 
-/// Returns what the tests of a file say of themselves: their names, and the comments above them.
+/// Returns the names of the tests of a file, and the comments above them.
 fn heads(source: &str) -> String {
     let (mut heads, mut comment) = (String::new(), String::new());
     for line in source.lines() {

@@ -129,7 +129,7 @@ fn h10_early_requests_are_refused_and_pings_answered() {
 
 /// `lifecycle/tool-input`
 #[test]
-fn h11_the_input_is_told_once_also_without_arguments() {
+fn h11_the_input_is_sent_once_even_without_arguments() {
     let mut view = ready();
     view.handle(Event::Input(Default::default()));
     view.handle(Event::Input(object(json!({ "b": 2 }))));
@@ -239,7 +239,7 @@ fn h13_a_view_that_is_not_ready_is_removed_at_once() {
 }
 
 #[test]
-fn h13_teardown_cancels_what_the_view_waits_for() {
+fn h13_teardown_cancels_pending_requests() {
     let mut view = ready();
     let id = view.request("tools/call", json!({ "name": "app" }));
     let Some(Effect::Request { token, .. }) = view.effects().pop() else { panic!("a request") };
@@ -320,7 +320,7 @@ fn h16_links_are_checked_and_opened_by_the_host() {
     assert_eq!(closed.call("ui/open-link", url("https://a"))["code"], -32601);
 }
 
-/// `messages/consent`: a View that was denied something does not ask the user for ever.
+/// `messages/consent`: after repeated denials, requests of the View no longer reach the user.
 #[test]
 fn h17_after_three_denials_in_a_row_the_user_is_not_asked_again() {
     let link = json!({ "url": "https://a/b" });
@@ -338,7 +338,7 @@ fn h17_after_three_denials_in_a_row_the_user_is_not_asked_again() {
         let mut view = ready();
         view.call_answered(method, params.clone(), denied());
         view.call_answered(method, params.clone(), denied());
-        // An agreement begins the count anew, and a failure of the host is no denial.
+        // An agreement begins the count anew.
         view.call_answered(method, params.clone(), Ok(json!({})));
         view.call_answered(method, params.clone(), denied());
         view.call_answered(method, params.clone(), denied());
@@ -359,7 +359,7 @@ fn h17_after_three_denials_in_a_row_the_user_is_not_asked_again() {
 }
 
 #[test]
-fn h17_questions_that_wait_are_taken_back_after_too_many_denials() {
+fn h17_pending_requests_are_cancelled_after_too_many_denials() {
     let mut options = options();
     options.limits.max_denials = 2;
     let mut view = View::ready(options, json!({}));
@@ -383,7 +383,7 @@ fn h17_questions_that_wait_are_taken_back_after_too_many_denials() {
 
 /// A question that the View takes back before its answer counts as denied.
 #[test]
-fn h17_a_view_that_takes_its_questions_back_is_stopped_too() {
+fn h17_requests_that_the_view_cancels_count_as_denied() {
     let mut view = ready();
     for _ in 0..3 {
         let id = view.request("ui/open-link", json!({ "url": "https://a" }));

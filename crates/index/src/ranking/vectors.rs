@@ -73,7 +73,7 @@ pub(crate) struct Matrix {
     fine: Bytes,
 }
 
-/// The vector of a question, in the form of both scans.
+/// The vector of a question: rounded for the scan, exact for the cosine.
 pub(crate) struct Probe {
     exact: Vec<f32>,
     rounded: Vec<i16>,
@@ -147,7 +147,7 @@ impl Matrix {
         scan.run(Portable);
     }
 
-    /// Keeps the rows for which this returns true, in order.
+    /// Keeps the rows for which `keep` returns true, in order.
     pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         let mut to = 0;
         for from in 0..self.scales.len() {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_compared_alike_however_many_at_once() {
+    fn runs_of_any_length_give_the_same_scores() {
         let mut matrix = Matrix::new(5);
         let vector = |seed: usize| (0..5).map(move |at| ((seed * 7 + at * 3) % 11) as f32 - 5.0);
         for seed in 0..23 {

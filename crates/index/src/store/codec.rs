@@ -145,7 +145,7 @@ fn term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
 }
 
 fn damaged() -> StoreError {
-    StoreError::damaged("the rows of a document do not read".to_owned())
+    StoreError::damaged("the rows of a document cannot be decoded".to_owned())
 }
 
 fn take<const COUNT: usize>(bytes: &mut &[u8]) -> Option<[u8; COUNT]> {

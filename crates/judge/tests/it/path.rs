@@ -71,7 +71,7 @@ async fn checks_and_judge_each_can_fail_a_case() {
 }
 
 #[tokio::test]
-async fn without_a_judge_code_decides() {
+async fn without_a_judge_the_checks_decide() {
     let mut case = case("by code");
     case.judge_config = None;
     case.expect.max_calls = Some(2);
@@ -228,7 +228,7 @@ async fn keys_are_in_no_result_and_no_database() {
 
 #[tokio::test]
 async fn many_cases_run_at_once_and_leave_nothing() {
-    // One model for each case: the answers of a script go to whichever case asks.
+    // One model for each case: cases that share a script would take each other's answers.
     let store = Arc::new(MemoryStore::new());
     let runs = (0..16).map(|number| {
         let models =

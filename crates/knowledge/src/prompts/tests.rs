@@ -116,7 +116,7 @@ async fn records_are_prompts() {
         assert_eq!(
             text(&prompt),
             ["User: You are ${whom}.\nGreet Ann.", "User: Hello, I am Ann.", "Assistant: Welcome."],
-            "what a value says is no template"
+            "variables in values are not replaced"
         );
     }
     let failure = get(Some(&alice), "greet", None).await.unwrap_err();

@@ -1,5 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: messages arrive on one stream, and are posted to an address that the stream
-//! names.
+//! HTTP+SSE, the transport of 2024-11-05: the server sends on one stream, and the client posts to an address that this
+//! stream names.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Maximum bytes between the stream and its reader.
-const ON_ITS_WAY: usize = 64 << 10;
+const PIPE_BYTES: usize = 64 << 10;
 
 /// Opens the stream; returns [`None`] if the server has no stream at that address.
 pub(crate) async fn connect(
@@ -52,12 +52,12 @@ pub(crate) async fn connect(
     }
 
     // Messages become lines, so the connection is then handled as a pipe.
-    let (reader, incoming) = tokio::io::simplex(ON_ITS_WAY);
-    let (outgoing, writer) = tokio::io::simplex(ON_ITS_WAY);
+    let (reader, incoming) = tokio::io::simplex(PIPE_BYTES);
+    let (outgoing, writer) = tokio::io::simplex(PIPE_BYTES);
     let (named, address) = oneshot::channel();
     let stop = CancellationToken::new();
     let given_up = stop.clone().drop_guard();
-    let (refuse, refused) = mpsc::channel(MOST_REFUSED);
+    let (refuse, refused) = mpsc::channel(MAX_UNREAD_REFUSALS);
     let reading = read(response.into_body(), incoming, named, refused, options.max_message_bytes);
     let ended = shared.clone();
     let reading = async move {
@@ -81,16 +81,16 @@ pub(crate) async fn connect(
         options.max_message_bytes,
     )));
     given_up.disarm();
-    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, nothing_else_to_end())))
+    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, already_gone())))
 }
 
-fn nothing_else_to_end() -> Arc<tokio::sync::Notify> {
+fn already_gone() -> Arc<tokio::sync::Notify> {
     let gone = Arc::new(tokio::sync::Notify::new());
     gone.notify_one();
     gone
 }
 
-/// Forwards each message of the stream as a line.
+/// Forwards each message of the stream, and each error from `refused`, as a line.
 async fn read(
     mut body: IncomingBody,
     mut lines: WriteHalf<SimplexStream>,
@@ -139,10 +139,10 @@ async fn read(
 }
 
 /// Maximum number of unread refusals of messages.
-const MOST_REFUSED: usize = 16;
+const MAX_UNREAD_REFUSALS: usize = 16;
 
-/// Posts each line. If the server refuses a message because of its content (for example its length), `refuse` creates
-/// the answer, and the connection continues.
+/// Posts each line. If the server refuses a request because of its content (for example its length), `refuse` gets an
+/// error as its answer, and the connection continues.
 async fn write(
     post: Endpoint,
     lines: tokio::io::ReadHalf<SimplexStream>,
@@ -169,14 +169,14 @@ async fn write(
                 }
                 if let Err(error) = told {
                     post.shared
-                        .end(CloseReason::Ended(format!("server takes no messages: {error}")));
+                        .end(CloseReason::Ended(format!("posting a message failed: {error}")));
                     return;
                 }
             }
             Ok(Line::Blank) => {}
             Ok(Line::TooLong) => {
                 post.shared.end(CloseReason::Broken(format!(
-                    "a message of ours has more than {most} bytes"
+                    "a message to the server has more than {most} bytes"
                 )));
                 return;
             }

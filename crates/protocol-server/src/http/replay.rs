@@ -27,14 +27,14 @@ pub(super) struct ReplayRoom {
     replays: Mutex<Vec<Weak<Replay>>>,
     bytes: AtomicUsize,
     /// Number of bytes below which no attempt is made to free more, because the last attempt freed too little.
-    not_before: AtomicUsize,
+    retry_above_bytes: AtomicUsize,
     most_bytes: usize,
     most_bytes_each: usize,
     time: Duration,
 }
 
-/// The streams of one session with their stored events. Limited in bytes, the oldest are dropped first; and in time
-/// after the end of a stream.
+/// The streams of one session with their stored events. At the limit of bytes, the oldest events are dropped first. An
+/// ended stream is dropped after some time.
 #[derive(Debug)]
 pub(super) struct Replay {
     state: Mutex<Streams>,
@@ -76,7 +76,7 @@ impl ReplayRoom {
         Arc::new(Self {
             replays: Mutex::default(),
             bytes: AtomicUsize::new(0),
-            not_before: AtomicUsize::new(0),
+            retry_above_bytes: AtomicUsize::new(0),
             most_bytes: limits.replay_total_bytes,
             most_bytes_each: limits.replay_bytes,
             time: limits.replay_time,
@@ -102,9 +102,9 @@ impl ReplayRoom {
         }
     }
 
-    /// Frees an eighth of the limit: sessions drop ended streams, the earliest ended first. Then the largest sessions
-    /// drop the oldest events of running streams. Each running stream keeps its newest event and its entry, so very
-    /// many running streams may exceed the limit.
+    /// Frees an eighth of the limit: sessions drop ended streams, beginning with the session whose stream ended first.
+    /// Then the largest sessions drop the oldest events of running streams. Each running stream keeps its newest event
+    /// and its entry, so very many running streams may exceed the limit.
     fn make_room(&self) {
         let enough = self.most_bytes - self.most_bytes / 8;
         let is_enough = || self.bytes.load(Ordering::Relaxed) <= enough;
@@ -127,13 +127,13 @@ impl ReplayRoom {
         }
         let kept = self.bytes.load(Ordering::Relaxed);
         let next = if kept <= enough { 0 } else { kept.saturating_add(self.most_bytes / 8) };
-        self.not_before.store(next, Ordering::Relaxed);
+        self.retry_above_bytes.store(next, Ordering::Relaxed);
     }
 
     /// Returns whether the limit is exceeded and something may be dropped.
     fn is_full(&self) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
-        bytes > self.most_bytes && bytes > self.not_before.load(Ordering::Relaxed)
+        bytes > self.most_bytes && bytes > self.retry_above_bytes.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]
@@ -271,7 +271,7 @@ impl Drop for Replay {
 }
 
 impl Log {
-    /// Returns the id of the stream's opening: a client that saw nothing else can return with it.
+    /// Returns the id before the first event, with which a client that received no event resumes the stream.
     pub(super) fn opening(&self) -> EventId {
         EventId { stream: self.stream, number: 0 }
     }
@@ -311,7 +311,7 @@ impl Log {
         if let Some(replay) = self.replay.upgrade() {
             locked(&replay.state).ended.push_back((Instant::now(), self.stream));
             // Now something can be dropped.
-            replay.room.not_before.store(0, Ordering::Relaxed);
+            replay.room.retry_above_bytes.store(0, Ordering::Relaxed);
             replay.forget_old();
         }
     }
@@ -337,7 +337,7 @@ impl Log {
         });
     }
 
-    /// Returns the event with a number, or the first stored one after it; and whether it is the last.
+    /// Returns the event with a number, or the first stored one after it; and whether the stream has ended.
     fn event(&self, number: &mut u64) -> (Option<Bytes>, bool) {
         let events = locked(&self.state);
         // A slow reader has lost dropped events; the rest, in particular the answer, is still stored.
@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn events_after_the_last_one_come_again_and_those_to_come_too() {
+    async fn resume_sends_stored_and_later_events() {
         let replay = room(1_000, Duration::from_secs(60)).replay();
         let log = replay.open();
         for text in ["a", "b", "c"] {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn sessions_share_their_room() {
+    async fn sessions_share_the_total_limit() {
         let limits = Limits {
             replay_bytes: 1_000_000,
             replay_total_bytes: 4 * (STREAM_BYTES + 100),
@@ -453,9 +453,9 @@ mod tests {
         let logs: Vec<_> = (0..100).map(|_| small.open()).collect();
         let mut tries = 0;
         for log in &logs {
-            let before = room.not_before.load(Ordering::Relaxed);
+            let before = room.retry_above_bytes.load(Ordering::Relaxed);
             log.append(&Bytes::from_static(b"an answer"));
-            tries += usize::from(room.not_before.load(Ordering::Relaxed) != before);
+            tries += usize::from(room.retry_above_bytes.load(Ordering::Relaxed) != before);
         }
         assert!((1..5).contains(&tries), "{tries}");
         assert_eq!(locked(&small.state).known.len(), 101);

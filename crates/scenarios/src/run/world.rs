@@ -129,7 +129,7 @@ impl World {
         self.server.model_requests()
     }
 
-    /// Stops the server. It is an error if the server does not exit cleanly, or if a child process of it is left.
+    /// Stops the server. Fails if the server does not exit cleanly, or if one of its child processes still runs.
     pub(crate) async fn end(self) -> Result<(), String> {
         self.agent.close().await;
         let mut ended = self.server.end().await;

@@ -50,7 +50,7 @@ pub struct Limits {
     /// HTTP sessions of one caller. At this limit, and at `max_sessions`, a new session ends the caller's own session
     /// that was idle for the longest, never another caller's. A session with an open event stream is not idle, and a
     /// session of `/sse` always has one; without an idle session the new one is refused. Subscriptions at `/mcp/v1` and
-    /// stateless clients that listen have the same limit for themselves.
+    /// stateless clients that listen share a separate limit of the same size.
     pub max_sessions_per_caller: NonZeroUsize,
     /// Data that waits to be sent to all clients together, in bytes. An answer that does not fit is replaced by an
     /// error.

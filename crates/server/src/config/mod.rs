@@ -95,7 +95,7 @@ pub(crate) const SERVER_NAME: &str = "marquetry";
 pub struct Config {
     /// The address of the server, and who may call it.
     pub server: ServerConfig,
-    /// Who may call the server over HTTP. Without `issuer` and `tokens`, every caller that can connect.
+    /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is accepted.
     /// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata
     /// for clients need no token; the details of `/healthz` need the scope `admin`.
     pub auth: AuthConfig,

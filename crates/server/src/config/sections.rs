@@ -25,7 +25,7 @@ pub struct ServerConfig {
     #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call the server, besides its own page; for example `https://app.example`, or `http://localhost:6274`
-    /// for a tool in the browser that runs on this machine. Programs send no origin, and are let in.
+    /// for a tool in the browser that runs on this machine. Requests without an origin, as programs send them, are accepted.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
     /// Time that calls in flight get to finish after SIGINT or SIGTERM, in milliseconds. Then they are cancelled.

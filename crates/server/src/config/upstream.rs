@@ -197,7 +197,7 @@ pub(crate) struct UpstreamTable {
     #[schemars(example = 30_000)]
     call_timeout_ms: Option<u64>,
     /// Lets the model of `[knowledge.chat]` answer when this server asks for a message of a model (`sampling/createMessage`) during a call
-    /// of a client that offers none. The server writes the prompt, and the model may cost money: `limits.max_questions_per_call` and the
+    /// of a client without sampling. The server writes the prompt, and the model may cost money: `limits.max_questions_per_call` and the
     /// limits of `[knowledge.chat]` apply.
     #[schemars(example = true)]
     sampling: bool,

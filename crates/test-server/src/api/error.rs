@@ -1,4 +1,4 @@
-//! Answers that are no result.
+//! Errors of the API.
 
 use axum::{
     Json,
@@ -33,7 +33,7 @@ pub(super) enum ApiError {
     TooManyStreams(usize),
     #[error("{waiting} requests wait for their tests already (max_waiting); try again later")]
     Busy { waiting: usize },
-    #[error("the server stops; start it, and send the request again")]
+    #[error("the server is stopping; send the request again after its restart")]
     Stopping,
     #[error("the store failed: {0}")]
     Store(StoreError),

@@ -12,7 +12,7 @@ use crate::{
         app_tools::{AppCallError, Page},
         audit::MessageKind,
         effect::{Effect, Event, Lists, RemoveReason, RequestToken},
-        incoming::Kind,
+        incoming::AnswerForm,
         outgoing::Question,
     },
     types::{DENIED, DisplayMode, method},
@@ -74,7 +74,7 @@ impl Bridge {
             Event::CancelAppCall { call } => {
                 if let Some(id) = self.outgoing.find_call(call) {
                     self.outgoing.remove(id);
-                    self.cancel_ours(id, "the answer is no longer wanted");
+                    self.notify_cancelled(id, "the answer is no longer wanted");
                 }
             }
             Event::Ping if self.phase == Phase::Ready => {
@@ -109,14 +109,14 @@ impl Bridge {
         let Some(waiting) = self.incoming.take(token) else { return };
         let denied = waiting.consent.filter(|kind| {
             let is_denied = answer.as_ref().is_err_and(|error| error.code == DENIED);
-            self.denials.note(*kind, is_denied);
+            self.denials.record(*kind, is_denied);
             is_denied
         });
         let answer = match (waiting.kind, answer) {
-            (Kind::Passed, answer) => answer,
-            (Kind::Done, answer) => answer.map(|_| json!({})),
+            (AnswerForm::Unchanged, answer) => answer,
+            (AnswerForm::Empty, answer) => answer.map(|_| json!({})),
             // If the host cannot or may not change the mode, the answer names the present mode. That is not an error.
-            (Kind::Mode, answer) => {
+            (AnswerForm::DisplayMode, answer) => {
                 let mode = answer.ok();
                 let mode = mode.as_ref().and_then(|it| it.get("mode")).and_then(Value::as_str);
                 if let Some(mode) = mode.and_then(DisplayMode::from_name) {
@@ -215,14 +215,14 @@ impl Bridge {
                 Question::ListTools => self.app_tools.failed(),
                 Question::CallTool { call } => {
                     let timeout = self.limits.app_call_timeout;
-                    self.cancel_ours(id, "the time for the answer is over");
+                    self.notify_cancelled(id, "the call has timed out");
                     self.app_answer(call, Err(AppCallError::Timeout { timeout }));
                 }
             }
         }
     }
 
-    fn cancel_ours(&mut self, id: u64, reason: &str) {
+    fn notify_cancelled(&mut self, id: u64, reason: &str) {
         if self.phase == Phase::Ready {
             self.notify(method::CANCELLED, json!({ "requestId": id, "reason": reason }));
         }

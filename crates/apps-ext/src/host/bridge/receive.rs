@@ -191,7 +191,7 @@ impl Bridge {
         let (token, waiting) = self.incoming.cancel(&id).ok_or("no request with this id waits")?;
         // Otherwise a View could show the user a question again and again, and take it back each time.
         if let Some(kind) = waiting.consent {
-            self.denials.note(kind, true);
+            self.denials.record(kind, true);
         }
         self.effects.push(Effect::Cancel { token });
         Ok(())

@@ -8,7 +8,7 @@ use crate::{
         consent::Consent,
         download::DownloadFile,
         effect::{Effect, HostRequest},
-        incoming::Kind,
+        incoming::AnswerForm,
         link::check_link,
         model_context::ModelContext,
         sampling, server_tools,
@@ -22,7 +22,7 @@ enum Next {
     /// The answer is known now.
     Answer(Value),
     /// The host has to answer.
-    Ask(Kind, HostRequest),
+    Ask(AnswerForm, HostRequest),
 }
 
 impl Bridge {
@@ -33,12 +33,12 @@ impl Bridge {
         params: Option<&RawValue>,
         bytes: usize,
     ) {
-        let is_over = self.incoming.len() >= self.limits.max_requests;
+        let is_full = self.incoming.len() >= self.limits.max_requests;
         let next = if self.incoming.has(&id) {
             Err(RpcError::invalid_request("another request with this id waits for its answer"))
-        } else if is_over && name != method::PING {
+        } else if is_full && name != method::PING {
             let most = self.limits.max_requests;
-            let message = format!("{most} requests wait for answers, the most of max_requests");
+            let message = format!("{most} requests wait for answers already (max_requests)");
             Err(RpcError::too_many_requests(message))
         } else {
             match read_params(params) {
@@ -77,7 +77,7 @@ impl Bridge {
         }
     }
 
-    /// Refuses what the user has denied too often.
+    /// Refuses a request of a kind that the user has denied too often.
     fn check_denials(&self, next: Next) -> Result<Next, RpcError> {
         let Next::Ask(_, request) = &next else { return Ok(next) };
         let most = self.limits.max_denials;
@@ -102,21 +102,21 @@ impl Bridge {
                     self.capabilities.message.as_ref().ok_or_else(|| not_offered(name))?;
                 let most = self.limits.max_user_message_bytes;
                 let message = UserMessage::parse(params, allowed, most)?;
-                Ok(Next::Ask(Kind::Done, HostRequest::AddMessage(message)))
+                Ok(Next::Ask(AnswerForm::Empty, HostRequest::AddMessage(message)))
             }
             method::UPDATE_MODEL_CONTEXT => self.update_model_context(params),
             method::REQUEST_DISPLAY_MODE => self.request_display_mode(params),
             method::DOWNLOAD_FILE => {
                 self.capabilities.download_file.as_ref().ok_or_else(|| not_offered(name))?;
                 let files = DownloadFile::parse(params, self.limits.max_download_files)?;
-                Ok(Next::Ask(Kind::Done, HostRequest::Download(files)))
+                Ok(Next::Ask(AnswerForm::Empty, HostRequest::Download(files)))
             }
             method::TOOLS_CALL => {
                 self.capabilities.server_tools.as_ref().ok_or_else(|| not_offered(name))?;
                 let call = server_tools::check_call(params, &self.server_tools)?;
                 let (name, arguments) = (call.name, call.arguments);
                 let request = HostRequest::CallTool { name, arguments, wants_progress: false };
-                Ok(Next::Ask(Kind::Passed, request))
+                Ok(Next::Ask(AnswerForm::Unchanged, request))
             }
             method::TOOLS_LIST => {
                 self.capabilities.server_tools.as_ref().ok_or_else(|| not_offered(name))?;
@@ -138,7 +138,7 @@ impl Bridge {
                     self.capabilities.sampling.as_ref().ok_or_else(|| not_offered(name))?;
                 sampling::check(params, allowed)?;
                 let params = without_meta(params);
-                Ok(Next::Ask(Kind::Passed, HostRequest::Sample { params }))
+                Ok(Next::Ask(AnswerForm::Unchanged, HostRequest::Sample { params }))
             }
             _ => Err(RpcError::method_not_found(name)),
         }
@@ -173,7 +173,7 @@ impl Bridge {
             return Err(RpcError::invalid_params("url is not a text"));
         };
         check_link(url).map_err(|error| RpcError::new(DENIED, error.to_string()))?;
-        Ok(Next::Ask(Kind::Done, HostRequest::OpenLink { url: url.to_owned() }))
+        Ok(Next::Ask(AnswerForm::Empty, HostRequest::OpenLink { url: url.to_owned() }))
     }
 
     fn update_model_context(&mut self, params: &JsonObject) -> Result<Next, RpcError> {
@@ -197,13 +197,13 @@ impl Bridge {
         if mode == current || !is_possible {
             return Ok(Next::Answer(json!({ "mode": current })));
         }
-        Ok(Next::Ask(Kind::Mode, HostRequest::SetDisplayMode(mode)))
+        Ok(Next::Ask(AnswerForm::DisplayMode, HostRequest::SetDisplayMode(mode)))
     }
 
     fn forward(&self, method: &'static str, params: &JsonObject) -> Result<Next, RpcError> {
         self.capabilities.server_resources.as_ref().ok_or_else(|| not_offered(method))?;
         let params = without_meta(params);
-        Ok(Next::Ask(Kind::Passed, HostRequest::Forward { method, params }))
+        Ok(Next::Ask(AnswerForm::Unchanged, HostRequest::Forward { method, params }))
     }
 }
 

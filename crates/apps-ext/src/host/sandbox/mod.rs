@@ -57,9 +57,9 @@ pub struct SandboxOptions {
 #[non_exhaustive]
 pub enum SandboxProblem {
     /// An origin is not valid or not allowed.
-    #[error("{member} of the View has {origin:?}, which is left out: {error}")]
+    #[error("{member} has {origin:?}, which is left out: {error}")]
     Origin {
-        /// The member of `csp`.
+        /// The member of `csp`, or `frame_ancestors` of the host's options.
         member: &'static str,
         /// The start of the origin, as the server wrote it.
         origin: String,
@@ -119,8 +119,8 @@ pub struct SandboxResource {
 const MAX_ORIGINS: usize = 50;
 
 impl Sandbox {
-    /// Creates the sandbox for a View's metadata. The problems name each origin that is not used, and each foreign
-    /// one.
+    /// Creates the sandbox for a View's metadata. The problems name each origin and permission that is not used, and
+    /// each origin outside of this machine.
     #[must_use]
     pub fn new(meta: &UiResourceMeta, options: &SandboxOptions) -> (Self, Vec<SandboxProblem>) {
         let mut problems = Vec::new();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded_and_global_lists_count() {
+    fn lists_are_bounded_and_allowed_origins_apply() {
         let ui = json!({ "csp": { "connectDomains": vec!["https://a.example"; 60] } });
         let (_, problems) = sandbox(ui, &SandboxOptions::default());
         assert_eq!(problems.len(), 1 + 50);

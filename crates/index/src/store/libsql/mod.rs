@@ -576,7 +576,7 @@ fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
     if rest.is_empty() {
         Ok(labels.iter().map(|bytes| Label::from_le_bytes(*bytes)).collect())
     } else {
-        Err(StoreError::damaged("the labels of a document do not read"))
+        Err(StoreError::damaged("the labels of a document cannot be decoded"))
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn decode(mut bytes: &[u8], postings: &mut Vec<Posting>) -> Result<()
     let mut document = 0_u32;
     while !bytes.is_empty() {
         let posting = posting(&mut bytes, document)
-            .ok_or_else(|| StoreError::damaged("the postings of a term do not read"))?;
+            .ok_or_else(|| StoreError::damaged("the postings of a term cannot be decoded"))?;
         document = posting.document;
         postings.push(posting);
     }
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn postings_come_back(postings in postings()) {
+        fn postings_round_trip(postings in postings()) {
             let mut got = Vec::new();
             decode(&encode(&postings), &mut got).unwrap();
             prop_assert_eq!(got, postings);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_less_than_any() {
+    fn all_matches_fewer_chunks_than_any() {
         let list = |word: usize, documents: &[u32]| List {
             term: 0,
             weight: 1.0,

@@ -173,7 +173,7 @@ struct Nearest {
     of_documents: Vec<Place>,
 }
 
-/// Returns the nearest chunks. These are some more than are fused, because they are ordered by rounded vectors.
+/// Returns the nearest chunks, a few more than are fused, because they are ordered by rounded vectors.
 async fn nearest(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
@@ -288,10 +288,10 @@ async fn places(
 struct QueryWords {
     /// The known terms, with the weight of each and the index of its word.
     terms: Vec<(Term, f32, usize)>,
-    /// Weight of each word that a chunk has.
+    /// Weight of each word. Optional words that no chunk has are left out.
     words: Vec<f32>,
     average: f32,
-    /// Sum of the weights of all words, including those that no chunk has.
+    /// Sum of the weights in `words`.
     total_weight: f32,
     /// Whether any chunk can match.
     possible: bool,
@@ -667,7 +667,7 @@ mod tests {
     proptest! {
         /// The result is the same whether the postings come block by block or all at once.
         #[test]
-        fn parts_give_what_the_whole_does(
+        fn batches_give_the_same_ranking_as_one(
             chunks in prop::collection::btree_map((0_u32..40, 0_u32..3), prop::collection::vec(0_u8..3, 3), 0..60),
             cuts in prop::collection::btree_set(0_u32..40, 0..6),
             (depth, distinct, all) in (1_usize..12, any::<bool>(), any::<bool>()),

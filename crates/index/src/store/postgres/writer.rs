@@ -339,7 +339,7 @@ async fn numbers(
     terms.iter().map(number).collect()
 }
 
-/// The counters that a transaction changes, besides documents and chunks.
+/// The changes of one transaction to postings and counters.
 #[derive(Default)]
 struct Changes {
     /// Changes of postings, by term and block.
