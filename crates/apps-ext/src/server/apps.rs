@@ -18,9 +18,11 @@ pub struct Apps {
     offered: OfferCondition,
 }
 
-/// Decides which requests get the Views.
+/// Decides which requests get the Views; all without a condition.
 #[derive(Clone, Default)]
-struct OfferCondition(Option<Arc<dyn Fn(&RequestContext) -> bool + Send + Sync>>);
+struct OfferCondition(Option<Arc<IsOffered>>);
+
+type IsOffered = dyn Fn(&RequestContext) -> bool + Send + Sync;
 
 impl fmt::Debug for OfferCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
