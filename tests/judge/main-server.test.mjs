@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { MCPTestSDK } from "../../sdk/typescript/index.js";
 import { environment, startModel } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, start } from "./server.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, start, until } from "./server.mjs";
 import { folder, missing } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
 
-async function world(t, settings = "", env = {}) {
+async function world(t, settings = "", env = {}, options = {}) {
   const scripts = [{ when: /hello\.txt/, turns: [[["write_file", { path: "hello.txt", content: "Hello" }]]] }];
-  const mock = await startModel(t, { scripts });
+  const mock = await startModel(t, { scripts, options });
   const home = await folder(t);
   const files = join(home, "files");
   await mkdir(files);
@@ -49,6 +49,21 @@ for (const [how, settings, env] of [
     assert.equal(await readFile(join(files, "hello.txt"), "utf8"), "Hello");
   });
 }
+
+test("a client that leaves the main server has its result stored", { skip }, async (t) => {
+  const { url, testCase } = await world(t, "[testing]\nenabled = true\n", {}, { latency: 30_000 });
+  const sdk = new MCPTestSDK(url);
+  const leave = new AbortController();
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(testCase), signal: leave.signal };
+  const failed = assert.rejects(fetch(`${url}/api/test/run`, options), { name: "AbortError" });
+  await until("the test has a connection", async () => (await sdk.health()).connections === 1);
+  leave.abort();
+  await failed;
+  const result = await until("the result is stored", async () => (await sdk.results()).items[0]);
+  assert.equal(result.status, "error");
+  assert.match(result.error, /its client closed the connection before the result/);
+  assert.equal((await sdk.health()).connections, 0);
+});
 
 test("with [auth] tests need the scope admin, and pages are refused", { skip }, async (t) => {
   const secret = (name) => `${name}-${"x".repeat(32)}`;

@@ -10,7 +10,7 @@ use axum::{
         HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header,
         request::Parts,
     },
-    middleware::{Next, from_fn_with_state},
+    middleware::{Next, from_fn, from_fn_with_state},
     routing::{any, get},
 };
 #[cfg(feature = "console")]
@@ -19,7 +19,9 @@ use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
     error_code,
-    server::http::{Authenticator, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
+    server::http::{
+        Authenticator, ConnectionInfo, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal,
+    },
 };
 use serde_json::json;
 use tracing::Instrument as _;
@@ -130,7 +132,8 @@ pub(crate) fn router(routes: Routes) -> Router {
         endpoint,
         ..
     } = routes;
-    let admin = routes.admin.layer(from_fn_with_state(authenticator.clone(), for_administrators));
+    let admin = routes.admin.layer(from_fn(while_client_waits));
+    let admin = admin.layer(from_fn_with_state(authenticator.clone(), for_administrators));
     let messages = sse.clone();
     let site = home::Site {
         endpoint,
@@ -264,6 +267,22 @@ async fn may_see_details(
         return Ok(false);
     }
     Ok(authenticator.authenticate(head).await?.has_scope(ADMIN))
+}
+
+/// Drops the handler of a request whose client has gone, so that a test without a reader costs no model any more.
+async fn while_client_waits(request: Request, next: Next) -> Response<Body> {
+    let connection = request.extensions().get::<ConnectionInfo>().cloned();
+    let gone = async {
+        match connection {
+            Some(connection) => connection.half_closed().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        response = next.run(request) => response,
+        () = gone => json_response(StatusCode::BAD_REQUEST, &json!({"error": "the client has gone"})),
+    }
 }
 
 /// Lets in callers with the scope `admin`; without authentication, callers on this machine.

@@ -69,6 +69,12 @@ impl ConnectionInfo {
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
+
+    /// Completes when the client has shut down its writing side, or has gone: both look the same. A client that only
+    /// shuts down its writing side still wants its answer.
+    pub fn half_closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.0.half_closed.clone().cancelled_owned()
+    }
 }
 
 impl Connections {
