@@ -2,13 +2,17 @@
 
 use std::{pin::pin, time::Duration};
 
-use super::{ResultStore, RunStatus, TestRun};
+use super::ResultStore;
+#[cfg(any(feature = "libsql", test))]
+use super::{RunStatus, TestRun};
+#[cfg(any(feature = "libsql", test))]
 use crate::Timestamp;
 
 /// Time between two signs that the program of a batch still runs.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
 /// A batch without a sign for so long has failed: its program was killed, or its machine stopped.
+#[cfg(any(feature = "libsql", test))]
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 /// Completes with `work`, which runs a batch. Meanwhile it tells the store that the batch is still running: a batch without a sign for a minute
@@ -33,6 +37,8 @@ pub async fn while_run_lives<T>(
     }
 }
 
+/// Only stores that outlive a program have batches of killed ones.
+#[cfg(any(feature = "libsql", test))]
 impl TestRun {
     /// Returns the batch as it is `now`: failed if its last sign is too old.
     pub(super) fn seen(self, last_sign: Timestamp, now: Timestamp) -> Self {
