@@ -1,7 +1,7 @@
 // Calls of tools from the page: by keyboard alone, hostile answers, a restart in mid-stream, tokens.
 
 import assert from 'node:assert/strict';
-import { writeFileSync, mkdtempSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -13,13 +13,15 @@ import { callTool, go, openPage, program, startBrowser, startServer, upstream } 
 
 let server;
 let browser;
+const scenarios = mkdtempSync(join(tmpdir(), 'marquetry-scenario-'));
 before(async () => {
-  server = await startServer();
+  server = await startServer({ config: `[console]\nscenarios_directory = '${scenarios}'\n` });
   browser = await startBrowser();
 });
 after(async () => {
   await browser?.close();
   await server?.stop();
+  rmSync(scenarios, { recursive: true, force: true });
 });
 
 async function focusOn(page, name) {
@@ -234,9 +236,17 @@ test('a saved scenario is run by marquetry test', { timeout: 60_000 }, async () 
   const { id } = await callTool(server, 'lab__echo', { text: 'at 2026-11-22T10:00:00Z "quoted" ${x}' });
   const page = await openPage(browser, server, `#/calls/${id}?tab=save`);
   const yaml = await page.getByLabel('Scenario').innerText();
-  const folder = mkdtempSync(join(tmpdir(), 'marquetry-scenario-'));
-  writeFileSync(join(folder, 'lab__echo.yaml'), yaml);
-  const run = promisify(execFile)(program, ['test', folder, '--url', `${server.url}/mcp`]);
+  const save = page.getByRole('button', { name: 'Save to the folder' });
+  await save.click();
+  await page.getByText(`Saved as ${join(scenarios, 'lab__echo.yaml')}`).waitFor();
+  assert.equal(readFileSync(join(scenarios, 'lab__echo.yaml'), 'utf8').trim(), yaml.trim());
+  await save.click();
+  await page.getByText('exists already; choose another name').waitFor();
+  const post = (body) => fetch(`${server.url}/api/console/scenarios`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+  assert.equal((await post({ name: '../elsewhere', yaml })).status, 400);
+  assert.equal((await post({ name: 'long', yaml: 'x'.repeat(1_100_000) })).status, 413);
+  assert.deepEqual(readdirSync(scenarios), ['lab__echo.yaml']);
+  const run = promisify(execFile)(program, ['test', scenarios, '--url', `${server.url}/mcp`]);
   const { stdout, stderr } = await run.catch((error) => assert.fail(`${error.stdout}${error.stderr}\n${yaml}`));
   assert.match(stdout + stderr, /pass|ok|1/i);
   await page.context().close();

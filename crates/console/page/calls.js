@@ -1,6 +1,6 @@
 // The record of calls, and the log of messages.
 
-import { data, list, text } from './api.js';
+import { data, list, post, text } from './api.js';
 import { badge, button, bytes, consent, copy, download, duration, empty, fill, filterBox, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
 import { isObject, parse, stringify } from './json.js';
@@ -330,6 +330,10 @@ function scenarioView(record, result) {
     return { key, box, row: h('label', { for: box.id, class: 'switch' }, box, ` ${label}`) };
   });
   const place = h('div');
+  const folder = h('span');
+  const said = h('p', { role: 'status' });
+  const save = () => post('scenarios', { name: id.value || 'saved_call', yaml }).then((it) => fill(said, `Saved as ${it.file}`), (error) => fill(said, h('strong.bad', error.message)));
+  data('state').then((it) => it.scenarios && fill(folder, ' ', button('Save to the folder', save)), () => {});
   let yaml = '';
   const draw = () => {
     const args = record.arguments.json ? parse(record.arguments.json) : undefined;
@@ -342,7 +346,7 @@ function scenarioView(record, result) {
   const isHidden = record.arguments.json?.includes('"(hidden)"');
   return [h('p', 'A scenario repeats the call and compares the answer: ', h('code', 'marquetry test FILE --url …')), isHidden ? h('p.warn', 'A secret argument is not recorded. Write it into the file by hand.') : null,
     h('p', h('label', { for: id.id }, 'Name '), id), h('fieldset', h('legend', 'Expected'), ticks.map((it) => it.row)),
-    h('p', button('Copy', () => copy(yaml)), ' ', button('Download', () => download(`${id.value || 'saved_call'}.yaml`, yaml, 'application/yaml'))), place];
+    h('p', button('Copy', () => copy(yaml)), ' ', button('Download', () => download(`${id.value || 'saved_call'}.yaml`, yaml, 'application/yaml')), folder), said, place];
 }
 
 /** The log of messages. */

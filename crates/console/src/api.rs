@@ -14,7 +14,11 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Backend, Console, RestartError, Viewer, views};
+use crate::{
+    Backend, Console, RestartError, Viewer,
+    saved::{SaveError, save},
+    views,
+};
 
 /// Calls or messages in one answer.
 const PAGE: usize = 200;
@@ -34,6 +38,10 @@ enum ApiError {
     NoServer(String),
     /// The upstream cannot be restarted.
     Restart(RestartError),
+    /// The server has no folder for scenarios.
+    NoScenarios,
+    /// The scenario was not saved.
+    Save(SaveError),
     /// Too many pages read events.
     TooManyStreams(usize),
     /// The request has no viewer: it comes from another machine, and nothing says who sends it.
@@ -58,6 +66,19 @@ impl IntoResponse for ApiError {
             Self::NoServer(name) => (StatusCode::NOT_FOUND, format!("no server is called {name:?}")),
             Self::Restart(error @ RestartError::Unknown(_)) => (StatusCode::NOT_FOUND, error.to_string()),
             Self::Restart(error) => (StatusCode::CONFLICT, error.to_string()),
+            Self::NoScenarios => (
+                StatusCode::NOT_FOUND,
+                "this server has no folder for scenarios: set console.scenarios_directory".to_owned(),
+            ),
+            Self::Save(error) => (
+                match error {
+                    SaveError::Name(_) => StatusCode::BAD_REQUEST,
+                    SaveError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+                    SaveError::Exists(_) => StatusCode::CONFLICT,
+                    SaveError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+                },
+                error.to_string(),
+            ),
             Self::TooManyStreams(most) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("too many pages read events at a time; at most {most} do (console.max_streams)"),
@@ -116,6 +137,7 @@ pub(crate) fn router(console: Console, backend: Arc<dyn Backend>) -> Router {
         .route("/api/console/calls", get(calls))
         .route("/api/console/calls/{id}", get(call))
         .route("/api/console/calls/{id}/{part}", get(call_part))
+        .route("/api/console/scenarios", post(save_scenario))
         .route("/api/console/messages", get(messages))
         .route("/api/console/messages/{id}", get(message))
         .route("/api/console/events", get(events))
@@ -164,6 +186,7 @@ async fn state(State(api): State<Arc<Api>>, Extension(viewer): Extension<Viewer>
     });
     if viewer.is_admin {
         state["server"] = api.backend.state();
+        state["scenarios"] = json!(api.console.options().scenarios_directory.is_some());
     }
     Json(state)
 }
@@ -189,6 +212,29 @@ async fn restart(
     }
     api.backend.restart(&name).await.map_err(ApiError::Restart)?;
     Ok(Json(json!({"restarting": name})))
+}
+
+/// A scenario to save.
+#[derive(Deserialize)]
+struct NewScenario {
+    /// The name of the file, without its ending.
+    name: String,
+    yaml: String,
+}
+
+async fn save_scenario(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Json(NewScenario { name, yaml }): Json<NewScenario>,
+) -> Result<Json<Value>, ApiError> {
+    if !viewer.is_admin {
+        return Err(ApiError::AdminOnly);
+    }
+    let folder = api.console.options().scenarios_directory.clone().ok_or(ApiError::NoScenarios)?;
+    let saved = tokio::task::spawn_blocking(move || save(&folder, &name, &yaml)).await;
+    let file =
+        saved.expect("saving does not panic, and is not cancelled").map_err(ApiError::Save)?;
+    Ok(Json(json!({"file": file.display().to_string()})))
 }
 
 #[derive(Deserialize)]

@@ -12,6 +12,7 @@ mod pipe;
 mod questions;
 mod random;
 mod record;
+mod saved;
 mod secrets;
 mod tap;
 mod traffic;

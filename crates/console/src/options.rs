@@ -1,6 +1,6 @@
 //! What bounds the console.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use marquetry_apps_ext::{
     host::Limits,
@@ -24,6 +24,8 @@ pub struct Options {
     pub max_messages_bytes: usize,
     /// Pages that may read events at a time: 64. One viewer may have a quarter of them.
     pub max_streams: usize,
+    /// The folder in which administrators save calls as scenarios; `None` if there is none.
+    pub scenarios_directory: Option<PathBuf>,
     /// What Views of tools take.
     pub views: ViewOptions,
 }
@@ -37,6 +39,7 @@ impl Default for Options {
             max_messages: 2_000,
             max_messages_bytes: 16 << 20,
             max_streams: 64,
+            scenarios_directory: None,
             views: ViewOptions::default(),
         }
     }

@@ -1,6 +1,9 @@
 //! The console in the browser.
 
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::{
+    num::{NonZeroU32, NonZeroU64, NonZeroUsize},
+    path::PathBuf,
+};
 
 #[cfg(feature = "console")]
 use std::time::Duration;
@@ -31,6 +34,10 @@ pub struct ConsoleConfig {
     pub max_events: NonZeroUsize,
     /// Number of pages that can follow events at the same time. One caller with a token may have a quarter of them.
     pub max_streams: NonZeroUsize,
+    /// Folder in which administrators save calls as scenarios, from the page of a call. It is created if it is missing, and no file in it
+    /// is ever changed. Without it, a scenario can be copied and downloaded.
+    #[schemars(example = &"tests")]
+    pub scenarios_directory: Option<PathBuf>,
     /// Port of the frames of Views, at the address of `server.listen`. It must differ from the port of the page, so that Views have
     /// another origin and cannot access the page. 0 takes a free port.
     pub views_port: u16,
@@ -66,6 +73,7 @@ impl Default for ConsoleConfig {
             log_upstream_messages: true,
             max_events: n(10_000),
             max_streams: n(64),
+            scenarios_directory: None,
             views_port: 0,
             max_views: n(32),
             max_view_bytes: n(10 << 20),
@@ -90,6 +98,7 @@ impl ConsoleConfig {
         options.max_messages_bytes = self.max_messages_bytes.get();
         options.max_events = self.max_events.get();
         options.max_streams = self.max_streams.get();
+        options.scenarios_directory.clone_from(&self.scenarios_directory);
         let views = &mut options.views;
         views.max_views = self.max_views.get();
         views.max_html_bytes = self.max_view_bytes.get();

@@ -1,0 +1,94 @@
+//! Scenarios that a page saves in a folder.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// The longest scenario, in bytes. The record of a call has at most 8 MiB, most of which belongs in no test.
+pub(crate) const MAX_SCENARIO: usize = 1 << 20;
+
+/// The longest name, in characters.
+const MAX_NAME: usize = 100;
+
+/// Why a scenario was not saved.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SaveError {
+    #[error("a name has 1 to {MAX_NAME} letters (a to z), digits, '-' and '_'; this one is {0:?}")]
+    Name(String),
+    #[error("the scenario has {0} bytes, more than {MAX_SCENARIO}")]
+    TooLong(usize),
+    #[error("{} exists already; choose another name", .0.display())]
+    Exists(PathBuf),
+    #[error("{} cannot be written: {error}", file.display())]
+    Io { file: PathBuf, error: io::Error },
+}
+
+/// Writes a scenario to a new file of the folder, and returns its path. An existing file is never changed.
+pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, SaveError> {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
+        return Err(SaveError::Name(name.chars().take(MAX_NAME).collect()));
+    }
+    if yaml.len() > MAX_SCENARIO {
+        return Err(SaveError::TooLong(yaml.len()));
+    }
+    let file = folder.join(format!("{name}.yaml"));
+    let opened = fs::create_dir_all(folder)
+        .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&file));
+    let written = match opened {
+        Ok(mut opened) => opened.write_all(yaml.as_bytes()).inspect_err(|_| {
+            // A part of a scenario is of no use. Removing it may fail for the same reason.
+            _ = fs::remove_file(&file);
+        }),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(SaveError::Exists(file));
+        }
+        Err(error) => Err(error),
+    };
+    match written {
+        Ok(()) => Ok(file),
+        Err(error) => Err(SaveError::Io { file, error }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_is_a_new_file_and_no_file_is_changed() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("tests/scenarios");
+        let file = save(&folder, "my_call-1", "id: my_call\n").unwrap();
+        assert_eq!(file, folder.join("my_call-1.yaml"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "id: my_call\n");
+        let again = save(&folder, "my_call-1", "other").unwrap_err();
+        assert!(again.to_string().ends_with("my_call-1.yaml exists already; choose another name"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "id: my_call\n");
+        #[cfg(unix)]
+        {
+            // A link to a file elsewhere is an existing file, even if that file is missing.
+            std::os::unix::fs::symlink(home.path().join("gone"), folder.join("link.yaml")).unwrap();
+            assert!(matches!(save(&folder, "link", ""), Err(SaveError::Exists(_))));
+        }
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn names_cannot_leave_the_folder() {
+        let home = tempfile::tempdir().unwrap();
+        let long = "x".repeat(MAX_NAME + 1);
+        for name in ["", "../x", "a/b", "a\\b", ".", "a.yaml", "ä", "a\0b", "CON:", &long] {
+            assert!(matches!(save(home.path(), name, ""), Err(SaveError::Name(_))), "{name:?}");
+        }
+        let many = "x".repeat(MAX_SCENARIO + 1);
+        assert!(matches!(save(home.path(), "x", &many), Err(SaveError::TooLong(_))));
+        let file = home.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = save(&file, "x", "").unwrap_err().to_string();
+        assert!(error.contains("file/x.yaml cannot be written"), "{error}");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+}
