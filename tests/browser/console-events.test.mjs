@@ -174,3 +174,21 @@ test('the tools that a View provides have a form and a result, by keyboard', LIM
   assert.deepEqual(page.problems.filter((it) => !it.startsWith('foreign request')), []);
   await page.context().close();
 });
+
+test('a pinned message stays above the log until it is unpinned', LIMIT, async () => {
+  await callTool(server, 'lab__echo', { text: 'keep me' });
+  const page = await openPage(browser, server, '#/messages?q=keep%20me');
+  await page.locator('[role=list] a').first().click();
+  await page.getByRole('button', { name: 'Pin', exact: true }).click();
+  await page.getByRole('button', { name: 'Unpin' }).waitFor();
+  await go(page, '#/messages?q=nothing%20has%20this');
+  await seen(page, 'Pinned');
+  await isAccessible(page);
+  await page.locator('details a').first().click();
+  await seen(page, 'All messages');
+  await page.getByRole('button', { name: 'Unpin' }).click();
+  await go(page, '#/messages?q=nothing%20has%20this');
+  await seen(page, 'The log has no such message.');
+  assert.equal(await page.getByText('Pinned').count(), 0);
+  await page.context().close();
+});

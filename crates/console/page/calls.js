@@ -349,11 +349,29 @@ function scenarioView(record, result) {
     h('p', button('Copy', () => copy(yaml)), ' ', button('Download', () => download(`${id.value || 'saved_call'}.yaml`, yaml, 'application/yaml')), folder), said, place];
 }
 
+/** Messages that this tab keeps until they are unpinned, also when the server has dropped them. */
+const PINS = 'marquetry.pins';
+const MAX_PINS = 20;
+const pins = () => JSON.parse(sessionStorage.getItem(PINS) ?? '[]');
+
+function pinButton(message) {
+  const isPinned = () => pins().some((it) => it.id === message.id);
+  const pin = button('', () => {
+    const others = pins().filter((it) => it.id !== message.id);
+    sessionStorage.setItem(PINS, JSON.stringify(isPinned() ? others : [message, ...others].slice(0, MAX_PINS)));
+    draw();
+  });
+  const draw = () => { pin.textContent = isPinned() ? 'Unpin' : 'Pin'; };
+  draw();
+  return pin;
+}
+
 /** The log of messages. */
 export async function messages(context) {
   if (context.name) {
-    const message = await data(`messages/${encodeURIComponent(context.name)}`);
-    return [h('p', messageLine(message)), message.call ? h('p', link(to('calls', message.call), 'Its call')) : null, messageBody(message), h('p', link('#/messages', 'All messages'))];
+    const pinned = pins().find((it) => it.id === context.name);
+    const message = pinned ?? await data(`messages/${encodeURIComponent(context.name)}`);
+    return [h('p', messageLine(message)), h('p', pinButton(message)), message.call ? h('p', link(to('calls', message.call), 'Its call')) : null, messageBody(message), h('p', link('#/messages', 'All messages'))];
   }
   let kept = [];
   const fetchAll = async () => { kept = (await data(`messages?q=${encodeURIComponent(filter.value)}`)).messages; draw(); };
@@ -379,5 +397,6 @@ export async function messages(context) {
   });
   context.onLeave(() => clearTimeout(asked));
   await fetchAll();
-  return [h('div.bar', filter, pause, count, button('Export', () => download('messages.json', stringify(kept, 2), 'application/json'), { class: 'small' })), nothing, rows.element];
+  return [h('div.bar', filter, pause, count, button('Export', () => download('messages.json', stringify(kept, 2), 'application/json'), { class: 'small' })),
+    pins().length ? h('details', { open: true }, h('summary', 'Pinned'), pins().map(row)) : null, nothing, rows.element];
 }
