@@ -93,6 +93,11 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   const { command, cases } = await world(t);
   const own = [];
   assert.equal((await command(["history", "writes a file"], { own })).code, 2);
+  for (const [database, want] of [["http://127.0.0.1:9", /cannot be reached/], ["http://db.example", /use libsql: or https:/]]) {
+    const { code, stderr } = await command(["history", "--database", database], { own });
+    assert.equal(code, 3, stderr);
+    assert.match(stderr, want);
+  }
   for (let round = 0; round < 2; round++) assert.equal((await command([cases, "--repeat", "5"])).code, 0);
   const history = await command(["history", "writes a file"], { own });
   assert.equal(history.code, 0, history.stderr);

@@ -1,9 +1,9 @@
 // The record of calls, and the log of messages.
 
-import { data, list, post, text } from './api.js';
-import { badge, button, bytes, consent, copy, download, duration, empty, fill, filterBox, h, hasWords, link, newId, svg, table, tabs, time, to, virtualList } from './dom.js';
+import { data, list, text } from './api.js';
+import { badge, button, bytes, consent, copy, download, duration, empty, fill, filterBox, h, hasWords, link, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
-import { isObject, parse, stringify } from './json.js';
+import { parse, stringify } from './json.js';
 import { literal, resultView, tree, visible } from './result.js';
 import { openView } from './view-host.js';
 
@@ -112,7 +112,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
       ['messages', 'Messages', () => messagesOf(record, sent)],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
       ['view', 'View', () => viewOf(record, tool, context)],
-      ['save', 'Save', () => (record && result ? scenarioView(record, result) : empty('A scenario needs a call with a result.'))],
+      ['save', 'Save', () => (record && result ? scenarioOf(record, result) : empty('A scenario needs a call with a result.'))],
     ], current, (next, isFocused) => {
       if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });
       draw(next, isFocused);
@@ -277,76 +277,11 @@ function timeline(record) {
   ];
 }
 
-const VOLATILE = [
-  /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?/, /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/i, /\b1[5-9]\d{8}(\d{3})?\b/, /_[0-9a-f]{8}\b/,
-];
-
-/** Writes a scenario that `marquetry test` runs. Parts that change with each call become `$any`. */
-export function scenario({ tool, args, result }, { id = 'saved_call', title = `${tool} answers as it did`, keep = { content: true, structured: true, error: true } } = {}) {
-  const steady = (value) => {
-    if (typeof value === 'string') {
-      if (VOLATILE.some((it) => it.test(value))) {
-        const words = longestSteady(value);
-        return words ? { $mentions: [words] } : { $any: true };
-      }
-      return value;
-    }
-    if (Array.isArray(value)) return value.map(steady);
-    if (isObject(value)) {
-      const found = {};
-      for (const [key, item] of Object.entries(value)) if (key !== '_meta') found[key] = steady(item);
-      return found;
-    }
-    return value;
-  };
-  const expect = {};
-  if (keep.error) expect.is_error = result.isError === true;
-  if (keep.content && Array.isArray(result.content)) expect.content = result.content.map(steady);
-  if (keep.structured && result.structuredContent !== undefined) expect.structured = steady(result.structuredContent);
-  // JSON is YAML: it needs no rules of its own for quotes.
-  const line = (name, value) => `${name}: ${stringify(value).replaceAll('${', '$$${')}\n`;
-  let yaml = `# marquetry test THIS_FILE --url ${globalThis.document?.documentElement.dataset.endpoint || 'http://127.0.0.1:3001/mcp'}\n`;
-  yaml += line('id', id) + line('title', title) + 'steps:\n' + `  - ${line('call', tool)}`;
-  if (args !== undefined && Object.keys(args).length) yaml += `    ${line('with', args)}`;
-  if (Object.keys(expect).length) {
-    yaml += '    expect:\n';
-    for (const [name, value] of Object.entries(expect)) yaml += `      ${line(name, value)}`;
-  }
-  return yaml;
-}
-
-/** The longest part of a text without what changes. */
-function longestSteady(textValue) {
-  let parts = [textValue];
-  for (const pattern of [...VOLATILE, /\n/]) parts = parts.flatMap((part) => part.split(new RegExp(pattern.source, `g${pattern.flags.replace('g', '')}`)).filter((it) => it !== undefined));
-  const best = parts.filter(Boolean).sort((a, b) => b.length - a.length)[0]?.trim();
-  return best && best.length >= 3 ? best.slice(0, 200) : undefined;
-}
-
-function scenarioView(record, result) {
-  const id = h('input', { type: 'text', id: newId('id'), value: record.tool.replace(/\W+/g, '_').toLowerCase() });
-  const ticks = [['error', 'whether it failed'], ['content', 'its content'], ['structured', 'its structured content']].map(([key, label]) => {
-    const box = h('input', { type: 'checkbox', id: newId('tick'), checked: true, onchange: () => draw() });
-    return { key, box, row: h('label', { for: box.id, class: 'switch' }, box, ` ${label}`) };
-  });
+/** The call as a scenario; its module is loaded when it is wanted. */
+function scenarioOf(record, result) {
   const place = h('div');
-  const folder = h('span');
-  const said = h('p', { role: 'status' });
-  const save = () => post('scenarios', { name: id.value || 'saved_call', yaml }).then((it) => fill(said, `Saved as ${it.file}`), (error) => fill(said, h('strong.bad', error.message)));
-  data('state').then((it) => it.scenarios && fill(folder, ' ', button('Save to the folder', save)), () => {});
-  let yaml = '';
-  const draw = () => {
-    const args = record.arguments.json ? parse(record.arguments.json) : undefined;
-    const keep = Object.fromEntries(ticks.map((it) => [it.key, it.box.checked]));
-    yaml = scenario({ tool: record.tool, args, result }, { id: id.value.replace(/\W+/g, '_') || 'saved_call', keep });
-    fill(place, literal(yaml, 'Scenario'));
-  };
-  id.addEventListener('input', draw);
-  draw();
-  const isHidden = record.arguments.json?.includes('"(hidden)"');
-  return [h('p', 'A scenario repeats the call and compares the answer: ', h('code', 'marquetry test FILE --url …')), isHidden ? h('p.warn', 'A secret argument is not recorded. Write it into the file by hand.') : null,
-    h('p', h('label', { for: id.id }, 'Name '), id), h('fieldset', h('legend', 'Expected'), ticks.map((it) => it.row)),
-    h('p', button('Copy', () => copy(yaml)), ' ', button('Download', () => download(`${id.value || 'saved_call'}.yaml`, yaml, 'application/yaml')), folder), said, place];
+  import('./scenario.js').then((it) => fill(place, it.scenarioView(record, result)), (error) => fill(place, h('p.bad', error.message)));
+  return place;
 }
 
 /** Messages that this tab keeps until they are unpinned, also when the server has dropped them. */

@@ -35,6 +35,7 @@ pub(crate) const FILES: &[File] = files! {
     "home.js" "text/javascript; charset=utf-8",
     "json.js" "text/javascript; charset=utf-8",
     "result.js" "text/javascript; charset=utf-8",
+    "scenario.js" "text/javascript; charset=utf-8",
     "schema.js" "text/javascript; charset=utf-8",
     "tests.css" "text/css; charset=utf-8",
     "tests.js" "text/javascript; charset=utf-8",

@@ -35,9 +35,10 @@ pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, Sav
         return Err(SaveError::TooLong(yaml.len()));
     }
     let file = folder.join(format!("{name}.yaml"));
-    let opened = fs::create_dir_all(folder)
-        .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&file));
-    let written = match opened {
+    if let Err(error) = fs::create_dir_all(folder) {
+        return Err(SaveError::Io { file, error });
+    }
+    let written = match OpenOptions::new().write(true).create_new(true).open(&file) {
         Ok(mut opened) => opened.write_all(yaml.as_bytes()).inspect_err(|_| {
             // A part of a scenario is of no use. Removing it may fail for the same reason.
             _ = fs::remove_file(&file);

@@ -69,8 +69,9 @@ pub struct TestArgs {
 /// Where results are stored.
 #[derive(Args, Debug, Default)]
 pub(crate) struct DatabaseArgs {
-    /// File with the results [default: ~/.local/share/marquetry/tests.db].
-    #[arg(long, value_name = "FILE")]
+    /// File with the results, or the URL of a libSQL server, whose token is in $TEST_DATABASE_TOKEN [default: $TEST_DATABASE, or
+    /// ~/.local/share/marquetry/tests.db].
+    #[arg(long, value_name = "FILE|URL")]
     pub(crate) database: Option<PathBuf>,
 }
 

@@ -43,8 +43,19 @@ pub(crate) async fn open(
     arguments: &DatabaseArgs,
     environment: Environment<'_>,
 ) -> Result<Arc<dyn ResultStore>, Failed> {
-    let path = match &arguments.database {
-        Some(path) => path.clone(),
+    let named = arguments.database.clone();
+    let named = named.or_else(|| (environment.variable)("TEST_DATABASE").map(PathBuf::from));
+    let named = named.filter(|path| !path.as_os_str().is_empty());
+    if let Some(url) = named.as_ref().and_then(|it| it.to_str()).filter(|it| it.contains("://")) {
+        let token = (environment.variable)("TEST_DATABASE_TOKEN").filter(|it| !it.is_empty());
+        let store = LibsqlStore::connect(url, token.as_deref()).await;
+        let store = store.map_err(|error| {
+            Failed::error(format!("the database of tests cannot be used: {error}"))
+        })?;
+        return Ok(Arc::new(store));
+    }
+    let path = match named {
+        Some(path) => path,
         None => user_database(environment).ok_or_else(|| {
             Failed::usage(
                 "name a database: neither $XDG_DATA_HOME nor $HOME is set (--database FILE)",

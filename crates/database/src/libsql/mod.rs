@@ -1,4 +1,4 @@
-//! A database in one file, on libSQL.
+//! A database on libSQL: one file, or a server.
 //!
 //! Connections and values are types of the crate `libsql`; users of this module depend on it, too.
 
@@ -6,13 +6,19 @@ mod engine;
 mod file;
 mod path;
 mod prepared;
+#[cfg(feature = "remote")]
+mod remote;
 mod schema;
+mod sql;
 mod tables;
 
+#[cfg(feature = "remote")]
+pub use self::remote::{RemoteLibsql, Session};
 pub use self::{
     engine::{checkpoint, error, json, limit, map, number, select, text, transaction, wait},
     file::LibsqlFile,
     prepared::Prepared,
     schema::Schema,
+    sql::{Column, Row, Sql},
     tables::{Tables, TablesOptions},
 };

@@ -1,8 +1,8 @@
 //! Versions of the tables of one kind of data.
 
-use libsql::{Connection, params};
+use libsql::params;
 
-use super::engine::{error, number, transaction, wait};
+use super::Sql;
 use crate::DatabaseError;
 
 /// The tables of one kind of data, which may share a database with others.
@@ -25,16 +25,21 @@ impl Schema {
     /// # Errors
     ///
     /// As [`Self::check`]; [`DatabaseError::ReadOnly`] if there are no tables and none may be created.
-    pub fn open(&self, connection: &Connection, read_only: bool) -> Result<(), DatabaseError> {
+    pub fn open<'a>(
+        &self,
+        database: impl Into<Sql<'a>>,
+        read_only: bool,
+    ) -> Result<(), DatabaseError> {
+        let sql = database.into();
         let begin = if read_only { "BEGIN" } else { "BEGIN IMMEDIATE" };
-        transaction(connection, begin, || {
-            match (self.exists(connection)?, read_only) {
+        sql.transaction(begin, || {
+            match (self.exists(sql)?, read_only) {
                 (false, true) => return Err(DatabaseError::ReadOnly),
-                (false, false) => self.create(connection)?,
+                (false, false) => self.create(sql)?,
                 (true, true) => {}
-                (true, false) => self.migrate(connection)?,
+                (true, false) => self.migrate(sql)?,
             }
-            self.check(connection)
+            self.check(sql)
         })
     }
 
@@ -43,9 +48,9 @@ impl Schema {
     /// # Errors
     ///
     /// The error of the engine.
-    pub fn exists(&self, connection: &Connection) -> Result<bool, DatabaseError> {
-        let sql = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{}'", self.settings);
-        Ok(number(connection, &sql)? != Some(0))
+    pub fn exists<'a>(&self, database: impl Into<Sql<'a>>) -> Result<bool, DatabaseError> {
+        let count = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{}'", self.settings);
+        Ok(database.into().number(&count)? != Some(0))
     }
 
     /// Creates the tables.
@@ -53,11 +58,11 @@ impl Schema {
     /// # Errors
     ///
     /// The error of the engine, for example that the tables exist.
-    pub fn create(&self, connection: &Connection) -> Result<(), DatabaseError> {
-        wait(connection.execute_batch(self.tables)).map_err(error)?;
+    pub fn create<'a>(&self, database: impl Into<Sql<'a>>) -> Result<(), DatabaseError> {
+        let sql = database.into();
+        sql.batch(self.tables)?;
         let set = format!("INSERT INTO {} (name, value) VALUES ('schema', ?)", self.settings);
-        wait(connection.execute(&set, params![self.version])).map_err(error)?;
-        Ok(())
+        sql.execute(&set, params![self.version])
     }
 
     /// Checks that the tables have the current version.
@@ -66,8 +71,8 @@ impl Schema {
     ///
     /// [`DatabaseError::NewerSchema`] or [`DatabaseError::OlderSchema`] if not, [`DatabaseError::Damaged`] if they have
     /// none.
-    pub fn check(&self, connection: &Connection) -> Result<(), DatabaseError> {
-        match self.found(connection)? {
+    pub fn check<'a>(&self, database: impl Into<Sql<'a>>) -> Result<(), DatabaseError> {
+        match self.found(database.into())? {
             Some(found) if found == self.version => Ok(()),
             Some(found) if found > self.version => {
                 Err(DatabaseError::NewerSchema { found, known: self.version })
@@ -82,17 +87,17 @@ impl Schema {
         }
     }
 
-    fn found(&self, connection: &Connection) -> Result<Option<i64>, DatabaseError> {
-        number(connection, &format!("SELECT value FROM {} WHERE name = 'schema'", self.settings))
+    fn found(&self, sql: Sql<'_>) -> Result<Option<i64>, DatabaseError> {
+        sql.number(&format!("SELECT value FROM {} WHERE name = 'schema'", self.settings))
     }
 
-    fn migrate(&self, connection: &Connection) -> Result<(), DatabaseError> {
-        while let Some(found) = self.found(connection)?
+    fn migrate(&self, sql: Sql<'_>) -> Result<(), DatabaseError> {
+        while let Some(found) = self.found(sql)?
             && let Some((_, statements)) = self.migrations.iter().find(|(from, _)| *from == found)
         {
-            wait(connection.execute_batch(statements)).map_err(error)?;
+            sql.batch(statements)?;
             let set = format!("UPDATE {} SET value = ? WHERE name = 'schema'", self.settings);
-            wait(connection.execute(&set, params![found + 1])).map_err(error)?;
+            sql.execute(&set, params![found + 1])?;
         }
         Ok(())
     }
@@ -101,7 +106,7 @@ impl Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::libsql::LibsqlFile;
+    use crate::libsql::{LibsqlFile, number};
 
     const OLD: Schema = Schema {
         settings: "note_setting",

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     process::{Command, Stdio},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -16,6 +16,8 @@ use marquetry_judge::{
     },
 };
 
+use crate::hrana::Server;
+
 #[tokio::test]
 async fn every_store_passes_the_suite() {
     check_store(&MemoryStore::new()).await;
@@ -27,6 +29,79 @@ async fn every_store_passes_the_suite() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         assert!(!bytes.windows(18).any(|bytes| bytes == b"sk-not-to-be-store"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_on_a_server_passes_the_suite() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let server = Server::start(&path, "a-token").await;
+    check_store(&LibsqlStore::connect(&server.url, Some("a-token")).await.unwrap()).await;
+    // The tables are those of a file.
+    let file = LibsqlStore::open(&path).await.unwrap();
+    let stored = file.outcomes(&OutcomeFilter::default()).await.unwrap();
+    assert!(stored.len() > 10);
+
+    // A result is stored in few requests, however many calls and votes it has.
+    let store = LibsqlStore::connect(&server.url, Some("a-token")).await.unwrap();
+    let before = server.requests.load(Ordering::Relaxed);
+    store.put_result(&sample("large", &[true; 20])).await.unwrap();
+    let requests = server.requests.load(Ordering::Relaxed) - before;
+    assert!(requests <= 4, "{requests} requests");
+
+    // Four writers at once, as processes would be.
+    let writers = (0..4).map(|writer| {
+        let url = server.url.clone();
+        tokio::spawn(async move {
+            let store = LibsqlStore::connect(&url, Some("a-token")).await.unwrap();
+            for number in 0..5 {
+                store.put_result(&sample(&format!("{writer}-{number}"), &[true])).await.unwrap();
+            }
+        })
+    });
+    for writer in futures_util::future::join_all(writers).await {
+        writer.unwrap();
+    }
+    let now = store.outcomes(&OutcomeFilter::default()).await.unwrap().len();
+    assert_eq!(now, stored.len() + 21);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_write_on_a_server_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let server = Server::start(&path, "a-token").await;
+    let store = LibsqlStore::connect(&server.url, Some("a-token")).await.unwrap();
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    // The last statements of a result fail: its votes.
+    connection.execute("DROP TABLE test_votes", ()).await.unwrap();
+    let error = store.put_result(&sample("broken", &[true])).await.unwrap_err().to_string();
+    assert!(error.contains("test_votes"), "{error}");
+    let mut rows = connection.query("SELECT count(*) FROM test_results", ()).await.unwrap();
+    let count: i64 = rows.next().await.unwrap().unwrap().get(0).unwrap();
+    assert_eq!(count, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_used_is_an_error_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("tests.db"), "a-token").await;
+    let error =
+        async |url: &str, token| LibsqlStore::connect(url, token).await.err().unwrap().to_string();
+    for token in [None, Some("wrong-secret")] {
+        let error = error(&server.url, token).await;
+        assert!(error.contains("does not accept the key (status 401)"), "{error}");
+        assert!(!error.contains("wrong-secret"));
+    }
+    let url = server.url.clone();
+    let elsewhere = error(&format!("{url}/elsewhere"), Some("a-token")).await;
+    assert!(elsewhere.contains("status 404"), "{elsewhere}");
+    drop(server);
+    let gone = error(&url, Some("a-token")).await;
+    assert!(gone.contains("cannot be reached"), "{gone}");
+    let plain = error("http://db.example", Some("a-token")).await;
+    assert!(plain.contains("use libsql: or https:"), "{plain}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,4 +1,4 @@
-//! Results in one libSQL file.
+//! Results in a libSQL database: one file, or a server.
 
 mod read;
 mod schema;
@@ -10,8 +10,11 @@ use async_trait::async_trait;
 use libsql::{Connection, params};
 use marquetry_database::{
     DatabaseError,
-    libsql::{Tables, TablesOptions, error, number, select, wait},
+    libsql::{Sql, Tables, TablesOptions, error},
 };
+
+#[cfg(feature = "remote")]
+use marquetry_database::libsql::RemoteLibsql;
 
 use self::schema::SCHEMA;
 use super::{
@@ -20,12 +23,19 @@ use super::{
 };
 use crate::{TestResult, Timestamp, time::new_id};
 
-/// A store in one file, which several processes may use at once. The file may hold other data, too: only tables whose
+/// A store in one file or on a libSQL server, which several processes may use at once. The file may hold other data, too: only tables whose
 /// names begin with `test_` are touched.
 ///
 /// A result is on disk when it was stored: a process that is killed loses none. Secrets of cases are not written.
 pub struct LibsqlStore {
-    tables: Tables,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    File(Tables),
+    #[cfg(feature = "remote")]
+    Server(RemoteLibsql),
 }
 
 /// Options of a [`LibsqlStore`].
@@ -74,27 +84,49 @@ impl LibsqlStore {
             connection.busy_timeout(lock_timeout).map_err(error)?;
             Ok(connection)
         };
-        Ok(Self { tables: Tables::open(path.as_ref(), &SCHEMA, options, waits).await? })
+        let tables = Tables::open(path.as_ref(), &SCHEMA, options, waits).await?;
+        Ok(Self { place: Place::File(tables) })
+    }
+
+    /// Opens the results on a libSQL server (sqld, Turso): `libsql://host`, `https://host`, or `http://` on this machine. Missing tables are
+    /// created.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`]; [`DatabaseError::Denied`] for a wrong token, [`DatabaseError::Disconnected`] if the server does not answer.
+    #[cfg(feature = "remote")]
+    pub async fn connect(url: &str, token: Option<&str>) -> Result<Self, StoreError> {
+        let server = RemoteLibsql::new(url, token)?;
+        server.run(|sql| SCHEMA.open(sql, false)).await?;
+        Ok(Self { place: Place::Server(server) })
     }
 
     async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.tables.write(work).await
+        match &self.place {
+            Place::File(tables) => tables.write(|connection| work(connection.into())).await,
+            #[cfg(feature = "remote")]
+            Place::Server(server) => server.run(work).await,
+        }
     }
 
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+        work: impl FnOnce(Sql<'_>) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.tables.read(work).await?)
+        match &self.place {
+            Place::File(tables) => Ok(tables.read(|connection| work(connection.into())).await?),
+            #[cfg(feature = "remote")]
+            Place::Server(server) => Ok(server.run(work).await?),
+        }
     }
 }
 
 impl std::fmt::Debug for LibsqlStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LibsqlStore").field("tables", &self.tables).finish_non_exhaustive()
+        f.debug_struct("LibsqlStore").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -103,13 +135,13 @@ impl ResultStore for LibsqlStore {
     async fn put_result(&self, result: &TestResult) -> Result<(), StoreError> {
         let mut result = result.clone();
         result.test_case = result.test_case.redacted();
-        self.write(move |connection| write::put_result(connection, &result)).await
+        self.write(move |database| write::put_result(database, &result)).await
     }
 
     async fn result(&self, id: &str) -> Result<Option<TestResult>, StoreError> {
         let id = id.to_owned();
-        self.read(move |connection| {
-            let rows = read::results(connection, "WHERE id = ?", params![id])?;
+        self.read(move |database| {
+            let rows = read::results(database, "WHERE id = ?", params![id])?;
             Ok(rows.into_iter().next())
         })
         .await
@@ -117,9 +149,9 @@ impl ResultStore for LibsqlStore {
 
     async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError> {
         let (filter, size) = (filter.clone(), filter.page.size());
-        self.read(move |connection| {
+        self.read(move |database| {
             let (condition, values) = read::condition(&filter);
-            let found = read::results(connection, &condition, values)?;
+            let found = read::results(database, &condition, values)?;
             Ok(Page::cut(found, size, |result| &result.id))
         })
         .await
@@ -127,28 +159,28 @@ impl ResultStore for LibsqlStore {
 
     async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError> {
         let filter = filter.clone();
-        self.read(move |connection| read::outcomes(connection, &filter)).await
+        self.read(move |database| read::outcomes(database, &filter)).await
     }
 
     async fn put_configuration(&self, configuration: &Configuration) -> Result<(), StoreError> {
         let stored = configuration.redacted();
-        self.write(move |connection| write::put_configuration(connection, &stored)).await
+        self.write(move |database| Ok(write::put_configuration(database, &stored)?)).await
     }
 
     async fn configuration(&self, id: &str) -> Result<Option<Configuration>, StoreError> {
         let id = id.to_owned();
-        self.read(move |connection| read::configuration(connection, &id)).await
+        self.read(move |database| read::configuration(database, &id)).await
     }
 
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError> {
-        self.write(move |connection| {
+        self.write(move |database| {
             if let Some(id) = &run.configuration_id
-                && read::configuration(connection, id)?.is_none()
+                && read::configuration(database, id)?.is_none()
             {
                 return Err(StoreError::NotFound { kind: "configuration", id: id.clone() });
             }
             let run = TestRun::started(run, new_id());
-            write::put_run(connection, &run)?;
+            write::put_run(database, &run)?;
             Ok(run)
         })
         .await
@@ -156,7 +188,7 @@ impl ResultStore for LibsqlStore {
 
     async fn touch_run(&self, id: &str) -> Result<(), StoreError> {
         let id = id.to_owned();
-        self.write(move |connection| match write::touch_run(connection, &id, Timestamp::now())? {
+        self.write(move |database| match write::touch_run(database, &id, Timestamp::now())? {
             true => Ok(()),
             false => Err(StoreError::NotFound { kind: "run", id }),
         })
@@ -165,12 +197,12 @@ impl ResultStore for LibsqlStore {
 
     async fn finish_run(&self, id: &str, status: RunStatus) -> Result<TestRun, StoreError> {
         let id = id.to_owned();
-        self.write(move |connection| {
-            let Some(run) = read::run(connection, &id)? else {
+        self.write(move |database| {
+            let Some(run) = read::run(database, &id)? else {
                 return Err(StoreError::NotFound { kind: "run", id });
             };
             let run = TestRun { status, completed_at: Some(Timestamp::now()), ..run };
-            write::finish_run(connection, &run)?;
+            write::finish_run(database, &run)?;
             Ok(run)
         })
         .await
@@ -178,13 +210,13 @@ impl ResultStore for LibsqlStore {
 
     async fn run(&self, id: &str) -> Result<Option<TestRun>, StoreError> {
         let id = id.to_owned();
-        self.read(move |connection| read::run(connection, &id)).await
+        self.read(move |database| read::run(database, &id)).await
     }
 
     async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, StoreError> {
         let (cursor, size) = (page.cursor.clone(), page.size());
-        self.read(move |connection| {
-            let found = read::runs(connection, cursor.as_deref(), size + 1)?;
+        self.read(move |database| {
+            let found = read::runs(database, cursor.as_deref(), size + 1)?;
             Ok(Page::cut(found, size, |run| &run.id))
         })
         .await
@@ -192,10 +224,10 @@ impl ResultStore for LibsqlStore {
 
     async fn put_override(&self, verdict: &Override) -> Result<(), StoreError> {
         let verdict = verdict.clone();
-        self.write(move |connection| {
+        self.write(move |database| {
             let sql = "SELECT 1 FROM test_trials WHERE result_id = ? AND trial = ?";
             let trial = params![verdict.result_id.clone(), verdict.trial];
-            if select::<_, DatabaseError>(connection, sql, trial, |_| Ok(()))?.is_empty() {
+            if database.select::<_, DatabaseError>(sql, trial, |_| Ok(()))?.is_empty() {
                 let id = format!("{}/{}", verdict.result_id, verdict.trial);
                 return Err(StoreError::NotFound { kind: "trial", id });
             }
@@ -209,15 +241,14 @@ impl ResultStore for LibsqlStore {
                 verdict.reason,
                 verdict.timestamp.to_string(),
             ];
-            wait(connection.execute(sql, values)).map_err(error)?;
-            Ok(())
+            Ok(database.execute(sql, values)?)
         })
         .await
     }
 
     async fn overrides(&self, result_id: &str) -> Result<Vec<Override>, StoreError> {
         let id = result_id.to_owned();
-        self.read(move |connection| read::overrides(connection, &id)).await
+        self.read(move |database| read::overrides(database, &id)).await
     }
 
     async fn agreements(&self) -> Result<Vec<Agreement>, StoreError> {
@@ -225,7 +256,6 @@ impl ResultStore for LibsqlStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        self.read(|connection| number(connection, "SELECT count(*) FROM test_setting").map(drop))
-            .await
+        self.read(|database| database.number("SELECT count(*) FROM test_setting").map(drop)).await
     }
 }

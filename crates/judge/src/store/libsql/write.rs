@@ -1,22 +1,18 @@
 //! Writing.
 
-use libsql::{Connection, params};
-use marquetry_database::{
-    DatabaseError,
-    libsql::{Prepared, error, select, transaction, wait},
-};
+use libsql::params;
+use marquetry_database::{DatabaseError, libsql::Sql};
 use serde::Serialize;
 
 use super::super::{Configuration, StoreError, TestRun};
 use crate::{TestResult, Timestamp, Trial};
 
 /// Stores a result with all that belongs to it, in one transaction.
-pub(super) fn put_result(connection: &Connection, result: &TestResult) -> Result<(), StoreError> {
-    transaction(connection, "BEGIN IMMEDIATE", || {
+pub(super) fn put_result(database: Sql<'_>, result: &TestResult) -> Result<(), StoreError> {
+    database.transaction("BEGIN IMMEDIATE", || {
         let has = |table: &str, id: &String| {
             let sql = format!("SELECT 1 FROM {table} WHERE id = ?");
-            let found =
-                select::<_, DatabaseError>(connection, &sql, params![id.clone()], |_| Ok(()));
+            let found = database.select::<_, DatabaseError>(&sql, params![id.clone()], |_| Ok(()));
             found.map(|found| !found.is_empty())
         };
         if has("test_results", &result.id)? {
@@ -27,13 +23,13 @@ pub(super) fn put_result(connection: &Connection, result: &TestResult) -> Result
         {
             return Err(StoreError::NotFound { kind: "run", id: run.clone() });
         }
-        put_row(connection, result)?;
-        put_trials(connection, result)?;
+        put_row(database, result)?;
+        put_trials(database, result)?;
         Ok(())
     })
 }
 
-fn put_row(connection: &Connection, result: &TestResult) -> Result<(), DatabaseError> {
+fn put_row(database: Sql<'_>, result: &TestResult) -> Result<(), DatabaseError> {
     let counts = result.counts();
     let calls: Vec<&str> = result.tool_calls.iter().map(|call| call.tool_name.as_str()).collect();
     let sql = "INSERT INTO test_results (id, test_name, prompt, expected_tools, actual_tools, judge_verdict, \
@@ -57,81 +53,81 @@ fn put_row(connection: &Connection, result: &TestResult) -> Result<(), DatabaseE
         counts.failed,
         counts.errors,
     ];
-    wait(connection.execute(sql, values)).map(drop).map_err(error)
+    database.execute(sql, values)
 }
 
-fn put_trials(connection: &Connection, result: &TestResult) -> Result<(), DatabaseError> {
-    let put_trial = Prepared::new(
-        connection,
-        "INSERT INTO test_trials (result_id, trial, status, error, answer, turns, checks, verdict, usage, work_ms, \
-         duration_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )?;
-    let put_call = Prepared::new(
-        connection,
-        "INSERT INTO test_calls (result_id, trial, call, tool_name, server_id, parameters, response, \
-         execution_time_ms, success, error, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )?;
-    let put_vote = Prepared::new(
-        connection,
-        "INSERT INTO test_votes (result_id, trial, vote, number, passed, answers, reasoning, suggestions, model, \
-         prompt_hash, usage, duration_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )?;
+fn put_trials(database: Sql<'_>, result: &TestResult) -> Result<(), DatabaseError> {
+    let put_trial = "INSERT INTO test_trials (result_id, trial, status, error, answer, turns, checks, verdict, usage, work_ms, \
+         duration_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let put_call = "INSERT INTO test_calls (result_id, trial, call, tool_name, server_id, parameters, response, \
+         execution_time_ms, success, error, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let put_vote = "INSERT INTO test_votes (result_id, trial, vote, number, passed, answers, reasoning, suggestions, model, \
+         prompt_hash, usage, duration_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     for trial in &result.trials {
         let Trial {
             index, status, error, turns, tool_calls, answer, checks, votes, verdict, ..
         } = trial;
-        put_trial.execute(params![
-            result.id.clone(),
-            *index,
-            status.as_str(),
-            error.clone(),
-            answer.clone(),
-            json(turns)?,
-            json(checks)?,
-            json(verdict)?,
-            json(&trial.usage)?,
-            whole(trial.work_ms),
-            whole(trial.duration_ms),
-        ])?;
-        for (place, call) in (0u32..).zip(tool_calls) {
-            put_call.execute(params![
+        database.execute(
+            put_trial,
+            params![
                 result.id.clone(),
                 *index,
-                place,
-                call.tool_name.clone(),
-                call.server_id.clone(),
-                json(&call.parameters)?,
-                json(&call.response)?,
-                whole(call.execution_time_ms),
-                call.success,
-                call.error.clone(),
-                call.timestamp.to_string(),
-            ])?;
+                status.as_str(),
+                error.clone(),
+                answer.clone(),
+                json(turns)?,
+                json(checks)?,
+                json(verdict)?,
+                json(&trial.usage)?,
+                whole(trial.work_ms),
+                whole(trial.duration_ms),
+            ],
+        )?;
+        for (place, call) in (0u32..).zip(tool_calls) {
+            database.execute(
+                put_call,
+                params![
+                    result.id.clone(),
+                    *index,
+                    place,
+                    call.tool_name.clone(),
+                    call.server_id.clone(),
+                    json(&call.parameters)?,
+                    json(&call.response)?,
+                    whole(call.execution_time_ms),
+                    call.success,
+                    call.error.clone(),
+                    call.timestamp.to_string(),
+                ],
+            )?;
         }
         for (place, vote) in (0u32..).zip(votes) {
-            put_vote.execute(params![
-                result.id.clone(),
-                *index,
-                place,
-                vote.index,
-                vote.passed,
-                json(&vote.answers)?,
-                vote.reasoning.clone(),
-                vote.suggestions.clone(),
-                vote.model.clone(),
-                vote.prompt_hash.clone(),
-                json(&vote.usage)?,
-                whole(vote.duration_ms),
-            ])?;
+            database.execute(
+                put_vote,
+                params![
+                    result.id.clone(),
+                    *index,
+                    place,
+                    vote.index,
+                    vote.passed,
+                    json(&vote.answers)?,
+                    vote.reasoning.clone(),
+                    vote.suggestions.clone(),
+                    vote.model.clone(),
+                    vote.prompt_hash.clone(),
+                    json(&vote.usage)?,
+                    whole(vote.duration_ms),
+                ],
+            )?;
         }
     }
     Ok(())
 }
 
 pub(super) fn put_configuration(
-    connection: &Connection,
+    database: Sql<'_>,
     configuration: &Configuration,
-) -> Result<(), StoreError> {
+) -> Result<(), DatabaseError> {
     let sql = "INSERT INTO test_configurations \
         (id, name, description, server_configs, judge_config, created_at, updated_at) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (id) DO UPDATE SET name = excluded.name, \
@@ -145,11 +141,10 @@ pub(super) fn put_configuration(
         configuration.judge_config.as_ref().map(json).transpose()?,
         Timestamp::now().to_string(),
     ];
-    wait(connection.execute(sql, values)).map_err(error)?;
-    Ok(())
+    database.execute(sql, values)
 }
 
-pub(super) fn put_run(connection: &Connection, run: &TestRun) -> Result<(), StoreError> {
+pub(super) fn put_run(database: Sql<'_>, run: &TestRun) -> Result<(), DatabaseError> {
     let sql = "INSERT INTO test_runs (id, name, configuration_id, total_tests, passed_tests, failed_tests, \
         error_tests, started_at, status) VALUES (?, ?, ?, ?, 0, 0, 0, ?, ?)";
     let values = params![
@@ -160,22 +155,17 @@ pub(super) fn put_run(connection: &Connection, run: &TestRun) -> Result<(), Stor
         run.started_at.to_string(),
         run.status.as_str(),
     ];
-    wait(connection.execute(sql, values)).map_err(error)?;
-    Ok(())
+    database.execute(sql, values)
 }
 
 /// Stores the last sign of a batch. Returns whether the batch exists.
-pub(super) fn touch_run(
-    connection: &Connection,
-    id: &str,
-    at: Timestamp,
-) -> Result<bool, DatabaseError> {
-    let sql = "UPDATE test_runs SET seen_at = ? WHERE id = ?";
-    let changed = wait(connection.execute(sql, params![at.to_string(), id])).map_err(error)?;
-    Ok(changed > 0)
+pub(super) fn touch_run(database: Sql<'_>, id: &str, at: Timestamp) -> Result<bool, DatabaseError> {
+    let sql = "UPDATE test_runs SET seen_at = ? WHERE id = ? RETURNING id";
+    let touched = database.select(sql, params![at.to_string(), id], |row| row.get::<String>(0))?;
+    Ok(!touched.is_empty())
 }
 
-pub(super) fn finish_run(connection: &Connection, run: &TestRun) -> Result<(), StoreError> {
+pub(super) fn finish_run(database: Sql<'_>, run: &TestRun) -> Result<(), DatabaseError> {
     let sql = "UPDATE test_runs SET status = ?, completed_at = ?, passed_tests = ?, failed_tests = ?, \
         error_tests = ? WHERE id = ?";
     let values = params![
@@ -186,8 +176,7 @@ pub(super) fn finish_run(connection: &Connection, run: &TestRun) -> Result<(), S
         run.error_tests,
         run.id.clone(),
     ];
-    wait(connection.execute(sql, values)).map_err(error)?;
-    Ok(())
+    database.execute(sql, values)
 }
 
 fn json(value: &impl Serialize) -> Result<String, DatabaseError> {

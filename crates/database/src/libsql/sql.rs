@@ -1,0 +1,209 @@
+//! One way to use a libSQL database, whether it is a file or a server.
+
+use libsql::{Connection, Value, params::IntoParams, params::Params};
+use serde::de::DeserializeOwned;
+
+#[cfg(feature = "remote")]
+use super::remote::Session;
+use super::{engine, error, wait};
+use crate::DatabaseError;
+
+/// A database during one piece of work. The work blocks.
+#[derive(Clone, Copy)]
+pub enum Sql<'a> {
+    /// A connection to a file.
+    File(&'a Connection),
+    /// A session with a server.
+    #[cfg(feature = "remote")]
+    Server(&'a Session),
+}
+
+impl<'a> From<&'a Connection> for Sql<'a> {
+    fn from(connection: &'a Connection) -> Self {
+        Self::File(connection)
+    }
+}
+
+/// A row of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row(pub(super) Vec<Value>);
+
+impl Row {
+    /// Returns a column, counted from 0.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Damaged`] if its value has another type.
+    pub fn get<T: Column>(&self, column: usize) -> Result<T, DatabaseError> {
+        let value = self.0.get(column);
+        let found = value.and_then(T::of);
+        found.ok_or_else(|| {
+            DatabaseError::damaged(format_args!("column {column} of a row has the value {value:?}"))
+        })
+    }
+
+    /// Returns a column that holds JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Damaged`] if it does not parse.
+    pub fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, DatabaseError> {
+        serde_json::from_str(&self.get::<String>(column)?).map_err(DatabaseError::damaged)
+    }
+}
+
+/// A type of columns.
+pub trait Column: Sized {
+    /// Returns the value as this type; None if it has another one.
+    fn of(value: &Value) -> Option<Self>;
+}
+
+impl Column for String {
+    fn of(value: &Value) -> Option<Self> {
+        value.as_text().cloned()
+    }
+}
+
+impl Column for i64 {
+    fn of(value: &Value) -> Option<Self> {
+        value.as_integer().copied()
+    }
+}
+
+impl Column for u64 {
+    fn of(value: &Value) -> Option<Self> {
+        i64::of(value)?.try_into().ok()
+    }
+}
+
+impl Column for u32 {
+    fn of(value: &Value) -> Option<Self> {
+        i64::of(value)?.try_into().ok()
+    }
+}
+
+impl Column for bool {
+    fn of(value: &Value) -> Option<Self> {
+        i64::of(value).map(|number| number != 0)
+    }
+}
+
+impl Column for f64 {
+    #[expect(clippy::cast_precision_loss, reason = "as SQLite converts a number to REAL")]
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Real(number) => Some(*number),
+            Value::Integer(number) => Some(*number as f64),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Column> Column for Option<T> {
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Null => Some(None),
+            value => T::of(value).map(Some),
+        }
+    }
+}
+
+impl Sql<'_> {
+    /// Returns all rows of a query, each converted by `read`.
+    ///
+    /// # Errors
+    ///
+    /// The error of the database or of `read`.
+    pub fn select<T, E: From<DatabaseError>>(
+        self,
+        sql: &str,
+        params: impl IntoParams,
+        read: impl Fn(&Row) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        match self {
+            Self::File(connection) => engine::select(connection, sql, params, |row| {
+                let values = (0..row.column_count()).map(|column| row.get_value(column));
+                let values: Result<_, _> = values.collect();
+                read(&Row(values.map_err(error)?))
+            }),
+            #[cfg(feature = "remote")]
+            Self::Server(session) => {
+                session.select(sql, positional(params)?)?.iter().map(read).collect()
+            }
+        }
+    }
+
+    /// Returns the first column of the first row as a number; None without rows.
+    ///
+    /// # Errors
+    ///
+    /// The error of the database.
+    pub fn number(self, sql: &str) -> Result<Option<i64>, DatabaseError> {
+        match self {
+            Self::File(connection) => engine::number(connection, sql),
+            #[cfg(feature = "remote")]
+            Self::Server(session) => {
+                let rows = session.select(sql, Vec::new())?;
+                rows.first().map(|row| row.get(0)).transpose()
+            }
+        }
+    }
+
+    /// Runs a statement without rows. In a transaction with a server it may be sent later: with the next query, or at the end of the
+    /// transaction, which then has its error.
+    ///
+    /// # Errors
+    ///
+    /// The error of the database.
+    pub fn execute(self, sql: &str, params: impl IntoParams) -> Result<(), DatabaseError> {
+        match self {
+            Self::File(connection) => {
+                wait(connection.execute(sql, params)).map(drop).map_err(error)
+            }
+            #[cfg(feature = "remote")]
+            Self::Server(session) => session.execute(sql, positional(params)?),
+        }
+    }
+
+    /// Runs several statements without parameters.
+    ///
+    /// # Errors
+    ///
+    /// The error of the database.
+    pub fn batch(self, statements: &str) -> Result<(), DatabaseError> {
+        match self {
+            Self::File(connection) => {
+                wait(connection.execute_batch(statements)).map(drop).map_err(error)
+            }
+            #[cfg(feature = "remote")]
+            Self::Server(session) => session.sequence(statements),
+        }
+    }
+
+    /// Runs work in a transaction that begins with the statement `begin`; an error rolls it back.
+    ///
+    /// # Errors
+    ///
+    /// The error of the database or of the work.
+    pub fn transaction<T, E: From<DatabaseError>>(
+        self,
+        begin: &str,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        match self {
+            Self::File(connection) => engine::transaction(connection, begin, work),
+            #[cfg(feature = "remote")]
+            Self::Server(session) => session.transaction(begin, work),
+        }
+    }
+}
+
+/// Returns the values of parameters without names.
+#[cfg(feature = "remote")]
+fn positional(params: impl IntoParams) -> Result<Vec<Value>, DatabaseError> {
+    match params.into_params().map_err(error)? {
+        Params::None => Ok(Vec::new()),
+        Params::Positional(values) => Ok(values),
+        Params::Named(_) => Err(DatabaseError::engine("parameters have no names here")),
+    }
+}
