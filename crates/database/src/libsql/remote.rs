@@ -222,20 +222,21 @@ impl WireValue {
     }
 }
 
-impl From<Problem> for DatabaseError {
-    fn from(Problem { message, code }: Problem) -> Self {
+impl Problem {
+    fn into_error(self) -> DatabaseError {
+        let Self { message, code } = self;
         let code = code.unwrap_or_default();
         let is = |name: &str| code == name || code.starts_with(&format!("{name}_"));
         if is("SQLITE_BUSY") || is("SQLITE_LOCKED") {
-            Self::Busy
+            DatabaseError::Busy
         } else if is("SQLITE_FULL") {
-            Self::Full
+            DatabaseError::Full
         } else if is("SQLITE_READONLY") {
-            Self::ReadOnly
+            DatabaseError::ReadOnly
         } else if is("SQLITE_CORRUPT") {
-            Self::Damaged(message)
+            DatabaseError::Damaged(message)
         } else {
-            Self::engine(message)
+            DatabaseError::engine(message)
         }
     }
 }
@@ -285,7 +286,7 @@ impl Session {
         }
         match outcomes.next() {
             Some(Outcome::Ok { response }) => Ok(response),
-            Some(Outcome::Error { error }) => Err(error.into()),
+            Some(Outcome::Error { error }) => Err(error.into_error()),
             None => Err(malformed("a result is missing")),
         }
     }
@@ -362,11 +363,11 @@ fn check_batch(outcome: Option<Outcome>) -> Result<(), DatabaseError> {
     match outcome {
         Some(Outcome::Ok { response: Response::Batch { result } }) => {
             match result.step_errors.into_iter().flatten().next() {
-                Some(problem) => Err(problem.into()),
+                Some(problem) => Err(problem.into_error()),
                 None => Ok(()),
             }
         }
-        Some(Outcome::Error { error }) => Err(error.into()),
+        Some(Outcome::Error { error }) => Err(error.into_error()),
         _ => Err(malformed("a batch has another result")),
     }
 }
