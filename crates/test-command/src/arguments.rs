@@ -188,7 +188,15 @@ impl FromStr for Report {
         match named {
             Some((_, "")) => Err(format!("{text} names no file")),
             Some((format, file)) => Ok(Self { format: Some(format), file: Some(file.into()) }),
-            None => Ok(Self { format: None, file: Some(text.into()) }),
+            None => {
+                let first = text.split('=').next().unwrap_or(text);
+                if first.chars().all(char::is_alphanumeric) {
+                    return Err(format!(
+                        "{first} is no format: use junit, json, tap or html, with a file as in junit=tests.xml"
+                    ));
+                }
+                Ok(Self { format: None, file: Some(text.into()) })
+            }
         }
     }
 }
@@ -256,11 +264,15 @@ mod tests {
             ("junit", Some(Junit), None),
             ("html=out/a=b.html", Some(Html), Some("out/a=b.html")),
             ("tests.xml", None, Some("tests.xml")),
-            ("a=b", None, Some("a=b")),
+            ("./a=b", None, Some("./a=b")),
         ] {
             assert_eq!(text.parse(), Ok(Report { format, file: file.map(PathBuf::from) }));
         }
         assert_eq!("tap=".parse::<Report>(), Err("tap= names no file".to_owned()));
+        for wrong in ["xml", "xml=tests.xml", ""] {
+            let error = wrong.parse::<Report>().unwrap_err();
+            assert!(error.contains("is no format: use junit"), "{error}");
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! A file whose top level has `cases` is a case file; any other YAML file is a scenario without a model.
 
 use std::{
-    fmt, fs, io,
+    fmt, fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -191,10 +192,14 @@ fn collect(place: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         return Ok(());
     }
     for entry in fs::read_dir(place)? {
-        let path = entry?.path();
+        let entry = entry?;
+        let path = entry.path();
         let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
-        if path.is_dir() || is_yaml {
+        // Links to folders are not followed, since they may lead in circles, and pipes are not read.
+        if entry.file_type()?.is_dir() {
             collect(&path, paths)?;
+        } else if is_yaml && path.is_file() {
+            paths.push(path);
         }
     }
     Ok(())
@@ -202,10 +207,14 @@ fn collect(place: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
 
 fn read(path: &Path) -> Result<String, CaseFileError> {
     let failed = |error| CaseFileError::Read { path: path.to_owned(), error };
-    if fs::metadata(path).map_err(failed)?.len() > CaseFile::MAX_BYTES {
+    let mut bytes = Vec::new();
+    // Some files have no length, such as pipes and `/dev/zero`.
+    let mut file = fs::File::open(path).map_err(failed)?.take(CaseFile::MAX_BYTES + 1);
+    let read = file.read_to_end(&mut bytes).map_err(failed)?;
+    if read as u64 > CaseFile::MAX_BYTES {
         return Err(CaseFileError::TooLong(path.to_owned()));
     }
-    fs::read_to_string(path).map_err(failed)
+    String::from_utf8(bytes).map_err(|_| failed(io::Error::other("it is not UTF-8")))
 }
 
 /// Whether the top level of a YAML text has the key `cases`.
@@ -299,6 +308,20 @@ cases:
             serde_json::json!({"name": "a", "prompt": "p", "expectedTools": ["x", {"name": "y"}]});
         assert!(validator.is_valid(&serde_json::json!({"cases": [case]})));
         assert!(!validator.is_valid(&serde_json::json!({"cases": [{"prompts": "p"}]})));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_without_a_length_and_links_that_lead_in_circles_are_bounded() {
+        let endless = TestFiles::find(&[PathBuf::from("/dev/zero")]).unwrap_err();
+        assert!(matches!(endless, CaseFileError::TooLong(_)), "{endless}");
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            std::os::unix::fs::symlink(folder.path(), folder.path().join(name)).unwrap();
+        }
+        fs::write(folder.path().join("one.yaml"), "cases: []").unwrap();
+        let found = TestFiles::find(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(found.cases, [folder.path().join("one.yaml")]);
     }
 
     #[test]
