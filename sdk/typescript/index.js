@@ -148,7 +148,7 @@ export class MCPTestSDK {
 
   async #discover() {
     if (this.#given) {
-      if (await this.#isTestServer(this.#given)) return this.#given;
+      if (await this.#isTestServer(this.#given, this.#headers())) return this.#given;
       throw new MCPTestError("not-a-test-server", `Provided URL ${this.#given} is not a test server`);
     }
     const ports = [...this.#testPorts, ...this.#mainPorts];
@@ -168,12 +168,13 @@ Option 2: Main server with testing
     );
   }
 
-  async #isTestServer(url) {
+  /** A search sends no token: any program may listen on these ports. */
+  async #isTestServer(url, headers = { accept: "application/json" }) {
     const limit = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
     try {
       const response = await this.#fetch(`${url}/api/test/health`, {
         method: "GET",
-        headers: this.#headers(),
+        headers,
         signal: limit,
       });
       if (!response.ok) {

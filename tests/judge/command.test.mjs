@@ -1,10 +1,11 @@
 // `marquetry test` with cases: exit statuses, summaries, reports, history, comparison, the test of a judge, cassettes.
 import assert from "node:assert/strict";
-import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { mkdir, readFile, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { environment, startModel, votes } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, run } from "./server.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, base, descendantsOf, fileServer, run, until } from "./server.mjs";
 import { folder, missing, root } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
@@ -157,4 +158,68 @@ test("a recorded case is replayed without model and server", { skip }, async (t)
   const changed = await command([cases, "--replay", tapes], { own });
   assert.equal(changed.code, 3);
   assert.match(changed.stdout, /differs from the recording/);
+});
+
+test("a recorded case is replayed although its votes were asked for twice", { skip }, async (t) => {
+  let asked = 0;
+  const judge = (request) => (asked++ < 3 ? { content: "nope" } : votes("yes")(request));
+  const { command, cases, home } = await world(t, { judge, cases: CASES.replace("votes: 1", "votes: 3") });
+  const tapes = join(home, "tapes");
+  const recorded = await command([cases, "--record", tapes]);
+  assert.equal(recorded.code, 0, recorded.stdout);
+  assert.ok(asked >= 6, `${asked} requests`);
+  const [tape] = await readdir(tapes);
+  assert.equal((await stat(join(tapes, tape))).mode & 0o777, 0o600);
+  const replayed = await command([cases, "--replay", tapes], { own: [], more: { OPENAI_BASE_URL: "http://127.0.0.1:9" } });
+  assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
+  const missing = await command([cases, "--replay", home]);
+  assert.equal(missing.code, 2);
+});
+
+test("a run that a signal ends stores the tests that ran, and begins no other", { skip }, async (t) => {
+  const { home, files, mock, cases } = await world(t, { options: { latency: 60_000 } });
+  const three = ["one", "two", "three"].map((name) => ({ name, prompt: "hello.txt", expectedTools: ["write_file"], agentConfig: { provider: "openai", model: "m" }, serverConfigs: [fileServer(files)] }));
+  await writeFile(cases, JSON.stringify({ cases: three }));
+  for (const [signal, want] of [["SIGTERM", 143], ["SIGINT", 130]]) {
+    const database = join(home, `${signal}.db`);
+    const args = ["test", cases, "--jobs", "1", "--database", database];
+    const child = spawn(PROGRAM, args, { env: { ...base(), ...environment(mock) }, stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    child.stderr.on("data", (chunk) => (said += chunk));
+    const ended = new Promise((done) => child.on("exit", done));
+    t.after(() => child.kill("SIGKILL"));
+    await until("a server runs", async () => (await descendantsOf(child.pid)).length >= 2, 30_000);
+    await new Promise((done) => setTimeout(done, 300));
+    child.kill(signal);
+    assert.equal(await ended, want, said);
+    assert.match(said, /the results up to now are stored/);
+    const { stdout } = await run(["test", "history", "--json", "--database", database], { env: { XDG_DATA_HOME: home } });
+    const [stored] = JSON.parse(stdout).runs;
+    assert.deepEqual([stored.status, stored.errorTests, stored.totalTests], ["failed", 1, 3], stdout);
+  }
+});
+
+test("secrets of a case are neither in its report nor in its cassette nor in the database", { skip }, async (t) => {
+  const { command, cases, home, files } = await world(t);
+  const secrets = ["sk-argsecret123456", "dbsecret99", "ghp-patsecret999", "key-of-the-server"];
+  const script = `echo "$0 $DATABASE_URL $GH_PAT key-of-the-server" >&2; exit 1`;
+  const server = { type: "stdio", command: "sh", args: ["-c", script, `--api-key=${secrets[0]}`], env: { DATABASE_URL: `postgres://u:${secrets[1]}@h/x`, GH_PAT: secrets[2] } };
+  await writeFile(cases, JSON.stringify({ cases: [{ name: "leaks", prompt: "hello.txt", expectedTools: ["x"], serverConfigs: [server], agentConfig: { provider: "openai", model: "m" } }] }));
+  const report = join(home, "r.json");
+  const { code, stdout } = await command([cases, "--report", `json=${report}`, "--record", join(home, "tapes"), "--database", join(home, "t.db")], { own: [] });
+  assert.equal(code, 3, stdout);
+  const written = [stdout, await readFile(report, "latin1"), await readFile(join(home, "t.db"), "latin1"), await readFile(join(home, "t.db-wal"), "latin1").catch(() => "")];
+  for (const folder of [join(home, "tapes")]) for (const name of await readdir(folder)) written.push(await readFile(join(folder, name), "latin1"));
+  for (const secret of secrets) assert.ok(!written.join().includes(secret), secret);
+  assert.ok(written[1].includes("leaks") && files);
+});
+
+test("different judges are not checked as one", { skip }, async (t) => {
+  const { command, cases } = await world(t);
+  assert.equal((await command([cases])).code, 0);
+  const other = "  - {name: other, prompt: hello.txt, judgeConfig: {provider: openai, model: another}}\n";
+  await writeFile(cases, CASES + other);
+  const differing = await command(["judge-check", cases], { own: [] });
+  assert.equal(differing.code, 2);
+  assert.match(differing.stderr, /different judges: name one with --judge/);
 });

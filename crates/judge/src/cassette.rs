@@ -172,7 +172,9 @@ impl Cassette {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".new");
         let beside = PathBuf::from(beside);
-        fs::write(&beside, text + "\n").and_then(|()| fs::rename(&beside, path)).map_err(failed)
+        write_private(&beside, &(text + "\n"))
+            .and_then(|()| fs::rename(&beside, path))
+            .map_err(failed)
     }
 
     pub(crate) fn channel(&self, name: String, redactor: Arc<Redactor>) -> Channel {
@@ -182,6 +184,15 @@ impl Cassette {
     fn tape(&self) -> std::sync::MutexGuard<'_, Tape> {
         self.0.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Writes a file that only this user reads: it holds what models and servers said.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    io::Write::write_all(&mut options.open(path)?, text.as_bytes())
 }
 
 impl std::fmt::Debug for Cassette {
@@ -209,7 +220,14 @@ impl Channel {
         let mut tape = self.cassette.tape();
         let recorded =
             |tape: &Tape| tape.entries.iter().filter(|entry| entry.channel == self.name).count();
-        let Some(place) = tape.left.get_mut(&self.name).and_then(Vec::pop) else {
+        // Requests that ran at once, such as votes, may come in another order.
+        let left = tape.left.get(&self.name).map_or(&[][..], Vec::as_slice);
+        let is_equal = |place: &usize| {
+            difference(&tape.entries[*place].request, &request, String::new()).is_none()
+        };
+        let at = left.iter().rposition(is_equal).or(left.len().checked_sub(1));
+        let place = at.and_then(|at| Some(tape.left.get_mut(&self.name)?.remove(at)));
+        let Some(place) = place else {
             let (channel, number) = (self.name.clone(), recorded(&tape));
             let found = cut(&request.to_string(), 400);
             return Err(CassetteError::Ended { channel, number, found });

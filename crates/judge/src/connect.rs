@@ -41,6 +41,8 @@ pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
     /// The program that starts the servers which are programs; see [`StdioCommand::through_guard`].
     pub(crate) guard: Option<PathBuf>,
+    /// Texts that are hidden in results, such as the keys of models.
+    pub(crate) secrets: Vec<String>,
     /// The programs of each trial that may still be running.
     children: Arc<Mutex<Vec<TrialChildren>>>,
     pub(crate) open: Arc<AtomicUsize>,

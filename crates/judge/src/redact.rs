@@ -10,9 +10,69 @@ const HIDDEN: &str = "…";
 /// Shorter values are not searched for in other texts: they would be found by chance.
 const SHORTEST_SECRET: usize = 8;
 
-/// Words in the names of variables whose values are secrets.
-const SECRET_WORDS: [&str; 8] =
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE"];
+/// Values of mixed letters and digits are no words, so that shorter ones are searched for, too.
+const SHORTEST_MIXED_SECRET: usize = 5;
+
+/// Words in the names of variables and arguments whose values are secrets.
+const SECRET_WORDS: [&str; 9] =
+    ["KEY", "TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "AUTH", "COOKIE", "BEARER"];
+
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+        // A personal access token, and not a `PATH`.
+        || name.split(['_', '-']).any(|part| part == "PAT" || part == "DSN")
+}
+
+fn is_mixed(text: &str) -> bool {
+    text.bytes().any(|it| it.is_ascii_digit()) && text.bytes().any(|it| it.is_ascii_alphabetic())
+}
+
+/// Whether a value is probably a secret, whatever its variable is called: a URL with a password, or letters and digits that are no path.
+fn looks_secret(value: &str) -> bool {
+    let is_path = value.starts_with(['/', '.', '~']);
+    password_of(value).is_some()
+        || (!is_path
+            && is_mixed(value)
+            && value.len() >= 12
+            && !value.contains(char::is_whitespace))
+}
+
+/// Returns the password of a URL such as `postgres://user:password@host`.
+fn password_of(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password).filter(|it| !it.is_empty())
+}
+
+/// Returns the secrets among the arguments of a program, and the arguments without them.
+fn without_secret_args(args: &[String]) -> (Vec<String>, Vec<String>) {
+    let (mut secrets, mut hidden) = (Vec::new(), Vec::new());
+    let mut is_value_of_secret = false;
+    for arg in args {
+        let is_option = arg.starts_with('-');
+        let named = arg.split_once(['=', ':']).filter(|(name, _)| names_a_secret(name));
+        if is_value_of_secret && !is_option {
+            secrets.push(arg.clone());
+            hidden.push(HIDDEN.to_owned());
+        } else if let Some((name, value)) = named {
+            // `--header "Authorization: Bearer TOKEN"`: the token alone is a secret, too.
+            secrets.extend(value.split_whitespace().map(str::to_owned));
+            hidden.push(format!("{name}{}{HIDDEN}", &arg[name.len()..=name.len()]));
+        } else if arg.contains("://") {
+            secrets.extend(password_of(arg).map(str::to_owned));
+            hidden.push(marquetry_protocol::client::without_secrets(arg));
+        } else if !is_option && arg.starts_with("sk-") {
+            secrets.push(arg.clone());
+            hidden.push(HIDDEN.to_owned());
+        } else {
+            hidden.push(arg.clone());
+        }
+        is_value_of_secret = is_option && named.is_none() && names_a_secret(arg);
+    }
+    (secrets, hidden)
+}
 
 /// The secrets of a case, to be removed from what servers and models wrote.
 #[derive(Clone, Debug, Default)]
@@ -21,22 +81,29 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    pub(crate) fn of(case: &TestCase) -> Self {
-        let mut secrets: Vec<String> = Vec::new();
+    /// `known` are secrets of the runner, such as the keys of its models.
+    pub(crate) fn of(case: &TestCase, known: &[String]) -> Self {
+        let mut secrets: Vec<String> = known.to_vec();
         for model in [&case.judge_config, &case.agent_config].into_iter().flatten() {
             secrets.extend(model.api_key.clone());
         }
         for server in case.server_configs.iter().flatten() {
             match server {
-                ServerConfig::Stdio { env, .. } => secrets.extend(
-                    env.iter()
-                        .filter(|(name, _)| {
-                            let name = name.to_ascii_uppercase();
-                            SECRET_WORDS.iter().any(|word| name.contains(word))
-                        })
-                        .map(|(_, value)| value.clone()),
-                ),
-                ServerConfig::Sse { headers, .. } | ServerConfig::Http { headers, .. } => {
+                ServerConfig::Stdio { env, args, .. } => {
+                    for (name, value) in env {
+                        if names_a_secret(name) || looks_secret(value) {
+                            secrets.extend(password_of(value).map(str::to_owned));
+                            secrets.push(value.clone());
+                        }
+                    }
+                    secrets.extend(without_secret_args(args).0);
+                }
+                ServerConfig::Sse { url, headers, .. }
+                | ServerConfig::Http { url, headers, .. } => {
+                    secrets.extend(password_of(url).map(str::to_owned));
+                    let query = url.split_once('?').map_or("", |(_, query)| query);
+                    let values = query.split('&').filter_map(|pair| pair.split_once('='));
+                    secrets.extend(values.map(|(_, value)| value.to_owned()));
                     for value in headers.values() {
                         // `Authorization: Bearer TOKEN`: the token alone is a secret, too.
                         secrets.extend(value.split_whitespace().map(str::to_owned));
@@ -44,7 +111,10 @@ impl Redactor {
                 }
             }
         }
-        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        secrets.retain(|secret| {
+            secret.len() >= SHORTEST_SECRET
+                || (secret.len() >= SHORTEST_MIXED_SECRET && is_mixed(secret))
+        });
         // A secret that contains another one is replaced as a whole.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
@@ -117,7 +187,8 @@ fn hide_model(model: &mut ModelSettings) {
 
 fn hide_server(server: &mut ServerConfig) {
     match server {
-        ServerConfig::Stdio { env, .. } => {
+        ServerConfig::Stdio { env, args, .. } => {
+            *args = without_secret_args(args).1;
             env.values_mut().for_each(|value| *value = HIDDEN.to_owned());
         }
         ServerConfig::Sse { url, headers, .. } | ServerConfig::Http { url, headers, .. } => {
@@ -151,16 +222,26 @@ mod tests {
             "name": "a", "prompt": "b",
             "judgeConfig": {"provider": "openai", "model": "m", "apiKey": "sk-123456", "baseUrl": "https://u:pass-word@h/v1"},
             "serverConfigs": [
-                {"type": "stdio", "command": "c", "env": {"API_TOKEN": "env-secret", "FOLDER": "/some/folder"}},
+                {"type": "stdio", "command": "c", "env": {"API_TOKEN": "env-secret", "FOLDER": "/some/folder", "GH_PAT": "k1234", "NODE_ENV": "production",
+                    "DATABASE": "postgres://u:db-secret9@h/x"},
+                 "args": ["--api-key=arg-secret", "--token", "next-secret", "--header", "Authorization: Bearer head-secret", "--port", "8080", "/data"]},
                 {"type": "http", "url": "https://h/mcp?key=url-secret", "headers": {"Authorization": "Bearer header-secret"}},
             ],
         }))
         .unwrap();
         let text = serde_json::to_string(&case.redacted()).unwrap();
-        for secret in ["sk-123456", "pass-word", "env-secret", "url-secret", "header-secret"] {
+        let args =
+            ["env-secret", "k1234", "db-secret9", "arg-secret", "next-secret", "head-secret"];
+        for secret in ["sk-123456", "pass-word", "url-secret", "header-secret"].iter().chain(&args)
+        {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
-        let redactor = Redactor::of(&case);
+        assert!(text.contains("\"--port\",\"8080\",\"/data\"]"), "{text}");
+        let redactor = Redactor::of(&case, &["sk-of-the-runner".to_owned()]);
+        for secret in args.iter().chain(&["url-secret", "sk-of-the-runner"]) {
+            assert_eq!(redactor.text(format!("<{secret}>")), "<…>");
+        }
+        assert_eq!(redactor.text("production".to_owned()), "production");
         let wrote =
             json!({"sk-123456": ["env-secret", {"a": "Bearer header-secret, /some/folder"}]});
         assert_eq!(redactor.value(wrote), json!({"…": ["…", {"a": "Bearer …, /some/folder"}]}));

@@ -25,6 +25,9 @@ use crate::{
     time::{millis, new_id},
 };
 
+/// Largest `maxResultBytes`. A server that answers without end fills four times as much memory.
+const MAX_RESULT_BYTES: u64 = 16 << 20;
+
 /// Most repetitions of a case.
 const MAX_REPETITIONS: u32 = 100;
 
@@ -116,6 +119,13 @@ impl Runner {
         self
     }
 
+    /// Hides these texts in results and cassettes, as the keys of cases: the keys of the runner's models.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
+        self.environment.secrets = secrets.into_iter().collect();
+        self
+    }
+
     /// Starts servers that are programs through a guard, so that they end with this process even if it is killed; see
     /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard).
     #[must_use]
@@ -159,7 +169,7 @@ impl Runner {
     pub async fn run_with(&self, mut case: TestCase, context: RunContext) -> TestResult {
         let started = Instant::now();
         let timestamp = Timestamp::now();
-        let redactor = Arc::new(Redactor::of(&case));
+        let redactor = Arc::new(Redactor::of(&case, &self.environment.secrets));
         let mut trials = Vec::new();
         let outcome = match replace_non_finite(&mut case).and_then(|()| check_case(&case)) {
             Ok(()) => {
@@ -523,6 +533,13 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         return Err(error(
             "repetitions",
             &format!("is {}: use 1 to {MAX_REPETITIONS}", case.repetitions),
+        ));
+    }
+    if case.limits.max_result_bytes > MAX_RESULT_BYTES {
+        let given = case.limits.max_result_bytes;
+        return Err(error(
+            "limits",
+            &format!("has maxResultBytes {given}: use at most {MAX_RESULT_BYTES}"),
         ));
     }
     if !(0.0..=1.0).contains(&case.required_pass_rate) {

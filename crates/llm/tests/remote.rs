@@ -297,7 +297,7 @@ fn invalid_options_are_refused_at_once() {
     let config = ModelConfig::new;
     assert_eq!(
         why(config(Provider::OpenAi, "m")).unwrap(),
-        "model is not configured: OpenAi requires a key"
+        "model is not configured: OpenAi requires a key, such as one in $OPENAI_API_KEY"
     );
     assert_eq!(
         why(config(Provider::Ollama, " ")).unwrap(),

@@ -44,7 +44,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) time_limit: u64,
     /// Times that each case is tried, instead of its `repetitions`.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: Option<u32>,
     /// Model of the agent of all cases, such as openai/gpt-4o-mini or ollama/llama3.2.
     #[arg(long, value_name = "PROVIDER/MODEL")]

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use marquetry_judge::{
     RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
     cassette::Cassette,
@@ -150,6 +150,8 @@ async fn run_all(
     prints: bool,
     environment: Environment<'_>,
 ) -> Result<Vec<TestResult>, Failed> {
+    check_folders(arguments, &cases)?;
+    let stopped = interrupted()?.boxed().shared();
     let store = database::open(&arguments.database, environment).await?;
     let runner = database::runner(Arc::clone(&store), environment);
     let new = NewRun {
@@ -166,24 +168,34 @@ async fn run_all(
     let mut running = stream::iter(cases.into_iter().enumerate())
         .map(|(index, loaded)| {
             let (runner, progress, id) = (&runner, &progress, run.id.as_str());
+            let stopped = stopped.clone();
             async move {
-                let outcome = run_one(arguments, runner, loaded, id, progress).await;
-                outcome.map(|result| (index, result))
+                if stopped.clone().now_or_never().is_some() {
+                    return Ok(None);
+                }
+                let outcome = run_one(arguments, runner, loaded, id, progress, stopped).await;
+                outcome.map(|result| Some((index, result)))
             }
         })
         .buffer_unordered(jobs.max(1));
     let mut results: Vec<Option<TestResult>> = vec![None; total];
     let work = async {
         while let Some(outcome) = running.next().await {
-            let (index, result) = outcome?;
-            results[index] = Some(result);
+            if let Some((index, result)) = outcome? {
+                results[index] = Some(result);
+            }
         }
         Ok(())
     };
-    let ended = tokio::select! {
-        ended = while_run_lives(&*store, &run.id, work) => ended,
-        _ = tokio::signal::ctrl_c() => Err(Failed { code: 130, message: "interrupted; the results up to now are stored".to_owned() }),
-    };
+    // Tests that run when a signal comes end with a stored result, and no other begins.
+    let ended = while_run_lives(&*store, &run.id, work).await;
+    let ended = ended.and_then(|()| match stopped.clone().now_or_never() {
+        Some(signal) => {
+            let code = if signal == INTERRUPTED { 130 } else { 143 };
+            Err(Failed { code, message: format!("{signal}; the results up to now are stored") })
+        }
+        None => Ok(()),
+    });
     drop(running);
     progress.finish();
     let status = if ended.is_ok() { RunStatus::Completed } else { RunStatus::Failed };
@@ -200,19 +212,16 @@ async fn run_one(
     Loaded { case, .. }: Loaded,
     run: &str,
     progress: &Progress,
+    stopped: impl Future<Output = String> + Send + 'static,
 ) -> Result<TestResult, Failed> {
     let line = progress.start(&case.name);
-    let mut context = RunContext::default().in_run(run);
+    let mut context = RunContext::default().in_run(run).stopped_by(stopped);
     let events = line.clone();
     context = context.on_event(move |event| events.show(event));
     let path = |folder: &PathBuf| folder.join(format!("{}.json", file_name(&case.name)));
     let mut recorded = None;
     if let Some(folder) = &arguments.replay {
-        let path = path(folder);
-        let cassette = Cassette::load(&path).map_err(|error| {
-            Failed::usage(format!("--replay: {} cannot be read: {error}", path.display()))
-        })?;
-        context = context.with_cassette(cassette);
+        context = context.with_cassette(cassette_of(folder, &case)?);
     } else if let Some(folder) = &arguments.record {
         let cassette = Cassette::record();
         recorded = Some((cassette.clone(), path(folder)));
@@ -228,6 +237,55 @@ async fn run_one(
     }
     progress.end(&line, &result);
     Ok(result)
+}
+
+/// What a test is told when the user presses Ctrl-C.
+const INTERRUPTED: &str = "the program was interrupted";
+
+/// Completes at SIGINT or SIGTERM, with the reason.
+fn interrupted() -> Result<impl Future<Output = String> + Send + 'static, Failed> {
+    #[cfg(unix)]
+    let mut terminate = {
+        use tokio::signal::unix::{SignalKind, signal};
+        signal(SignalKind::terminate()).map_err(Failed::error)?
+    };
+    Ok(async move {
+        #[cfg(unix)]
+        let terminated = async move { terminate.recv().await };
+        #[cfg(not(unix))]
+        let terminated = std::future::pending::<Option<()>>();
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => INTERRUPTED.to_owned(),
+            _ = terminated => "the program was ended".to_owned(),
+        }
+    })
+}
+
+/// Finds out before the first test whether cassettes can be read, and reports and cassettes written.
+fn check_folders(arguments: &TestArgs, cases: &[Loaded]) -> Result<(), Failed> {
+    if let Some(folder) = &arguments.replay {
+        for Loaded { case, .. } in cases {
+            cassette_of(folder, case)?;
+        }
+    }
+    if let Some(folder) = &arguments.record {
+        let refused = |error| Failed::usage(format!("--record: {}: {error}", folder.display()));
+        fs::create_dir_all(folder).map_err(refused)?;
+        let probe = folder.join(".writable");
+        fs::write(&probe, "").and_then(|()| fs::remove_file(&probe)).map_err(refused)?;
+    }
+    for file in arguments.report.iter().filter_map(|report| report.file.as_ref()) {
+        let opened = fs::OpenOptions::new().create(true).append(true).open(file);
+        opened.map_err(|error| Failed::usage(format!("--report {}: {error}", file.display())))?;
+    }
+    Ok(())
+}
+
+fn cassette_of(folder: &Path, case: &TestCase) -> Result<Cassette, Failed> {
+    let path = folder.join(format!("{}.json", file_name(&case.name)));
+    Cassette::load(&path).map_err(|error| {
+        Failed::usage(format!("--replay: {} cannot be read: {error}", path.display()))
+    })
 }
 
 /// Names a run after its files.

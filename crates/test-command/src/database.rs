@@ -31,7 +31,10 @@ pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) 
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), (environment.variable)(name)?)));
     let models = ModelEnvironment::read(environment.variable).models();
-    let runner = Runner::new(models, store).with_environment(inherited);
+    let keys = ModelEnvironment::VARIABLES
+        .iter()
+        .filter_map(|(_, key, _)| (environment.variable)(key).filter(|it| !it.is_empty()));
+    let runner = Runner::new(models, store).with_environment(inherited).with_secrets(keys);
     match environment.guard {
         Some(guard) => runner.with_guard(guard),
         None => runner,

@@ -60,9 +60,11 @@ pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Fa
 fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let files = TestFiles::find(&arguments.files).map_err(Failed::usage)?;
     let cases = cases::load(arguments, &files.cases)?;
-    if !cases.is_empty() && !files.scenarios.is_empty() && !arguments.report.is_empty() {
+    let is_for_programs =
+        !arguments.report.is_empty() || arguments.format != arguments::OutcomeFormat::Text;
+    if !cases.is_empty() && !files.scenarios.is_empty() && is_for_programs {
         return Err(Failed::usage(
-            "a report is about scenarios or about cases: name files of one kind with --report",
+            "a report is about scenarios or about cases: name files of one kind with --report and --format",
         ));
     }
     let scenarios = match &files.scenarios[..] {

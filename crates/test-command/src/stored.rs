@@ -189,10 +189,16 @@ pub(crate) fn judge_check(
     for file in files {
         cases.extend(CaseFile::load(file).map_err(Failed::usage)?.into_cases());
     }
-    let mut settings: Option<ModelSettings> =
-        cases.iter().find_map(|case| case.judge_config.clone());
-    if let Some(judge) = judge {
-        judge.apply(&mut settings);
+    let mut judges = cases.iter().filter_map(|case| case.judge_config.as_ref());
+    let mut settings: Option<ModelSettings> = judges.next().cloned();
+    match judge {
+        Some(judge) => judge.apply(&mut settings),
+        None if judges.any(|other| Some(other) != settings.as_ref()) => {
+            return Err(Failed::usage(
+                "the cases have different judges: name one with --judge PROVIDER/MODEL, or check their files one after the other",
+            ));
+        }
+        None => {}
     }
     let settings = settings.ok_or_else(|| {
         Failed::usage("no case has a judgeConfig: name the judge with --judge PROVIDER/MODEL")
@@ -247,6 +253,10 @@ pub(crate) fn judge_check(
     };
     if detection < MIN_DETECTION || alarms > MAX_FALSE_ALARMS {
         return Err(Failed::printed(Failed::FAIL));
+    }
+    // A fault without a verdict was not noticed, but nobody knows whether it would have been.
+    if report.errors > 0 {
+        return Err(Failed::printed(Failed::ERROR));
     }
     Ok(())
 }

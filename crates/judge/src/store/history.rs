@@ -163,7 +163,6 @@ pub async fn compare(
     new_run: &str,
 ) -> Result<Comparison, StoreError> {
     let mut counts: BTreeMap<String, [TrialCounts; 2]> = BTreeMap::new();
-    let mut all = [TrialCounts::default(); 2];
     for (side, id) in [base_run, new_run].into_iter().enumerate() {
         if store.run(id).await?.is_none() {
             return Err(StoreError::NotFound { kind: "run", id: id.to_owned() });
@@ -171,11 +170,17 @@ pub async fn compare(
         let filter = OutcomeFilter { limit: Some(10_000), ..OutcomeFilter::of_run(id) };
         for outcome in store.outcomes(&filter).await? {
             add(&mut counts.entry(outcome.test_name.clone()).or_default()[side], outcome.trials);
-            add(&mut all[side], outcome.trials);
         }
     }
     let cases: Vec<_> =
         counts.iter().map(|(name, [base, new])| CaseComparison::new(name, *base, *new)).collect();
+    // Only of cases that both have: a new difficult case is no fall of the others, and a new easy one hides none.
+    let mut all = [TrialCounts::default(); 2];
+    let is_run = |counts: &TrialCounts| counts.passed + counts.failed + counts.errors > 0;
+    for pair in counts.values().filter(|pair| pair.iter().all(is_run)) {
+        add(&mut all[0], pair[0]);
+        add(&mut all[1], pair[1]);
+    }
     let all = CaseComparison::new("", all[0], all[1]);
     let fell = cases.iter().chain([&all]).any(|case| case.change == Change::Regression);
     Ok(Comparison {

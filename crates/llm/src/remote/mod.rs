@@ -113,7 +113,11 @@ impl RemoteModel {
             return refused("the model has no name".to_owned());
         }
         if config.provider.needs_key() && config.api_key.is_none() {
-            return refused(format!("{:?} requires a key", config.provider));
+            let provider = format!("{:?}", config.provider);
+            let variable = provider.to_ascii_uppercase();
+            return refused(format!(
+                "{provider} requires a key, such as one in ${variable}_API_KEY"
+            ));
         }
         let Some(base) = config.base_url.as_deref().or(config.provider.default_base_url()) else {
             return refused("a custom provider needs a base URL".to_owned());

@@ -304,7 +304,10 @@ impl TestClient {
         let found = match &self.given {
             Some(given) => {
                 let found = match Url::parse(given.trim_end_matches('/')) {
-                    Ok(url) => self.test_server(&url).await?.map(|client| (url, client)),
+                    Ok(url) => self
+                        .test_server(&url, self.token.as_ref())
+                        .await?
+                        .map(|client| (url, client)),
                     Err(_) => None,
                 };
                 found.ok_or_else(|| ClientError::NotATestServer(given.clone()))?
@@ -318,7 +321,8 @@ impl TestClient {
         for port in &self.ports {
             let url = Url::parse(&format!("http://127.0.0.1:{port}"))
                 .map_err(|error| ClientError::Malformed(error.to_string()))?;
-            if let Some(client) = self.test_server(&url).await? {
+            // Without the token: any program may listen on these ports.
+            if let Some(client) = self.test_server(&url, None).await? {
                 return Ok((url, client));
             }
         }
@@ -326,9 +330,13 @@ impl TestClient {
     }
 
     /// Returns a client for the URL if a test server answers there.
-    async fn test_server(&self, url: &Url) -> Result<Option<Client>, ClientError> {
+    async fn test_server(
+        &self,
+        url: &Url,
+        token: Option<&ApiKey>,
+    ) -> Result<Option<Client>, ClientError> {
         let client = http_client(url).map_err(|error| ClientError::Client(error.to_string()))?;
-        let request = self.prepared(&client, Method::GET, url, "/api/test/health", None)?;
+        let request = self.prepared(&client, Method::GET, url, "/api/test/health", None, token)?;
         let asked = async {
             let response = request.send().await.ok().filter(|it| it.status().is_success())?;
             // A health report has some dozen bytes.
@@ -347,11 +355,12 @@ impl TestClient {
         url: &Url,
         path: &str,
         body: Option<Vec<u8>>,
+        token: Option<&ApiKey>,
     ) -> Result<reqwest::RequestBuilder, ClientError> {
         let text = format!("{}{path}", url.as_str().trim_end_matches('/'));
         let url = Url::parse(&text).map_err(|_| ClientError::NotATestServer(text))?;
         let mut request = client.request(method, url);
-        if let Some(token) = &self.token {
+        if let Some(token) = token {
             request = request.bearer_auth(token.expose());
         }
         if let Some(body) = body {
@@ -367,7 +376,8 @@ impl TestClient {
         body: Option<Vec<u8>>,
     ) -> Result<Response, ClientError> {
         let (url, client) = self.server().await?;
-        let response = self.prepared(client, method, url, path, body)?.send().await;
+        let response =
+            self.prepared(client, method, url, path, body, self.token.as_ref())?.send().await;
         let response = response.map_err(|error| ClientError::Unreachable {
             url: url.to_string(),
             problem: displayable(&error.without_url().to_string(), ""),
