@@ -35,8 +35,10 @@ async function world(t, { cases = CASES, ...model } = {}) {
 
 test("a passing case has the exit status 0 and a line", { skip }, async (t) => {
   const { command, cases } = await world(t);
+  await writeFile(cases, `name: nightly run\n${CASES}`);
   const { code, stdout, stderr } = await command([cases]);
   assert.equal(code, 0, stdout + stderr);
+  assert.match((await command(["history"], { own: [] })).stdout, /nightly run/);
   assert.match(stdout, /^test writes a file \.\.\. ok \(\d+ ms\)\n/);
   assert.match(stdout, /test result: ok\. 1 passed; 0 failed; 0 without a verdict\n$/);
 });

@@ -28,6 +28,8 @@ use crate::{
 /// A case, and the file that has it.
 pub(crate) struct Loaded {
     file: PathBuf,
+    /// The name of its file's run; the path of the file if the file has none.
+    run: String,
     case: TestCase,
 }
 
@@ -35,7 +37,9 @@ pub(crate) struct Loaded {
 pub(crate) fn load(arguments: &TestArgs, files: &[PathBuf]) -> Result<Vec<Loaded>, Failed> {
     let mut loaded: Vec<Loaded> = Vec::new();
     for path in files {
-        for mut case in CaseFile::load(path).map_err(Failed::usage)?.into_cases() {
+        let file = CaseFile::load(path).map_err(Failed::usage)?;
+        let run = file.name.clone().unwrap_or_else(|| path.display().to_string());
+        for mut case in file.into_cases() {
             if let Some(other) = loaded.iter().find(|other| other.case.name == case.name) {
                 return Err(Failed::usage(format!(
                     "{} and {} have a case {:?}; results of one name are one history",
@@ -45,10 +49,10 @@ pub(crate) fn load(arguments: &TestArgs, files: &[PathBuf]) -> Result<Vec<Loaded
                 )));
             }
             change(arguments, &mut case);
-            loaded.push(Loaded { file: path.clone(), case });
+            loaded.push(Loaded { file: path.clone(), run: run.clone(), case });
         }
     }
-    loaded.retain(|Loaded { file, case }| {
+    loaded.retain(|Loaded { file, case, .. }| {
         let file = file.display().to_string();
         let has = |part: &String| case.name.contains(part.as_str()) || file.contains(part.as_str());
         match &arguments.exact {
@@ -288,11 +292,11 @@ fn cassette_of(folder: &Path, case: &TestCase) -> Result<Cassette, Failed> {
     })
 }
 
-/// Names a run after its files.
+/// Names a run after its files, or as they say.
 fn name_of(cases: &[Loaded]) -> String {
-    let mut files: Vec<String> = cases.iter().map(|it| it.file.display().to_string()).collect();
-    files.dedup();
-    files.join(", ")
+    let mut names: Vec<&str> = cases.iter().map(|it| it.run.as_str()).collect();
+    names.dedup();
+    names.join(", ")
 }
 
 /// Returns a name for a file: what file systems do not take becomes `-`, and a digest keeps similar names apart.
