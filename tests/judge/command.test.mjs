@@ -174,6 +174,8 @@ test("a recorded case is replayed although its votes were asked for twice", { sk
   assert.equal((await stat(join(tapes, tape))).mode & 0o777, 0o600);
   const replayed = await command([cases, "--replay", tapes], { own: [], more: { OPENAI_BASE_URL: "http://127.0.0.1:9" } });
   assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
+  const { runs } = JSON.parse((await command(["history", "--json"], { own: [] })).stdout);
+  assert.equal(runs.length, 1, "a replay is not stored");
   const missing = await command([cases, "--replay", home]);
   assert.equal(missing.code, 2);
 });

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use marquetry_judge::{
-    RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
+    MemoryStore, ResultStore, RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
     cassette::Cassette,
     report,
     store::{NewRun, RunStatus, while_run_lives},
@@ -156,7 +156,11 @@ async fn run_all(
 ) -> Result<Vec<TestResult>, Failed> {
     check_folders(arguments, &cases)?;
     let stopped = interrupted()?.boxed().shared();
-    let store = database::open(&arguments.database, environment).await?;
+    // A replay says nothing new of a model, so that no history counts it.
+    let store: Arc<dyn ResultStore> = match arguments.replay {
+        Some(_) => Arc::new(MemoryStore::new()),
+        None => database::open(&arguments.database, environment).await?,
+    };
     let runner = database::runner(Arc::clone(&store), environment);
     let new = NewRun {
         name: Some(name_of(&cases)),
