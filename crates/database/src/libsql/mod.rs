@@ -8,6 +8,7 @@ mod path;
 mod prepared;
 #[cfg(feature = "remote")]
 mod remote;
+mod row;
 mod schema;
 mod sql;
 mod tables;
@@ -18,7 +19,8 @@ pub use self::{
     engine::{checkpoint, error, json, limit, map, number, select, text, transaction, wait},
     file::LibsqlFile,
     prepared::Prepared,
+    row::{Column, Row},
     schema::Schema,
-    sql::{Column, Row, Sql},
+    sql::Sql,
     tables::{Tables, TablesOptions},
 };

@@ -15,7 +15,7 @@ use marquetry_endpoint::{
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::{Row, Sql};
+use super::row::Row;
 use crate::{DatabaseError, blocking};
 
 /// Longest wait for an answer.
@@ -67,7 +67,7 @@ impl RemoteLibsql {
     /// The error of the work.
     pub async fn run<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
         &self,
-        work: impl FnOnce(Sql<'_>) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&Session) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         let session = Session {
             remote: self.clone(),
@@ -76,7 +76,7 @@ impl RemoteLibsql {
             queued: RefCell::default(),
             in_transaction: Cell::default(),
         };
-        blocking(move || work(Sql::Server(&session))).await
+        blocking(move || work(&session)).await
     }
 }
 

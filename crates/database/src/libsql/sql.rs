@@ -1,11 +1,12 @@
 //! One way to use a libSQL database, whether it is a file or a server.
 
-use libsql::{Connection, Value, params::IntoParams, params::Params};
-use serde::de::DeserializeOwned;
+use libsql::{Connection, params::IntoParams};
+#[cfg(feature = "remote")]
+use libsql::{Value, params::Params};
 
 #[cfg(feature = "remote")]
 use super::remote::Session;
-use super::{engine, error, wait};
+use super::{Row, engine, error, wait};
 use crate::DatabaseError;
 
 /// A database during one piece of work. The work blocks.
@@ -24,87 +25,10 @@ impl<'a> From<&'a Connection> for Sql<'a> {
     }
 }
 
-/// A row of a result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row(pub(super) Vec<Value>);
-
-impl Row {
-    /// Returns a column, counted from 0.
-    ///
-    /// # Errors
-    ///
-    /// [`DatabaseError::Damaged`] if its value has another type.
-    pub fn get<T: Column>(&self, column: usize) -> Result<T, DatabaseError> {
-        let value = self.0.get(column);
-        let found = value.and_then(T::of);
-        found.ok_or_else(|| {
-            DatabaseError::damaged(format_args!("column {column} of a row has the value {value:?}"))
-        })
-    }
-
-    /// Returns a column that holds JSON.
-    ///
-    /// # Errors
-    ///
-    /// [`DatabaseError::Damaged`] if it does not parse.
-    pub fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, DatabaseError> {
-        serde_json::from_str(&self.get::<String>(column)?).map_err(DatabaseError::damaged)
-    }
-}
-
-/// A type of columns.
-pub trait Column: Sized {
-    /// Returns the value as this type; None if it has another one.
-    fn of(value: &Value) -> Option<Self>;
-}
-
-impl Column for String {
-    fn of(value: &Value) -> Option<Self> {
-        value.as_text().cloned()
-    }
-}
-
-impl Column for i64 {
-    fn of(value: &Value) -> Option<Self> {
-        value.as_integer().copied()
-    }
-}
-
-impl Column for u64 {
-    fn of(value: &Value) -> Option<Self> {
-        i64::of(value)?.try_into().ok()
-    }
-}
-
-impl Column for u32 {
-    fn of(value: &Value) -> Option<Self> {
-        i64::of(value)?.try_into().ok()
-    }
-}
-
-impl Column for bool {
-    fn of(value: &Value) -> Option<Self> {
-        i64::of(value).map(|number| number != 0)
-    }
-}
-
-impl Column for f64 {
-    #[expect(clippy::cast_precision_loss, reason = "as SQLite converts a number to REAL")]
-    fn of(value: &Value) -> Option<Self> {
-        match value {
-            Value::Real(number) => Some(*number),
-            Value::Integer(number) => Some(*number as f64),
-            _ => None,
-        }
-    }
-}
-
-impl<T: Column> Column for Option<T> {
-    fn of(value: &Value) -> Option<Self> {
-        match value {
-            Value::Null => Some(None),
-            value => T::of(value).map(Some),
-        }
+#[cfg(feature = "remote")]
+impl<'a> From<&'a Session> for Sql<'a> {
+    fn from(session: &'a Session) -> Self {
+        Self::Server(session)
     }
 }
 

@@ -97,7 +97,7 @@ impl LibsqlStore {
     #[cfg(feature = "remote")]
     pub async fn connect(url: &str, token: Option<&str>) -> Result<Self, StoreError> {
         let server = RemoteLibsql::new(url, token)?;
-        server.run(|sql| SCHEMA.open(sql, false)).await?;
+        server.run(|session| SCHEMA.open(session, false)).await?;
         Ok(Self { place: Place::Server(server) })
     }
 
@@ -108,7 +108,7 @@ impl LibsqlStore {
         match &self.place {
             Place::File(tables) => tables.write(|connection| work(connection.into())).await,
             #[cfg(feature = "remote")]
-            Place::Server(server) => server.run(work).await,
+            Place::Server(server) => server.run(|session| work(session.into())).await,
         }
     }
 
@@ -119,7 +119,7 @@ impl LibsqlStore {
         match &self.place {
             Place::File(tables) => Ok(tables.read(|connection| work(connection.into())).await?),
             #[cfg(feature = "remote")]
-            Place::Server(server) => Ok(server.run(work).await?),
+            Place::Server(server) => Ok(server.run(|session| work(session.into())).await?),
         }
     }
 }
