@@ -342,6 +342,37 @@ async fn a_test_whose_client_leaves_is_stored_with_the_reason() {
 }
 
 #[tokio::test]
+async fn the_answer_to_a_long_test_begins_before_its_end() {
+    let mut options = ApiOptions::default();
+    options.answer_after = Duration::from_millis(50);
+    let world = World::start(options, false).await;
+    let mut socket = TcpStream::connect(world.address).await.unwrap();
+    let body = serde_json::to_string(&case("long")).unwrap();
+    let head = format!(
+        "POST /api/test/run HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        world.address,
+        body.len()
+    );
+    socket.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    world.until_running(1).await;
+    let mut bytes = [0; 4096];
+    let read = socket.read(&mut bytes).await.unwrap();
+    assert!(bytes[..read].starts_with(b"HTTP/1.1 200"), "the test still runs");
+    // A client that leaves now is noticed as before.
+    drop(socket);
+    world.until_running(0).await;
+    let [result] = &stored(&world, 1).await[..] else { unreachable!() };
+    assert_client_left(result);
+    // The spaces at its beginning do not change what the answer says.
+    let client = Arc::new(world.client());
+    let running = tokio::spawn(async move { client.run_test(&case("longer")).await });
+    world.until_running(1).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    world.gate.add_permits(1000);
+    assert_eq!(running.await.unwrap().unwrap().status, Status::Passed);
+}
+
+#[tokio::test]
 async fn a_server_that_stops_answers_its_tests_and_stores_them() {
     let world = World::start(ApiOptions::default(), false).await;
     let client = Arc::new(world.client());

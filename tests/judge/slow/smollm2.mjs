@@ -53,8 +53,8 @@ for (const provider of ["openai", "anthropic"]) {
     const { confidence, toolAccuracy } = result.verdict;
     assert.ok(confidence >= 0 && confidence <= 1 && toolAccuracy >= 0 && toolAccuracy <= 1);
     if (result.status === "error") {
-      // So small a model may break the form of an answer, or call tools without end; then the reason says so.
-      assert.match(result.error, /judge|limit|maxTurns|agent/i);
+      // So small a model may break the form of an answer; the judge was asked all the same.
+      assert.match(result.error, /^the judge smollm2 gave no valid answer in 3 attempts/);
     } else {
       assert.equal(trial.votes.length, 1);
     }

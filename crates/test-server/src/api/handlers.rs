@@ -1,17 +1,24 @@
 //! What the operations do.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     body::Body,
     extract::{Path, RawQuery, State},
+    http::header,
+    response::{IntoResponse as _, Response},
     routing::{MethodRouter, get, post},
 };
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, stream};
 use marquetry_judge::{
     TestCase, TestResult,
     store::{Outcome, Page, TestRun},
 };
-use tokio::{sync::oneshot, task::JoinError};
+use tokio::{
+    sync::oneshot,
+    task::{JoinError, JoinHandle},
+};
 
 use super::{
     ApiError, Shared, batch,
@@ -52,7 +59,7 @@ async fn health(State(shared): State<Shared>) -> Json<Health> {
 }
 
 /// A test that cannot be run is a result with the status `error`, as in the seed. So is a test whose client leaves.
-async fn run(State(shared): State<Shared>, body: Body) -> Result<Json<TestResult>, ApiError> {
+async fn run(State(shared): State<Shared>, body: Body) -> Result<Response, ApiError> {
     let case: TestCase = parse(&shared, body, "test case").await?;
     if let Some(refusal) = shared.tests.refusal(&case) {
         return Err(ApiError::Forbidden(refusal));
@@ -60,8 +67,8 @@ async fn run(State(shared): State<Shared>, body: Body) -> Result<Json<TestResult
     // The request is dropped when its client leaves; the task goes on, and stores the result.
     let (request, dropped) = oneshot::channel::<()>();
     let stopped = stopped(&shared, dropped.map(drop));
-    let tasks = shared.tasks.clone();
-    let work = tasks.spawn(async move {
+    let (tasks, answer_after) = (shared.tasks.clone(), shared.options.answer_after);
+    let mut work = tasks.spawn(async move {
         let _place = tokio::select! {
             biased;
             _ = stopped.clone() => None,
@@ -73,14 +80,44 @@ async fn run(State(shared): State<Shared>, body: Body) -> Result<Json<TestResult
         shared.live.send("ended", None, &ended);
         Ok(result)
     });
-    let outcome = work.await;
-    drop(request);
+    match tokio::time::timeout(answer_after, &mut work).await {
+        Ok(outcome) => result_of(outcome).map(|result| Json(result).into_response()),
+        Err(_) => Ok(late_answer(work, request)),
+    }
+}
+
+/// A task that runs a test.
+type Work = JoinHandle<Result<TestResult, ApiError>>;
+
+fn result_of(
+    outcome: Result<Result<TestResult, ApiError>, JoinError>,
+) -> Result<TestResult, ApiError> {
     match outcome.map_err(JoinError::try_into_panic) {
-        Ok(result) => result.map(Json),
+        Ok(result) => result,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
         Err(Err(_)) => Err(ApiError::Stopping),
     }
 }
+
+/// Returns an answer that begins with spaces until the test has ended. `request` is dropped with the body.
+fn late_answer(work: Work, request: oneshot::Sender<()>) -> Response {
+    let parts = stream::unfold(Some((work, request, Duration::ZERO)), async |state| {
+        let (mut work, request, wait) = state?;
+        let part = match tokio::time::timeout(wait, &mut work).await {
+            Err(_) => return Some((Ok(" ".to_owned()), Some((work, request, SPACE_EVERY)))),
+            Ok(outcome) => match result_of(outcome) {
+                Ok(result) => serde_json::to_string(&result).map_err(std::io::Error::other),
+                // The status was sent, so that only a broken answer can say that there is no result.
+                Err(_) => Err(std::io::Error::other("the test server stops")),
+            },
+        };
+        Some((part, None))
+    });
+    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response()
+}
+
+/// Time between two spaces of an answer that waits for its test.
+const SPACE_EVERY: Duration = Duration::from_secs(15);
 
 async fn results(
     State(shared): State<Shared>,

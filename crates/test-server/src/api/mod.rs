@@ -50,6 +50,9 @@ pub struct ApiOptions {
     pub max_batch: usize,
     /// Event streams of `/api/test/events` that are open at a time; 64 by default. Others are answered with 503.
     pub max_streams: usize,
+    /// Time after which the answer to a longer test begins; 60 s by default. It begins with spaces, one every 15 s, since clients such as
+    /// Node's `fetch` give up on an answer that does not begin within 300 s.
+    pub answer_after: Duration,
     /// The token that requests must carry, if there is one. The health check needs none.
     pub token: Option<ApiKey>,
     /// Checks `Host` and `Origin`: loopback by default. `None` if the routes are part of a server that checks them itself.
@@ -64,6 +67,7 @@ impl Default for ApiOptions {
             max_waiting: 64,
             max_batch: 1000,
             max_streams: 64,
+            answer_after: Duration::from_secs(60),
             token: None,
             host_guard: Some(HostGuard::loopback()),
         }
