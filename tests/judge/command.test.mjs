@@ -164,7 +164,9 @@ test("a recorded case is replayed without model and server", { skip }, async (t)
 
 test("a recorded case is replayed although its votes were asked for twice", { skip }, async (t) => {
   let asked = 0;
-  const judge = (request) => (asked++ < 3 ? { content: "nope" } : votes("yes")(request));
+  // The second request of a vote ends with what was wrong; the question is its first message.
+  const question = (request) => ({ ...request, messages: request.messages.filter(({ role }) => role === "user").slice(0, 1) });
+  const judge = (request) => (asked++ < 3 ? { content: "nope" } : votes("yes")(question(request)));
   const { command, cases, home } = await world(t, { judge, cases: CASES.replace("votes: 1", "votes: 3") });
   const tapes = join(home, "tapes");
   const recorded = await command([cases, "--record", tapes]);
@@ -206,7 +208,7 @@ test("a run that a signal ends stores the tests that ran, and begins no other", 
 test("secrets of a case are neither in its report nor in its cassette nor in the database", { skip }, async (t) => {
   const { command, cases, home, files } = await world(t);
   const secrets = ["sk-argsecret123456", "dbsecret99", "ghp-patsecret999", "key-of-the-server"];
-  const script = `echo "$0 $DATABASE_URL $GH_PAT key-of-the-server" >&2; exit 1`;
+  const script = `echo "$0 $DATABASE_URL $GH_PAT key-of-"the-server >&2; exit 1`;
   const server = { type: "stdio", command: "sh", args: ["-c", script, `--api-key=${secrets[0]}`], env: { DATABASE_URL: `postgres://u:${secrets[1]}@h/x`, GH_PAT: secrets[2] } };
   await writeFile(cases, JSON.stringify({ cases: [{ name: "leaks", prompt: "hello.txt", expectedTools: ["x"], serverConfigs: [server], agentConfig: { provider: "openai", model: "m" } }] }));
   const report = join(home, "r.json");
