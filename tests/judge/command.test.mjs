@@ -167,14 +167,15 @@ test("a recorded case is replayed although its votes were asked for twice", { sk
   // The second request of a vote ends with what was wrong; the question is its first message.
   const question = (request) => ({ ...request, messages: request.messages.filter(({ role }) => role === "user").slice(0, 1) });
   const judge = (request) => (asked++ < 3 ? { content: "nope" } : votes("yes")(question(request)));
-  const { command, cases, home } = await world(t, { judge, cases: CASES.replace("votes: 1", "votes: 3") });
+  const { command, cases, home, files } = await world(t, { judge, cases: CASES.replace("votes: 1", "votes: 3") });
   const tapes = join(home, "tapes");
   const recorded = await command([cases, "--record", tapes]);
   assert.equal(recorded.code, 0, recorded.stdout);
   assert.ok(asked >= 6, `${asked} requests`);
   const [tape] = await readdir(tapes);
   assert.equal((await stat(join(tapes, tape))).mode & 0o777, 0o600);
-  const replayed = await command([cases, "--replay", tapes], { own: [], more: { OPENAI_BASE_URL: "http://127.0.0.1:9" } });
+  const own = ["--", "/nowhere/server", FILESYSTEM, files];
+  const replayed = await command([cases, "--replay", tapes], { own, more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });
   assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
   const { runs } = JSON.parse((await command(["history", "--json"], { own: [] })).stdout);
   assert.equal(runs.length, 1, "a replay is not stored");
