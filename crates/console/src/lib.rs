@@ -155,6 +155,11 @@ impl Console {
         self.inner.views.lists_changed(backend, lists);
     }
 
+    /// Hides the values of members with these names in the log of messages, as [`NewCall::secret_names`] does in the record of one call.
+    pub fn hide_members(&self, names: &[String]) {
+        self.messages().hide(names);
+    }
+
     /// Returns what Views say for the model with the next message of a principal, oldest first: contexts, and messages that the user has
     /// agreed to send.
     #[must_use]

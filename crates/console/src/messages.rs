@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use axum::body::Bytes;
@@ -30,7 +30,12 @@ struct Inner {
     events: Arc<Events>,
     max_messages: usize,
     max_bytes: usize,
+    /// Names of members that schemas of tools mark as secret.
+    secret_names: RwLock<Vec<String>>,
 }
+
+/// Most such names. Those of further tools are hidden in the records of their calls alone.
+const MAX_SECRET_NAMES: usize = 1_000;
 
 #[derive(Default)]
 struct KeptMessages {
@@ -134,7 +139,30 @@ impl Texts {
 impl Messages {
     pub(crate) fn new(options: &Options, events: Arc<Events>) -> Self {
         let (max_messages, max_bytes) = (options.max_messages, options.max_messages_bytes);
-        Self { inner: Arc::new(Inner { kept: Mutex::default(), events, max_messages, max_bytes }) }
+        let inner = Inner {
+            kept: Mutex::default(),
+            events,
+            max_messages,
+            max_bytes,
+            secret_names: RwLock::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Hides the values of members with these names in all messages.
+    pub(crate) fn hide(&self, names: &[String]) {
+        let is_new = |known: &[String], name: &String| !known.contains(name);
+        let known = self.inner.secret_names.read().unwrap_or_else(PoisonError::into_inner);
+        if !names.iter().any(|name| is_new(&known, name)) {
+            return;
+        }
+        drop(known);
+        let mut known = self.inner.secret_names.write().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            if known.len() < MAX_SECRET_NAMES && is_new(&known, name) {
+                known.push(name.clone());
+            }
+        }
     }
 
     /// Adds a message; the oldest one is dropped when there are too many.
@@ -185,13 +213,14 @@ impl Messages {
         most: usize,
     ) -> Vec<Value> {
         let run = self.inner.events.run();
+        let secret_names = self.inner.secret_names();
         let before = before.and_then(|id| self.inner.number_of(id)).unwrap_or(u64::MAX);
         let kept = self.inner.kept();
         let seen = kept.messages.iter().rev().filter(|message| {
             message.number < before
                 && viewer.sees(message.texts.owner())
                 && call.is_none_or(|call| message.texts.call() == Some(call))
-                && query.is_none_or(|query| message.has(query))
+                && query.is_none_or(|query| message.has(query, &secret_names))
         });
         seen.take(most).map(|message| message.head(run)).collect()
     }
@@ -200,12 +229,13 @@ impl Messages {
     #[must_use]
     pub fn get(&self, id: &str, viewer: &Viewer) -> Option<Value> {
         let number = self.inner.number_of(id)?;
+        let secret_names = self.inner.secret_names();
         let kept = self.inner.kept();
         let first = kept.messages.front()?.number;
         let message = kept.messages.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
         viewer.sees(message.texts.owner()).then(|| {
             let mut whole = message.head(self.inner.events.run());
-            whole["text"] = json!(message.text());
+            whole["text"] = json!(message.text(&secret_names));
             whole["is_cut"] = json!(message.bytes > MAX_MESSAGE);
             whole
         })
@@ -213,6 +243,10 @@ impl Messages {
 }
 
 impl Inner {
+    fn secret_names(&self) -> Vec<String> {
+        self.secret_names.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn kept(&self) -> MutexGuard<'_, KeptMessages> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,14 +281,14 @@ impl Message {
     }
 
     /// Returns the text as it is shown.
-    fn text(&self) -> String {
-        message_without_secrets(&self.raw())
+    fn text(&self, secret_names: &[String]) -> String {
+        message_without_secrets(&self.raw(), secret_names)
     }
 
     /// Returns whether the query is in the peer or in the text as it is shown, so that a search finds no secret.
-    fn has(&self, query: &str) -> bool {
+    fn has(&self, query: &str, secret_names: &[String]) -> bool {
         self.texts.peer().contains(query)
-            || (self.raw().contains(query) && self.text().contains(query))
+            || (self.raw().contains(query) && self.text(secret_names).contains(query))
     }
 }
 

@@ -29,18 +29,69 @@ pub(crate) fn without_secrets(text: &str, secret_names: &[String]) -> String {
     value.to_string()
 }
 
-/// Returns the text of a message with the values of secret members replaced. Text that is not JSON is returned as it is.
-pub(crate) fn message_without_secrets(text: &str) -> String {
-    if !mentions_secret(text, &[]) {
+/// Returns the text of a message with the values of secret members replaced, also in one that was cut or is no JSON.
+pub(crate) fn message_without_secrets(text: &str, secret_names: &[String]) -> String {
+    if !mentions_secret(text, secret_names) {
         return text.to_owned();
     }
     match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {
-            hide(&mut value, &[]);
+            hide(&mut value, secret_names);
             value.to_string()
         }
-        Err(_) => text.to_owned(),
+        Err(_) => part_without_secrets(text, secret_names),
     }
+}
+
+/// Replaces the texts and numbers behind secret names in a part of JSON.
+fn part_without_secrets(text: &str, secret_names: &[String]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('"') {
+        let end = end_of_string(&rest[start..]).map_or(rest.len(), |end| start + end);
+        let name = rest[start..end].trim_matches('"');
+        shown.push_str(&rest[..end]);
+        rest = &rest[end..];
+        let is_marked = secret_names.iter().any(|secret| secret == name);
+        let Some(value) = rest.trim_start().strip_prefix(':').map(str::trim_start) else {
+            continue;
+        };
+        if !is_marked && !is_secret(name) {
+            continue;
+        }
+        let is_text = value.starts_with('"');
+        let length = match is_text {
+            true => end_of_string(value).unwrap_or(value.len()),
+            false => value.find([',', '}', ']']).unwrap_or(value.len()),
+        };
+        // Objects and lists have secrets in members of their own.
+        if is_text || (is_marked && !value.starts_with(['{', '['])) {
+            shown.push_str(":\"");
+            shown.push_str(HIDDEN);
+            shown.push('"');
+            rest = &value[length..];
+        }
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Returns the bytes of the JSON string at the beginning of a text, quotes included; None if it does not end.
+fn end_of_string(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    let mut inside = text.char_indices().skip(1);
+    inside.find_map(|(at, character)| match character {
+        _ if is_escaped => {
+            is_escaped = false;
+            None
+        }
+        '\\' => {
+            is_escaped = true;
+            None
+        }
+        '"' => Some(at + 1),
+        _ => None,
+    })
 }
 
 /// Whether one of the names may be in the text; most messages have none, and are not read further.
@@ -91,12 +142,27 @@ fn is_secret(name: &str) -> bool {
 #[must_use]
 pub fn secret_names(schema: &Value) -> Vec<String> {
     let mut names = Vec::new();
-    collect(schema, &mut names, 0);
+    collect(schema, schema, &mut names, 0);
     names
 }
 
-fn collect(schema: &Value, names: &mut Vec<String>, depth: usize) {
-    const MAX_DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
+
+/// Whether a schema, one that it refers to, or one of its alternatives is marked as secret.
+fn is_marked(schema: &Value, root: &Value, depth: usize) -> bool {
+    if depth > MAX_DEPTH {
+        return false;
+    }
+    let is_marked_below = |schema: &Value| is_marked(schema, root, depth + 1);
+    let parts = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|name| schema[name].as_array());
+    let referred = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
+    schema["format"] == "password"
+        || schema["writeOnly"] == true
+        || parts.flatten().any(is_marked_below)
+        || referred.is_some_and(is_marked_below)
+}
+
+fn collect(schema: &Value, root: &Value, names: &mut Vec<String>, depth: usize) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -104,16 +170,14 @@ fn collect(schema: &Value, names: &mut Vec<String>, depth: usize) {
         Value::Object(members) => {
             if let Some(Value::Object(properties)) = members.get("properties") {
                 for (name, property) in properties {
-                    let is_secret =
-                        property["format"] == "password" || property["writeOnly"] == true;
-                    if is_secret {
+                    if is_marked(property, root, 0) {
                         names.push(name.clone());
                     }
                 }
             }
-            members.values().for_each(|member| collect(member, names, depth + 1));
+            members.values().for_each(|member| collect(member, root, names, depth + 1));
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, names, depth + 1)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, root, names, depth + 1)),
         _ => {}
     }
 }
@@ -163,6 +227,34 @@ mod tests {
     fn text_without_secrets_is_kept_byte_for_byte() {
         let text = r#"{ "n" : 12345678901234567890123 }"#;
         assert_eq!(without_secrets(text, &[]), text);
-        assert_eq!(message_without_secrets("no JSON, token\""), "no JSON, token\"");
+        assert_eq!(message_without_secrets("no JSON, token\"", &[]), "no JSON, token\"");
+    }
+
+    #[test]
+    fn alternatives_and_references_are_looked_through() {
+        let schema = json!({
+            "$defs": {"word": {"type": "string", "format": "password"}, "loop": {"$ref": "#/$defs/loop"}},
+            "properties": {
+                "a": {"anyOf": [{"type": "string", "writeOnly": true}, {"type": "null"}]},
+                "b": {"$ref": "#/$defs/word"},
+                "c": {"allOf": [{"$ref": "#/$defs/word"}]},
+                "d": {"$ref": "#/$defs/loop"},
+            },
+        });
+        assert_eq!(secret_names(&schema), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_message_that_was_cut_shows_no_secret() {
+        let whole = json!({"params": {
+            "pin": 1234, "password": "p\\\"q, xyzzy", "name": "anna", "token": {"key": 1}, "text": "x".repeat(99),
+        }});
+        let (whole, names) = (whole.to_string(), ["pin".to_owned()]);
+        for end in 0..whole.len() {
+            let shown = message_without_secrets(&whole[..end], &names);
+            assert!(!shown.contains("12") && !shown.contains("xyz"), "{shown}");
+        }
+        let shown = message_without_secrets(&whole[..whole.len() - 2], &names);
+        assert!(shown.contains(r#""name":"anna""#) && shown.contains("(hidden)"), "{shown}");
     }
 }

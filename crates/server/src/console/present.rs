@@ -88,11 +88,13 @@ impl Recorder {
             let schema = params.arguments.as_ref().and_then(|_| schema());
             let client = cx.client().map(|client| format!("{} {}", client.name, client.version));
             let owner = cx.principal().map(|principal| principal.id());
+            let secret_names = schema.map(secret_names).unwrap_or_default();
+            console.hide_members(&secret_names);
             let call = NewCall::new(&params.name)
                 .arguments(params.arguments.as_deref())
                 .owner(owner.clone())
                 .client(client.clone(), cx.revision().as_str())
-                .secret_names(schema.map(secret_names).unwrap_or_default());
+                .secret_names(secret_names);
             let call = console.calls().begin(call);
             if let Some(slot) = cx.extension::<RecordSlot>() {
                 slot.name(Recorded { id: call.id().to_owned(), owner, client });
