@@ -223,11 +223,11 @@ test("a batch fills a run, with progress", { skip }, async (t) => {
 
 test("a batch whose client goes away stops, and its run is stored as failed", { skip }, async (t) => {
   const slow = { when: /slow/, turns: [], answer: "never" };
-  const { sdk, url, child, fileTest } = await fileWorld(t, { scripts: [slow], options: { latency: 5000 } });
+  const { sdk, mock, url, child, fileTest } = await fileWorld(t, { scripts: [slow], delay: 5000 });
   const stop = new AbortController();
   const cases = [0, 1, 2].map((at) => ({ ...fileTest("openai", { prompt: "slow" }), name: `slow ${at}` }));
   const batch = sdk.runBatch(cases, { name: "left", signal: stop.signal });
-  await until("tests run", async () => (await sdk.health()).connections > 0);
+  await until("the model is asked", mock.asked);
   stop.abort();
   await assert.rejects(batch);
   const run = await until("the run has ended", async () => {

@@ -5,7 +5,7 @@ import { mkdir, readFile, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { environment, startModel, votes } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, base, descendantsOf, fileServer, run, until } from "./server.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, base, fileServer, run, until } from "./server.mjs";
 import { folder, missing, root } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
@@ -184,7 +184,7 @@ test("a recorded case is replayed although its votes were asked for twice", { sk
 });
 
 test("a run that a signal ends stores the tests that ran, and begins no other", { skip }, async (t) => {
-  const { home, files, mock, cases } = await world(t, { options: { latency: 60_000 } });
+  const { home, files, mock, cases } = await world(t, { delay: 60_000 });
   const three = ["one", "two", "three"].map((name) => ({ name, prompt: "hello.txt", expectedTools: ["write_file"], agentConfig: { provider: "openai", model: "m" }, serverConfigs: [fileServer(files)] }));
   await writeFile(cases, JSON.stringify({ cases: three }));
   for (const [signal, want] of [["SIGTERM", 143], ["SIGINT", 130]]) {
@@ -195,8 +195,8 @@ test("a run that a signal ends stores the tests that ran, and begins no other", 
     child.stderr.on("data", (chunk) => (said += chunk));
     const ended = new Promise((done) => child.on("exit", done));
     t.after(() => child.kill("SIGKILL"));
-    await until("a server runs", async () => (await descendantsOf(child.pid)).length >= 2, 30_000);
-    await new Promise((done) => setTimeout(done, 300));
+    const asked = mock.asked();
+    await until("the model is asked", () => mock.asked() > asked);
     child.kill(signal);
     assert.equal(await ended, want, said);
     assert.match(said, /the results up to now are stored/);

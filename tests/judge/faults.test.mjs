@@ -147,7 +147,7 @@ test("a busy model without a wait of its own is given up after three retries", {
 });
 
 test("a client that leaves has its result stored, and neither a connection nor a child is left", { skip }, async (t) => {
-  const mock = await startModel(t, { scripts: [{ when: /slow/ }], options: { latency: 30_000 } });
+  const mock = await startModel(t, { scripts: [{ when: /slow/ }], delay: 30_000 });
   const home = await folder(t);
   const { url, child } = await testServer(t, home, { env: environment(mock) });
   const sdk = new MCPTestSDK(url);
@@ -165,9 +165,9 @@ test("a client that leaves has its result stored, and neither a connection nor a
     signal: leave.signal,
   });
   const failed = assert.rejects(run, { name: "AbortError" });
-  await until("the test has a connection and a child", async () => {
-    return (await sdk.health()).connections === 1 && (await childrenOf(child.pid)).length > 0;
-  });
+  await until("the model is asked", mock.asked);
+  assert.equal((await sdk.health()).connections, 1);
+  assert.ok((await childrenOf(child.pid)).length > 0);
   leave.abort();
   await failed;
   const result = await until("the result is stored", async () => (await sdk.results()).items[0]);
@@ -178,17 +178,16 @@ test("a client that leaves has its result stored, and neither a connection nor a
 });
 
 test("a server that is asked to stop stores the tests that run, and leaves no child", { skip }, async (t) => {
-  const mock = await startModel(t, { scripts: [{ when: /slow/ }], options: { latency: 30_000 } });
+  const mock = await startModel(t, { scripts: [{ when: /slow/ }], delay: 30_000 });
   const home = await folder(t);
   const { url, child, ended } = await testServer(t, home, { env: environment(mock) });
   const sdk = new MCPTestSDK(url);
   const agentConfig = { provider: "openai", model: "m" };
   const testCase = { name: "stopped", prompt: "slow", expect: { answer: "x" }, serverConfigs: [fileServer(home)], agentConfig };
   const run = sdk.runTest(testCase).catch((error) => error);
-  const children = await until("the test has a child", async () => {
-    const all = await childrenOf(child.pid);
-    return (await sdk.health()).connections === 1 && all.length > 0 && all;
-  });
+  await until("the model is asked", mock.asked);
+  const children = await childrenOf(child.pid);
+  assert.ok(children.length > 0);
   child.kill("SIGTERM");
   await ended;
   await run;

@@ -10,9 +10,9 @@ import { folder, missing } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
 
-async function world(t, settings = "", env = {}, options = {}) {
+async function world(t, settings = "", env = {}, model = {}) {
   const scripts = [{ when: /hello\.txt/, turns: [[["write_file", { path: "hello.txt", content: "Hello" }]]] }];
-  const mock = await startModel(t, { scripts, options });
+  const mock = await startModel(t, { scripts, ...model });
   const home = await folder(t);
   const files = join(home, "files");
   await mkdir(files);
@@ -28,7 +28,7 @@ async function world(t, settings = "", env = {}, options = {}) {
     expectedTools: ["write_file"],
     judgeConfig: { provider: "openai", model: "gpt-4", votes: 1 },
   };
-  return { url: origin, files, testCase };
+  return { url: origin, files, mock, testCase };
 }
 
 test("without testing the main server is no test server", { skip }, async (t) => {
@@ -51,12 +51,13 @@ for (const [how, settings, env] of [
 }
 
 test("a client that leaves the main server has its result stored", { skip }, async (t) => {
-  const { url, testCase } = await world(t, "[testing]\nenabled = true\n", {}, { latency: 30_000 });
+  const { url, mock, testCase } = await world(t, "[testing]\nenabled = true\n", {}, { delay: 30_000 });
   const sdk = new MCPTestSDK(url);
   const leave = new AbortController();
   const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(testCase), signal: leave.signal };
   const failed = assert.rejects(fetch(`${url}/api/test/run`, options), { name: "AbortError" });
-  await until("the test has a connection", async () => (await sdk.health()).connections === 1);
+  await until("the model is asked", mock.asked);
+  assert.equal((await sdk.health()).connections, 1);
   leave.abort();
   await failed;
   const result = await until("the result is stored", async () => (await sdk.results()).items[0]);

@@ -23,10 +23,14 @@ export const votes = (answer) => (request) => {
 
 /**
  * Starts a model. `scripts` are agents by their task: `when` matches the prompt, `turns` are lists of calls, one list for each turn, and
- * `answer` is the text after the last turn. `judge` makes the answer of the judge.
+ * `answer` is the text after the last turn. `judge` makes the answer of the judge. Each answer comes `delay` milliseconds after its
+ * question (the option `latency` of LLMock delays streams only). `asked()` counts the questions, answered or not.
  */
-export async function startModel(t, { scripts = [], judge = votes("yes"), options = {} } = {}) {
-  const mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent", ...options });
+export async function startModel(t, { scripts = [], judge = votes("yes"), delay = 0, options = {} } = {}) {
+  const mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent", ...(delay && { chaos: { latencyMs: delay } }), ...options });
+  let asked = 0;
+  mock.asked = () => asked;
+  mock.on({ predicate: () => ++asked < 0 }, {});
   mock.on({ predicate: isJudge }, judge);
   for (const { when, turns = [], answer = "Done." } of scripts) {
     const matches = (request) => !isJudge(request) && when.test(task(request));

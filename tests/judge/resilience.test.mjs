@@ -65,7 +65,7 @@ test("16 runs at once, 4 writers, kill -9 in the middle", { skip }, async (t) =>
 });
 
 test("a command that is killed leaves no child", { skip }, async (t) => {
-  const mock = await startModel(t, { scripts: [{ when: /slow/ }], options: { latency: 60_000 } });
+  const mock = await startModel(t, { scripts: [{ when: /slow/ }], delay: 60_000 });
   const home = await folder(t);
   const cases = [{ name: "killed", prompt: "slow", expect: { answer: "x" }, serverConfigs: [stubbornServer(home)], agentConfig: { provider: "openai", model: "m" } }];
   await writeFile(join(home, "cases.yaml"), JSON.stringify({ cases }));
@@ -73,6 +73,7 @@ test("a command that is killed leaves no child", { skip }, async (t) => {
   const child = spawn(PROGRAM, args, { env: { ...base(), ...environment(mock) }, stdio: "ignore" });
   t.after(() => child.kill("SIGKILL"));
   const names = async (pids) => (await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/comm`, "utf8").catch(() => "")))).map((name) => name.trim());
+  await until("the model is asked", mock.asked);
   const left = await until("the server runs", async () => {
     const all = await descendantsOf(child.pid);
     const running = await names(all);

@@ -69,7 +69,7 @@ export async function childrenOf(pid) {
   return (await Promise.all(lists)).join(" ").trim().split(/\s+/).filter(Boolean).map(Number);
 }
 
-export async function until(what, check, limit = 5000) {
+export async function until(what, check, limit = 15_000) {
   const end = Date.now() + limit;
   for (;;) {
     const value = await check();
