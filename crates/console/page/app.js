@@ -10,7 +10,7 @@ const PAGES = {
   servers: { label: 'Servers', key: 's', make: servers },
   tools: { label: 'Tools', key: 't', make: async (it) => (await import('./tools.js')).tools(it) },
   calls: { label: 'Calls', key: 'c', make: async (it) => (await import('./calls.js')).calls(it) },
-  messages: { label: 'Messages', key: 'm', make: async (it) => (await import('./calls.js')).messages(it) },
+  messages: { label: 'Messages', key: 'm', make: async (it) => (await import('./messages.js')).messages(it) },
   resources: { label: 'Resources', key: 'r', make: async (it) => (await import('./content.js')).resources(it) },
   prompts: { label: 'Prompts', key: 'p', make: async (it) => (await import('./content.js')).prompts(it) },
   artifacts: { label: 'Artifacts', key: 'a', make: async (it) => (await import('./content.js')).artifacts(it) },

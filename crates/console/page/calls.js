@@ -1,14 +1,11 @@
-// The record of calls, and the log of messages.
+// The record of calls.
 
 import { data, list, text } from './api.js';
-import { badge, button, bytes, consent, copy, download, duration, empty, fill, filterBox, h, hasWords, link, svg, table, tabs, time, to, virtualList } from './dom.js';
+import { badge, button, bytes, duration, empty, fill, filterBox, h, hasWords, lazily, link, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
-import { parse, stringify } from './json.js';
-import { literal, resultView, tree, visible } from './result.js';
-import { openView } from './view-host.js';
+import { parse } from './json.js';
+import { literal, resultView, tree } from './result.js';
 
-// A View may list more tools than a page can show.
-const MAX_VIEW_TOOLS = 50;
 const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
 
 export async function calls(context) {
@@ -109,10 +106,10 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
     fill(box, tabs('The call', [
       ['result', 'Result', () => (result ? resultView(result, tool?.outputSchema) : empty(record && !record.model ? 'The call has no result.' : 'The result was too large to be kept.'))],
       ['model', 'Model', () => (record ? modelView(record) : empty('The call has no record.'))],
-      ['messages', 'Messages', () => messagesOf(record, sent)],
+      ['messages', 'Messages', () => lazily(async () => (await import('./messages.js')).messagesOf(record, sent))],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
-      ['view', 'View', () => viewOf(record, tool, context)],
-      ['save', 'Save', () => (record && result ? scenarioOf(record, result) : empty('A scenario needs a call with a result.'))],
+      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf(record, tool, context))],
+      ['save', 'Save', () => (record && result ? lazily(async () => (await import('./scenario.js')).scenarioView(record, result)) : empty('A scenario needs a call with a result.'))],
     ], current, (next, isFocused) => {
       if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });
       draw(next, isFocused);
@@ -121,67 +118,6 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
   };
   draw(tab);
   return box;
-}
-
-/** The View of a call, and the log of its messages. */
-function viewOf(record, tool, context) {
-  const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
-  if (!uri || !record) return empty('The tool has no View.');
-  const place = h('div');
-  const notes = h('div', { role: 'status' });
-  const provided = h('section', { 'aria-label': 'Tools of the View' });
-  const told = (kind, value) => {
-    if (kind === 'appTools') viewTools(provided, value, (name, args) => opened.then((it) => it.callTool(name, args))).catch((error) => told('error', error.message));
-    if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
-    if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
-    while (notes.childElementCount > 100) notes.firstChild.remove();
-  };
-  const ended = record.outcome === 'running' ? new Promise((done) => {
-    context.on('call.ended', ({ detail }) => { if (detail.id === record.id) done(data(`calls/${record.id}`)); });
-  }) : undefined;
-  const opened = openView(place, { record, uri, ended, told });
-  opened.catch((error) => told('error', error.message));
-  return [place, notes, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
-}
-
-/** The tools that a View provides, each with a form and its last result. */
-async function viewTools(box, all, callTool) {
-  if (!all.length) { fill(box); return; }
-  const { createForm } = await import('./form.js');
-  fill(box, h('h2', 'Tools of the View'), all.slice(0, MAX_VIEW_TOOLS).map(({ tool, needsConsent }) => {
-    const form = createForm(tool.inputSchema ?? { type: 'object' });
-    const output = h('div', { 'aria-live': 'polite' });
-    const run = button('Run', async () => {
-      if (form.check().length) { form.focusFirstError(); return; }
-      const args = form.get() ?? {};
-      if (needsConsent && !(await consent('Run a tool of the View?', visible(`${tool.name} ${stringify(args)}`), 'Run it'))) return;
-      run.disabled = true;
-      fill(output, 'the View works…');
-      try {
-        fill(output, resultView(await callTool(tool.name, args), tool.outputSchema));
-      } catch (error) {
-        fill(output, h('p.bad', error.message));
-      }
-      run.disabled = false;
-    }, { 'aria-label': `Run ${tool.name}` });
-    return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), tool.description ? h('p', tool.description) : null, form.element, h('p', run), output);
-  }), all.length > MAX_VIEW_TOOLS ? h('p.muted', `the first ${MAX_VIEW_TOOLS} of ${all.length}`) : null);
-}
-
-/** One line for each message of the Views of a call. */
-function auditOf(record, context) {
-  const rows = h('ol.audit');
-  const seen = new Set();
-  const add = (it) => {
-    const key = `${it.view} ${it.sequence}`;
-    if (it.call !== record.id || seen.has(key)) return;
-    seen.add(key);
-    rows.append(h('li', { class: it.verdict.is === 'accepted' ? '' : 'bad' }, `View ${it.view} ${it.direction.replace('-', ' ')} ${it.kind} `, h('strong', it.method ?? ''), ` ${it.id ?? ''} ${bytes(it.bytes)} ${it.verdict.is}${it.verdict.why ? `: ${it.verdict.why}` : ''} `, time(it.at)));
-    while (rows.childElementCount > 1000) rows.firstChild.remove();
-  };
-  context.on('view.message', ({ detail }) => add(detail));
-  data(`views/audit?call=${encodeURIComponent(record.id)}`).then(({ records }) => records.forEach(add), (error) => rows.append(error.message));
-  return rows;
 }
 
 /** What the upstream said beside what the model sees, and the setting that decided. */
@@ -214,50 +150,6 @@ function limits(said, now) {
   return h('details', h('summary', 'What another limit gives'), table('Limits', ['Limit', 'Text that fits', 'Left out'], all.map((limit) => [`${bytes(limit)}${limit === now ? ' (now)' : ''}`, bytes(Math.min(said, limit)), bytes(Math.max(0, said - limit))])));
 }
 
-function messagesOf(record, sent) {
-  const box = h('div');
-  const own = (sent ?? []).map((message, index) => h('details', { open: index === 0 }, h('summary', `${index === 0 ? '→' : '←'} ${message.method ?? (message.error ? 'error' : 'result')}`), tree(message)));
-  if (own.length) box.append(h('h2', 'Between this page and the server'), ...own);
-  if (!record) return box;
-  const logged = h('div', 'loading…');
-  box.append(h('h2', 'In the log'), logged);
-  data(`messages?call=${encodeURIComponent(record.id)}`).then(({ messages: found }) => {
-    if (!found.length) return fill(logged, empty('The log has no message of this call any more.'));
-    return fill(logged, found.reverse().map(messageRow));
-  }, (error) => fill(logged, error.message));
-  return box;
-}
-
-function messageRow(head) {
-  const details = h('details', h('summary', messageLine(head)));
-  details.addEventListener('toggle', async () => {
-    if (!details.open || details.childElementCount > 1) return;
-    const place = h('div', 'loading…');
-    details.append(place);
-    try {
-      fill(place, messageBody(await data(`messages/${head.id}`)));
-    } catch (error) {
-      fill(place, error.message);
-    }
-  });
-  return details;
-}
-
-function messageLine(head) {
-  return [h('span.arrow', { title: head.sent ? 'sent by this server' : 'received by this server' }, head.sent ? '→ ' : '← '), `${head.side} ${head.peer} `, h('strong', head.kind), ` ${bytes(head.bytes)} `, time(head.at)];
-}
-
-function messageBody(message) {
-  const parts = [message.is_cut ? h('p.warn', `the first 64 KiB of ${bytes(message.bytes)}`) : null];
-  try {
-    parts.push(tree(parse(message.text)));
-  } catch {
-    parts.push(literal(message.text));
-  }
-  parts.push(button('Copy', () => copy(message.text), { class: 'small' }));
-  return parts;
-}
-
 /** The course of a call as a bar for each step. */
 function timeline(record) {
   const steps = record.steps.map((it) => ({ name: it.name, at: it.at_us }));
@@ -275,63 +167,4 @@ function timeline(record) {
       parts.map((it, index) => svg('rect', { x: (it.from / total) * 396, y: y(index), width: Math.max(2, ((it.to - it.from) / total) * 396), height: 14, class: 'span' }))),
     table('Timeline', ['Step', 'From', 'To', 'Took'], parts.map((it) => [it.name, duration(it.from), duration(it.to), duration(it.to - it.from)])),
   ];
-}
-
-/** The call as a scenario; its module is loaded when it is wanted. */
-function scenarioOf(record, result) {
-  const place = h('div');
-  import('./scenario.js').then((it) => fill(place, it.scenarioView(record, result)), (error) => fill(place, h('p.bad', error.message)));
-  return place;
-}
-
-/** Messages that this tab keeps until they are unpinned, also when the server has dropped them. */
-const PINS = 'marquetry.pins';
-const MAX_PINS = 20;
-const pins = () => JSON.parse(sessionStorage.getItem(PINS) ?? '[]');
-
-function pinButton(message) {
-  const isPinned = () => pins().some((it) => it.id === message.id);
-  const pin = button('', () => {
-    const others = pins().filter((it) => it.id !== message.id);
-    sessionStorage.setItem(PINS, JSON.stringify(isPinned() ? others : [message, ...others].slice(0, MAX_PINS)));
-    draw();
-  });
-  const draw = () => { pin.textContent = isPinned() ? 'Unpin' : 'Pin'; };
-  draw();
-  return pin;
-}
-
-/** The log of messages. */
-export async function messages(context) {
-  if (context.name) {
-    const pinned = pins().find((it) => it.id === context.name);
-    const message = pinned ?? await data(`messages/${encodeURIComponent(context.name)}`);
-    return [h('p', messageLine(message)), h('p', pinButton(message)), message.call ? h('p', link(to('calls', message.call), 'Its call')) : null, messageBody(message), h('p', link('#/messages', 'All messages'))];
-  }
-  let kept = [];
-  const fetchAll = async () => { kept = (await data(`messages?q=${encodeURIComponent(filter.value)}`)).messages; draw(); };
-  const row = (it) => h('a', { href: to('messages', it.id), class: 'callrow' }, messageLine(it));
-  const rows = virtualList('Messages', [], row);
-  const count = h('span.muted');
-  const nothing = empty('The log has no such message.', 'It fills as agents, servers and Views speak.');
-  const draw = () => { rows.update(kept); count.textContent = `${kept.length} messages`; nothing.hidden = kept.length > 0; };
-  let asked;
-  const filter = h('input', { type: 'search', placeholder: 'text in messages', 'aria-label': 'Search messages', value: context.query.get('q') ?? '', oninput: () => {
-    context.setQuery({ q: filter.value });
-    clearTimeout(asked);
-    asked = setTimeout(fetchAll, 150);
-  } });
-  let isPaused = false;
-  const pause = button('Pause', () => { isPaused = !isPaused; pause.setAttribute('aria-pressed', isPaused); if (!isPaused) fetchAll(); }, { 'aria-pressed': 'false' });
-  let waiting = [];
-  context.on('message', (event) => {
-    if (isPaused || filter.value) return;
-    // Many come at a time; the list changes once for all.
-    if (!waiting.length) queueMicrotask(() => { kept = [...waiting.reverse(), ...kept].slice(0, 10_000); waiting = []; draw(); });
-    waiting.push(event.detail);
-  });
-  context.onLeave(() => clearTimeout(asked));
-  await fetchAll();
-  return [h('div.bar', filter, pause, count, button('Export', () => download('messages.json', stringify(kept, 2), 'application/json'), { class: 'small' })),
-    pins().length ? h('details', { open: true }, h('summary', 'Pinned'), pins().map(row)) : null, nothing, rows.element];
 }

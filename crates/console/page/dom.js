@@ -103,6 +103,13 @@ export function failure(error, retry) {
     retry ? button('Try again', retry) : null);
 }
 
+/** The place of content that is loaded when it is wanted. */
+export function lazily(load) {
+  const place = h('div', 'loading…');
+  load().then((content) => fill(place, content), (error) => fill(place, failure(error)));
+  return place;
+}
+
 /** Tabs whose names are in the address. `tabs` is a list of [id, label, make]. */
 export function tabs(label, list, current, choose) {
   const strip = h('div', { role: 'tablist', 'aria-label': label, class: 'tabs' });

@@ -34,6 +34,7 @@ pub(crate) const FILES: &[File] = files! {
     "form.js" "text/javascript; charset=utf-8",
     "home.js" "text/javascript; charset=utf-8",
     "json.js" "text/javascript; charset=utf-8",
+    "messages.js" "text/javascript; charset=utf-8",
     "result.js" "text/javascript; charset=utf-8",
     "scenario.js" "text/javascript; charset=utf-8",
     "schema.js" "text/javascript; charset=utf-8",
@@ -43,6 +44,7 @@ pub(crate) const FILES: &[File] = files! {
     "tools.js" "text/javascript; charset=utf-8",
     "trial.js" "text/javascript; charset=utf-8",
     "view-host.js" "text/javascript; charset=utf-8",
+    "view-panel.js" "text/javascript; charset=utf-8",
 };
 
 /// What the page says of the server before a token is given.

@@ -1,0 +1,71 @@
+// The View of a call: its frame, what it says, its tools, and the log of its messages.
+
+import { data } from './api.js';
+import { button, bytes, consent, empty, fill, h, time } from './dom.js';
+import { createForm } from './form.js';
+import { stringify } from './json.js';
+import { resultView, visible } from './result.js';
+import { openView } from './view-host.js';
+
+// A View may list more tools than a page can show.
+const MAX_VIEW_TOOLS = 50;
+
+/** The panel of a call whose tool has a View. */
+export function viewOf(record, tool, context) {
+  const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
+  if (!uri || !record) return empty('The tool has no View.');
+  const place = h('div');
+  const notes = h('div', { role: 'status' });
+  const provided = h('section', { 'aria-label': 'Tools of the View' });
+  const told = (kind, value) => {
+    if (kind === 'appTools') viewTools(provided, value, (name, args) => opened.then((it) => it.callTool(name, args)));
+    if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
+    if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
+    while (notes.childElementCount > 100) notes.firstChild.remove();
+  };
+  const ended = record.outcome === 'running' ? new Promise((done) => {
+    context.on('call.ended', ({ detail }) => { if (detail.id === record.id) done(data(`calls/${record.id}`)); });
+  }) : undefined;
+  const opened = openView(place, { record, uri, ended, told });
+  opened.catch((error) => told('error', error.message));
+  return [place, notes, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+}
+
+/** The tools that a View provides, each with a form and its last result. */
+function viewTools(box, all, callTool) {
+  if (!all.length) { fill(box); return; }
+  fill(box, h('h2', 'Tools of the View'), all.slice(0, MAX_VIEW_TOOLS).map(({ tool, needsConsent }) => {
+    const form = createForm(tool.inputSchema ?? { type: 'object' });
+    const output = h('div', { 'aria-live': 'polite' });
+    const run = button('Run', async () => {
+      if (form.check().length) { form.focusFirstError(); return; }
+      const args = form.get() ?? {};
+      if (needsConsent && !(await consent('Run a tool of the View?', visible(`${tool.name} ${stringify(args)}`), 'Run it'))) return;
+      run.disabled = true;
+      fill(output, 'the View works…');
+      try {
+        fill(output, resultView(await callTool(tool.name, args), tool.outputSchema));
+      } catch (error) {
+        fill(output, h('p.bad', error.message));
+      }
+      run.disabled = false;
+    }, { 'aria-label': `Run ${tool.name}` });
+    return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), tool.description ? h('p', tool.description) : null, form.element, h('p', run), output);
+  }), all.length > MAX_VIEW_TOOLS ? h('p.muted', `the first ${MAX_VIEW_TOOLS} of ${all.length}`) : null);
+}
+
+/** One line for each message of the Views of a call. */
+function auditOf(record, context) {
+  const rows = h('ol.audit');
+  const seen = new Set();
+  const add = (it) => {
+    const key = `${it.view} ${it.sequence}`;
+    if (it.call !== record.id || seen.has(key)) return;
+    seen.add(key);
+    rows.append(h('li', { class: it.verdict.is === 'accepted' ? '' : 'bad' }, `View ${it.view} ${it.direction.replace('-', ' ')} ${it.kind} `, h('strong', it.method ?? ''), ` ${it.id ?? ''} ${bytes(it.bytes)} ${it.verdict.is}${it.verdict.why ? `: ${it.verdict.why}` : ''} `, time(it.at)));
+    while (rows.childElementCount > 1000) rows.firstChild.remove();
+  };
+  context.on('view.message', ({ detail }) => add(detail));
+  data(`views/audit?call=${encodeURIComponent(record.id)}`).then(({ records }) => records.forEach(add), (error) => rows.append(error.message));
+  return rows;
+}
