@@ -137,9 +137,6 @@ export async function shown(page, hash) {
   }, hash, { timeout: 10_000 });
 }
 
-/** Whether axe looks at a page of this width and theme: each page is looked at in both themes, once wide and once narrow. */
-export const isLookedAt = (width, theme) => width === (theme === 'light' ? 1280 : 320);
-
 /** Waits until the page of the console has a text that fits. */
 export async function has(page, pattern, name = pattern) {
   const fits = (wanted) => new RegExp(wanted).test(document.querySelector('main')?.innerText ?? '');

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod delete;
+mod download;
 mod limits;
 mod list;
 mod read;
@@ -15,7 +16,7 @@ use marquetry_protocol::server::{Json, Principal, RequestContext, Toolbox};
 use tokio::sync::Semaphore;
 
 use self::{delete::DeleteArguments, list::ListArguments, read::ReadArguments};
-pub use self::{limits::ReadLimits, resource::WholeArtifact};
+pub use self::{download::Download, limits::ReadLimits, resource::WholeArtifact};
 
 /// The name of the tool that lists artifacts.
 pub const LIST: &str = "list_artifacts";
@@ -122,6 +123,13 @@ impl ArtifactTools {
     /// Returns the tools and resources over the artifacts of a caller.
     pub fn of(&self, cx: &RequestContext) -> Self {
         Self { scope: self.scope_of(cx), principal: cx.principal().cloned(), ..self.clone() }
+    }
+
+    /// Returns the tools and resources over the artifacts of a principal outside of a session; `None` is the caller without a token.
+    #[must_use]
+    pub fn of_principal(&self, principal: Option<&Arc<Principal>>) -> Self {
+        let scope = scope(self.rule, principal.map(AsRef::as_ref), None);
+        Self { scope, principal: principal.cloned(), ..self.clone() }
     }
 
     /// Announces a changed list to the clients that see it: those of the caller's principal, or all if artifacts are shared.

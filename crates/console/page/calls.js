@@ -3,7 +3,7 @@
 import { data, list, text } from './api.js';
 import { badge, button, bytes, duration, empty, fill, filterBox, h, hasWords, lazily, link, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
-import { parse } from './json.js';
+import { parse, stringify } from './json.js';
 import { literal, resultView, tree } from './result.js';
 
 const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
@@ -109,7 +109,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
       ['messages', 'Messages', () => lazily(async () => (await import('./messages.js')).messagesOf(record, sent))],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
       ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf(record, tool, context))],
-      ['save', 'Save', () => (record && result ? lazily(async () => (await import('./scenario.js')).scenarioView(record, result)) : empty('A scenario needs a call with a result.'))],
+      ['save', 'Save', () => (record && result ? lazily(async () => (await import('./scenario.js')).scenarioView(record, result, tool)) : empty('A scenario needs a call with a result.'))],
     ], current, (next, isFocused) => {
       if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });
       draw(next, isFocused);
@@ -120,7 +120,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
   return box;
 }
 
-/** What the upstream said beside what the model sees, and the setting that decided. */
+/** What the upstream said beside what the model sees, and the settings that decided. */
 function modelView(record) {
   const { upstream, model, capture, decided } = record;
   const tokens = (count) => (count === undefined ? '' : `about ${Math.ceil(count / 4)} tokens`);
@@ -136,18 +136,28 @@ function modelView(record) {
   }, { class: 'small' });
   return [
     table('Sizes', ['What', 'Bytes', 'Tokens, estimated'], rows), h('p', why),
-    decided ? h('p', 'Decided by ', h('code', decided.setting), ` = ${decided.value} (${bytes(decided.value)}), beyond it: ${decided.then}. It is set in `, h('code', '[artifacts]'), ', or for a server or a tool in ', h('code', 'capture'), '.') : null,
-    decided && upstream && !record.same ? limits(upstream.bytes, decided.value) : null,
+    decided.length ? h('div', h('h2', 'Settings that decided'), h('ul', decided.map((it) => h('li', h('code', `${it.setting} = ${stringify(it.value)}`), `: ${it.effect}`))), h('p.muted', 'They are set in ', h('code', '[artifacts]'), ', or for a server or a tool in ', h('code', 'capture'), '.')) : null,
+    decided.length && upstream?.kept ? otherLimit(record, place) : null,
     capture?.save?.artifacts?.length ? h('p', 'Saved: ', capture.save.artifacts.map((it) => [link(to('artifacts', it.name), it.name), ' '])) : null,
     capture ? tree(capture, 'report') : null,
     h('p', upstream?.kept ? show('said', 'what the upstream said') : null, ' ', model?.kept ? show('shown', 'what the model sees') : null), place,
   ];
 }
 
-/** What another limit would give the model. */
-function limits(said, now) {
-  const all = [...new Set([4096, 16_384, 65_536, 262_144, now])].sort((a, b) => a - b);
-  return h('details', h('summary', 'What another limit gives'), table('Limits', ['Limit', 'Text that fits', 'Left out'], all.map((limit) => [`${bytes(limit)}${limit === now ? ' (now)' : ''}`, bytes(Math.min(said, limit)), bytes(Math.max(0, said - limit))])));
+/** Captures the answer again with another limit, and shows what the model would get. */
+function otherLimit(record, place) {
+  const now = record.decided.find((it) => it.setting === 'mcp_tool_llm_return_max_bytes')?.value;
+  const limits = [4096, 16_384, 65_536, 262_144].filter((it) => it !== now);
+  const tryIt = async (limit) => {
+    fill(place, 'loading…');
+    try {
+      const shown = await text(`calls/${record.id}/with-limit?bytes=${limit}`);
+      fill(place, h('h2', `With a limit of ${bytes(limit)}, the model would see ${bytes(new Blob([shown]).size)}`), literal(shown, 'what the model would see'));
+    } catch (error) {
+      fill(place, h('p.bad', error.message));
+    }
+  };
+  return h('p', 'With another limit: ', limits.map((limit) => [button(bytes(limit), () => tryIt(limit), { class: 'small', 'aria-label': `What a limit of ${bytes(limit)} gives` }), ' ']));
 }
 
 /** The course of a call as a bar for each step. */

@@ -12,7 +12,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Backend, Console, RestartError, Viewer,
@@ -34,6 +34,8 @@ enum ApiError {
     AdminOnly,
     /// The call or the message is not kept, or is another's.
     NotKept(&'static str),
+    /// The answers of the tool are shown as they are.
+    NotCaptured,
     /// The server has no upstream of that name.
     NoServer(String),
     /// The upstream cannot be restarted.
@@ -62,6 +64,10 @@ impl IntoResponse for ApiError {
             Self::NotKept(what) => (
                 StatusCode::NOT_FOUND,
                 format!("this {what} is not kept any more, or belongs to somebody else"),
+            ),
+            Self::NotCaptured => (
+                StatusCode::CONFLICT,
+                "no limit has a part in the answers of this tool: capture is off for it, or the tool is gone".to_owned(),
             ),
             Self::NoServer(name) => (StatusCode::NOT_FOUND, format!("no server is called {name:?}")),
             Self::Restart(error @ RestartError::Unknown(_)) => (StatusCode::NOT_FOUND, error.to_string()),
@@ -130,20 +136,26 @@ struct Login {
 
 /// The routes below `/api/console/`.
 pub(crate) fn router(console: Console, backend: Arc<dyn Backend>) -> Router {
-    Router::new()
+    let routes = Router::new()
         .route("/api/console/state", get(state))
         .route("/api/console/servers/{name}", get(server))
         .route("/api/console/servers/{name}/restart", post(restart))
         .route("/api/console/calls", get(calls))
         .route("/api/console/calls/{id}", get(call))
+        .route("/api/console/calls/{id}/with-limit", get(with_limit))
         .route("/api/console/calls/{id}/{part}", get(call_part))
         .route("/api/console/scenarios", post(save_scenario))
         .route("/api/console/messages", get(messages))
         .route("/api/console/messages/{id}", get(message))
         .route("/api/console/events", get(events))
         .with_state(Arc::new(Api { console: console.clone(), backend: backend.clone() }))
-        .merge(views::router(console.clone(), console.views().clone(), backend))
-        .route_layer(from_fn(own_page_alone))
+        .merge(views::router(console.clone(), console.views().clone(), backend));
+    guarded(routes)
+}
+
+/// See [`Console::guarded`].
+pub(crate) fn guarded(routes: Router) -> Router {
+    routes.route_layer(from_fn(own_page_alone))
 }
 
 /// Refuses requests of pages of other origins, also of other ports of this machine, and forbids caches to keep what others get.
@@ -263,7 +275,7 @@ async fn call(
     api.console.calls().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("call"))
 }
 
-/// `said` is the answer of the upstream, `shown` what the model was shown. Both are JSON as it was written.
+/// `said` is the answer of the upstream, `shown` what the model was shown. Both are JSON as it was written, without secrets.
 async fn call_part(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
@@ -276,10 +288,37 @@ async fn call_part(
         _ => None,
     };
     let text = text.ok_or(ApiError::NotKept("answer"))?;
-    let mut response = Response::new(Body::from(text.to_string()));
+    Ok(json_text(calls.without_secrets(&id, &viewer, &text)))
+}
+
+/// JSON as it was written.
+fn json_text(json: String) -> Response {
+    let mut response = Response::new(Body::from(json));
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
-    Ok(response)
+    response
+}
+
+#[derive(Deserialize)]
+struct OtherLimit {
+    /// The limit in bytes.
+    bytes: u64,
+}
+
+/// What the model would have been shown with another limit.
+async fn with_limit(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path(id): Path<String>,
+    Query(OtherLimit { bytes }): Query<OtherLimit>,
+) -> Result<Response, ApiError> {
+    let calls = api.console.calls();
+    let said = calls.said(&id, &viewer).ok_or(ApiError::NotKept("answer"))?;
+    let tool = calls.tool(&id, &viewer).ok_or(ApiError::NotKept("call"))?;
+    let said = RawValue::from_string(said.to_string()).map_err(|_| ApiError::NotKept("answer"))?;
+    let shown = api.backend.shown_with_limit(&tool, said, bytes).await;
+    let shown = shown.ok_or(ApiError::NotCaptured)?;
+    Ok(json_text(calls.without_secrets(&id, &viewer, shown.get())))
 }
 
 async fn messages(

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use marquetry_protocol::types::Tool;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 /// What the console shows of the program, and what it asks it to do. The program implements it.
 #[async_trait]
@@ -17,6 +17,18 @@ pub trait Backend: Send + Sync + 'static {
     /// Returns the tools of the server that has a tool, given the name that agents use. `None` if there is no such tool.
     fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
         let _ = name;
+        None
+    }
+
+    /// Returns what the model would be shown of a tool's answer if the limit were `limit` bytes. `None` if the answers of the tool are shown
+    /// as they are.
+    async fn shown_with_limit(
+        &self,
+        tool: &str,
+        said: Box<RawValue>,
+        limit: u64,
+    ) -> Option<Box<RawValue>> {
+        let _ = (tool, said, limit);
         None
     }
 

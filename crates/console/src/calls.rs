@@ -11,6 +11,7 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     Audience, Events, Options, Outcome, Viewer,
     record::{Record, Step, StoredText, micros, outcome_of},
+    secrets::answer_without_secrets,
 };
 
 /// The record of calls. Cheap to clone.
@@ -122,7 +123,7 @@ impl Calls {
             upstream: None,
             model: None,
             capture: None,
-            decided: None,
+            decided: Vec::new(),
             steps: Vec::new(),
         };
         record.counted = record.cost();
@@ -176,6 +177,17 @@ impl Calls {
     /// Returns what the upstream said in a call, as it wrote it.
     pub(crate) fn said(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
         self.inner.with(id, viewer, |record| record.upstream.as_ref()?.text.clone())?
+    }
+
+    /// Hides what is secret in an answer of a call.
+    pub(crate) fn without_secrets(&self, id: &str, viewer: &Viewer, answer: &str) -> String {
+        let names = self.inner.with(id, viewer, |record| record.secret_names.clone());
+        answer_without_secrets(answer, &names.unwrap_or_default())
+    }
+
+    /// Returns the tool of a call.
+    pub(crate) fn tool(&self, id: &str, viewer: &Viewer) -> Option<String> {
+        self.inner.with(id, viewer, |record| record.tool.clone())
     }
 
     /// Returns what the model was shown in a call.
@@ -314,11 +326,12 @@ impl RunningCall {
         self.step("answered");
     }
 
-    /// Records what was decided about the answer: the report of the capture, and the setting that decided.
-    pub fn decided(&self, capture: Option<Value>, setting: Option<Value>) {
+    /// Records what was decided about the answer: the report of the capture, and the settings that decided, each an object with `setting`,
+    /// `value` and `effect`.
+    pub fn decided(&self, capture: Option<Value>, settings: Vec<Value>) {
         let mut record = locked(&self.record);
         record.capture = capture;
-        record.decided = setting;
+        record.decided = settings;
     }
 
     /// Tells pages that the call has saved an artifact, while one listens.

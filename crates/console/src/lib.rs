@@ -142,6 +142,12 @@ impl Console {
         api::router(self.clone(), backend)
     }
 
+    /// Guards further routes of the program as those of [`Console::api_router`] are: they answer this console's page and programs alone, need a
+    /// [`Viewer`], and forbid caches to keep their answers.
+    pub fn guarded(&self, routes: Router) -> Router {
+        api::guarded(routes)
+    }
+
     /// Returns the routes of the sandbox of Views, for a listener of their own: another port is another origin, so that a View cannot reach
     /// the page. They need no token, since the id of a View is a secret that is good for one request.
     pub fn sandbox_router(&self) -> Router {

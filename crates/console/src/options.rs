@@ -24,7 +24,7 @@ pub struct Options {
     pub max_messages_bytes: usize,
     /// Pages that may read events at a time: 64. One viewer may have a quarter of them.
     pub max_streams: usize,
-    /// The folder in which administrators save calls as scenarios; `None` if there is none.
+    /// The folder in which administrators save calls as scenarios. With `None` they cannot.
     pub scenarios_directory: Option<PathBuf>,
     /// What Views of tools take.
     pub views: ViewOptions,

@@ -110,8 +110,8 @@ pub(crate) struct Record {
     pub(crate) model: Option<StoredText>,
     /// The report of the capture, if the answer was changed.
     pub(crate) capture: Option<Value>,
-    /// The setting that decided.
-    pub(crate) decided: Option<Value>,
+    /// The settings that decided what the model is shown.
+    pub(crate) decided: Vec<Value>,
     pub(crate) steps: Vec<Step>,
 }
 

@@ -43,6 +43,16 @@ pub(crate) fn message_without_secrets(text: &str, secret_names: &[String]) -> St
     }
 }
 
+/// Returns an answer with the values of secret members replaced. All other bytes stay as they are: numbers may have more digits than a
+/// program keeps.
+pub(crate) fn answer_without_secrets(text: &str, secret_names: &[String]) -> String {
+    if mentions_secret(text, secret_names) {
+        part_without_secrets(text, secret_names)
+    } else {
+        text.to_owned()
+    }
+}
+
 /// Replaces the texts and numbers behind secret names in a part of JSON.
 fn part_without_secrets(text: &str, secret_names: &[String]) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -220,6 +230,18 @@ mod tests {
         assert!(
             !shown.contains("1234") && !shown.contains("xyzzy") && shown.contains("anna"),
             "{shown}"
+        );
+    }
+
+    #[test]
+    fn an_answer_loses_its_secrets_and_no_other_byte() {
+        let names = ["pin".to_owned()];
+        assert_eq!(
+            answer_without_secrets(
+                r#"{"n": 12345678901234567890.10, "api_key" : "k\"x", "pin": 7, "a": [{"Password":"p"}], "text":"api_key"}"#,
+                &names
+            ),
+            r#"{"n": 12345678901234567890.10, "api_key":"(hidden)", "pin":"(hidden)", "a": [{"Password":"(hidden)"}], "text":"api_key"}"#
         );
     }
 

@@ -457,6 +457,8 @@ impl AppBuilder {
                     listeners.artifacts_changed(whose);
                 }
             });
+        #[cfg(feature = "console")]
+        let shown_artifacts = artifacts.clone();
         let calls = TaskTracker::new();
         #[cfg(feature = "console")]
         let authenticator = match (&console, authenticator) {
@@ -519,8 +521,13 @@ impl AppBuilder {
         #[cfg(feature = "console")]
         let console = console.map(|console| {
             watch_upstreams(&console, &gateway, &stop);
-            let backend =
-                ServerBackend { gateway: gateway.clone(), health: health.clone(), own_tools };
+            let backend = ServerBackend {
+                gateway: gateway.clone(),
+                health: health.clone(),
+                own_tools,
+                artifacts: shown_artifacts,
+                capture: config.artifacts.settings(),
+            };
             (console, Arc::new(backend))
         });
         #[cfg(feature = "console")]

@@ -27,7 +27,7 @@ use serde_json::json;
 use tracing::Instrument as _;
 
 #[cfg(feature = "console")]
-use crate::console::ServerBackend;
+use crate::console::{ServerBackend, download_routes};
 use crate::{
     health::{ADMIN, Health},
     home,
@@ -321,7 +321,9 @@ fn console_routes(
     backend: Arc<ServerBackend>,
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
-    console.api_router(backend).route_layer(from_fn_with_state(authenticator, as_viewer))
+    let files = console.guarded(download_routes(backend.artifacts.clone()));
+    let routes = console.api_router(backend).merge(files);
+    routes.route_layer(from_fn_with_state(authenticator, as_viewer))
 }
 
 /// Finds out who looks. With authentication that is the holder of the token. Without it everybody on this machine sees everything, and other
@@ -336,7 +338,11 @@ async fn as_viewer(
     let (mut head, body) = request.into_parts();
     let viewer = match &authenticator {
         Some(authenticator) => match authenticator.authenticate(&head).await {
-            Ok(principal) => Some(viewer_of(&principal)),
+            Ok(principal) => {
+                let viewer = viewer_of(&principal);
+                head.extensions.insert(principal);
+                Some(viewer)
+            }
             Err(denial) => return denied(head.uri.path(), denial),
         },
         None => {

@@ -61,7 +61,7 @@ pub struct TestArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
     /// Command that starts a server on standard input and output: for each scenario, and for each trial of a case that names no
-    /// servers.
+    /// servers. Scenarios without a command and without a URL test this program.
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
 }

@@ -4,6 +4,7 @@ mod arguments;
 mod cases;
 mod database;
 mod failed;
+mod own;
 mod progress;
 mod scenarios;
 mod server;
@@ -21,6 +22,16 @@ pub use self::{
 pub use marquetry_test_server::TestApi;
 use marquetry_test_server::cases::TestFiles;
 
+/// Serves a server of a scenario on standard input and output until its input ends. `file` describes it; the runner of the scenario has
+/// written it.
+///
+/// # Errors
+/// The file cannot be read, or standard input or output fails.
+pub fn serve_scenario_upstream(file: &Path) -> Result<(), Failed> {
+    let runtime = tokio::runtime::Runtime::new().map_err(Failed::error)?;
+    runtime.block_on(marquetry_scenarios::serve_upstream(file)).map_err(Failed::error)
+}
+
 /// What the program gives to its commands.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
@@ -29,11 +40,16 @@ pub struct Environment<'a> {
     /// The program that starts the servers of a test as
     /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard) has it.
     pub guard: Option<&'a Path>,
+    /// This program, which scenarios test if no other server is named.
+    pub program: Option<&'a Path>,
 }
 
 impl fmt::Debug for Environment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Environment").field("guard", &self.guard).finish_non_exhaustive()
+        f.debug_struct("Environment")
+            .field("guard", &self.guard)
+            .field("program", &self.program)
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +85,7 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
     }
     let scenarios = match &files.scenarios[..] {
         [] => Ok(()),
-        files => scenarios::run(arguments, files),
+        files => scenarios::run(arguments, files, environment),
     };
     match &scenarios {
         // A failed scenario does not keep the cases from running.

@@ -7,17 +7,23 @@ use marquetry_scenarios::{
 };
 
 use crate::{
-    Failed,
+    Environment, Failed,
     arguments::{OutcomeFormat, Report, TestArgs},
+    own::OwnServer,
 };
 
 /// Runs the scenarios in these files.
-pub(crate) fn run(arguments: &TestArgs, files: &[PathBuf]) -> Result<(), Failed> {
+pub(crate) fn run(
+    arguments: &TestArgs,
+    files: &[PathBuf],
+    environment: Environment<'_>,
+) -> Result<(), Failed> {
     let revisions = match &arguments.revision[..] {
         [] => vec![Revision::V2025_11_25],
         chosen => chosen.to_vec(),
     };
-    let server: Arc<dyn TestedServer> = match (&arguments.url, arguments.command.split_first()) {
+    let command = arguments.command.split_first();
+    let server: Arc<dyn TestedServer> = match (&arguments.url, command) {
         (Some(url), _) if arguments.sse => {
             Arc::new(UrlServer::new(url).over_sse().with_revisions(revisions))
         }
@@ -25,11 +31,14 @@ pub(crate) fn run(arguments: &TestArgs, files: &[PathBuf]) -> Result<(), Failed>
         (None, Some((program, rest))) => {
             Arc::new(CommandServer::new(program, rest).with_revisions(revisions))
         }
-        (None, None) => {
-            return Err(Failed::usage(
-                "name the server of the scenarios: --url URL, or -- COMMAND",
-            ));
-        }
+        (None, None) => match environment.program {
+            Some(program) => Arc::new(OwnServer::new(program, revisions)),
+            None => {
+                return Err(Failed::usage(
+                    "name the server of the scenarios: --url URL, or -- COMMAND",
+                ));
+            }
+        },
     };
     let here = std::env::current_dir().map_err(Failed::error)?;
     let suite = Suite::load(&here, files, Rules::default(), &server.limits());

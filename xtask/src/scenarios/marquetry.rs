@@ -216,33 +216,13 @@ fn config(
     if let Some(model) = model {
         config["knowledge"]["chat"] = json!({ "provider": "custom", "model": "small-model", "base_url": model.base_url(), "retries": 0 });
     }
-    merge(&mut config, &Value::Object(given.config.clone()));
-    toml::to_string(&config)
+    toml::to_string(&given.configured(config))
         .map_err(|error| StartError::Failed(format!("invalid configuration: {error}")))
-}
-
-/// Merges `over` into `base`, mapping by mapping.
-fn merge(base: &mut Value, over: &Value) {
-    match (base, over) {
-        (Value::Object(base), Value::Object(over)) => {
-            for (key, value) in over {
-                merge(base.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (base, over) => *base = over.clone(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn overrides_are_laid_over_key_by_key() {
-        let mut base = json!({"a": {"x": 1, "y": 2}, "b": [1]});
-        merge(&mut base, &json!({"a": {"y": 3, "z": {"w": 4}}, "b": [2]}));
-        assert_eq!(base, json!({"a": {"x": 1, "y": 3, "z": {"w": 4}}, "b": [2]}));
-    }
 
     #[test]
     fn the_configuration_is_toml() {

@@ -31,6 +31,28 @@ pub struct Given {
     pub clock: Option<String>,
 }
 
+impl Given {
+    /// Lays the settings of the scenario over a configuration, key by key.
+    #[must_use]
+    pub fn configured(&self, mut base: Value) -> Value {
+        for (key, value) in &self.config {
+            lay_over(&mut base[key], value);
+        }
+        base
+    }
+}
+
+fn lay_over(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                lay_over(base.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}
+
 /// The agent's answers to requests of servers.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -303,5 +325,24 @@ impl JsonSchema for Answer {
             "description": "Answer to a tool call; a plain string is one text item.",
             "anyOf": [{ "type": "string" }, parts],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_laid_over_key_by_key() {
+        let Value::Object(config) = json!({"a": {"y": 3, "z": {"w": 4}}, "b": [2], "c": 5}) else {
+            unreachable!()
+        };
+        let given = Given { config, ..Given::default() };
+        assert_eq!(
+            given.configured(json!({"a": {"x": 1, "y": 2}, "b": [1], "d": 6})),
+            json!({"a": {"x": 1, "y": 3, "z": {"w": 4}}, "b": [2], "c": 5, "d": 6})
+        );
     }
 }

@@ -35,6 +35,21 @@ impl CommandServer {
         Self { program: program.into(), arguments, revisions: vec![Revision::V2025_11_25] }
     }
 
+    /// Starts the command for one case. For implementations of [`TestedServer`] that give the command a configuration of each case.
+    ///
+    /// # Errors
+    /// [`StartError::Failed`] if the command cannot be started.
+    pub fn start_command(&self) -> Result<Box<dyn RunningServer>, StartError> {
+        let child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| StartError::Failed(format!("`{}`: {error}", self.program)))?;
+        Ok(Box::new(Running { child }))
+    }
+
     /// Sets the revisions that scenarios run with; only 2025-11-25 by default.
     #[must_use]
     pub fn with_revisions(mut self, revisions: Vec<Revision>) -> Self {
@@ -51,14 +66,7 @@ impl TestedServer for CommandServer {
 
     async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
         start.check_is_plain()?;
-        let child = Command::new(&self.program)
-            .args(&self.arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| StartError::Failed(format!("`{}`: {error}", self.program)))?;
-        Ok(Box::new(Running { child }))
+        self.start_command()
     }
 }
 

@@ -39,7 +39,7 @@ mod tests {
             let page = fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
             assert!(page.contains(".SH NAME") && page.contains(".SH OPTIONS"), "{name}: {page}");
         }
-        for name in ["marquetry-guard", "marquetry-man"] {
+        for name in ["marquetry-guard", "marquetry-man", "marquetry-scenario-upstream"] {
             assert!(!folder.join(format!("{name}.1")).exists(), "{name}");
         }
     }

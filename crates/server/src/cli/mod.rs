@@ -92,6 +92,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::TestServer(arguments) => {
             with_environment(|environment| test_command::test_server(&arguments, environment))
         }
+        Command::ScenarioUpstream(UpstreamArgs { file }) => {
+            test_command::serve_scenario_upstream(&file).map_err(Failure::from)
+        }
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
         #[cfg(target_os = "linux")]
@@ -236,11 +239,12 @@ Examples:
     /// Test an MCP server: by scenarios without a model, and by cases in which a model works and a judge decides.
     ///
     /// The server is a command that speaks over standard input and output and is started for each test, or a URL; cases may name their
-    /// servers themselves. Exit codes: 0 all passed, 1 a test failed, 2 wrong arguments or files, 3 a test could not be run or judged.
+    /// servers themselves. Scenarios without a server test this program, with the servers behind it that they describe. Exit codes: 0 all passed, 1 a test failed, 2 wrong arguments or files, 3 a test could not be run or judged.
     #[command(after_help = "\
 Examples:
   marquetry test tests/ -- node build/index.js
   marquetry test tests/adds.yaml --url http://127.0.0.1:3001/mcp
+  marquetry test saved_call.yaml               this program, with the servers that the scenario describes
   marquetry test tests/ --revision 2025-06-18 --revision 2026-07-28 -- target/debug/adder
   marquetry test tests/ --format junit --report tests.xml -- node build/index.js
   marquetry test cases.yaml --model openai/gpt-4o-mini --repeat 5 -- node build/index.js
@@ -255,6 +259,9 @@ Examples:
   TEST_PORT=3003 marquetry test-server
   TEST_TOKEN=secret marquetry test-server --address 0.0.0.0 --allowed-host tests.example")]
     TestServer(test_command::TestServerArgs),
+    /// Serve a server that a scenario describes, for `marquetry test`.
+    #[command(hide = true)]
+    ScenarioUpstream(UpstreamArgs),
     /// Print a script that completes this command line in a shell.
     #[command(after_help = "\
 Examples:
@@ -323,6 +330,13 @@ struct GuardArgs {
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+/// Arguments of the process that serves a server of a scenario.
+#[derive(Args)]
+struct UpstreamArgs {
+    /// The file that describes the server.
+    file: PathBuf,
 }
 
 #[derive(Args)]
@@ -472,8 +486,10 @@ fn with_environment(
     command: impl FnOnce(test_command::Environment<'_>) -> Result<(), test_command::Failed>,
 ) -> Result<(), Failure> {
     let guard = serve::guard();
-    let guard = guard.as_deref();
-    command(test_command::Environment { variable: &environment, guard }).map_err(Failure::from)
+    let program = serve::program();
+    let (guard, program) = (guard.as_deref(), program.as_deref());
+    let environment = test_command::Environment { variable: &environment, guard, program };
+    command(environment).map_err(Failure::from)
 }
 
 impl From<test_command::Failed> for Failure {

@@ -104,15 +104,19 @@ async fn test_api(config: &Config) -> Result<Option<test_command::TestApi>, Fail
     let enabled = config.mcp_servers.iter().filter(|(_, server)| !server.disabled);
     let servers = enabled.map(|(name, server)| (name.clone(), server.transport.clone()));
     let guard = config.gateway.guard.as_deref();
-    let environment = test_command::Environment { variable: &environment, guard };
+    let environment = test_command::Environment { variable: &environment, guard, program: None };
     Ok(Some(test_command::main_server(servers, environment).await?))
 }
 
-/// Returns the path of this program, which supervises upstreams as `marquetry guard`. If the program's file was
-/// replaced after the start, this is the kernel's own path to it.
+/// Returns the program that supervises upstreams, which is this one, as `marquetry guard`.
 pub(super) fn guard() -> Option<PathBuf> {
+    program().filter(|_| cfg!(target_os = "linux"))
+}
+
+/// Returns the path of this program. If the program's file was replaced after the start, this is the kernel's own path to it.
+pub(super) fn program() -> Option<PathBuf> {
     let here = std::env::current_exe().ok().filter(|path| path.exists());
-    cfg!(target_os = "linux").then(|| here.unwrap_or_else(|| "/proc/self/exe".into()))
+    here.or_else(|| cfg!(target_os = "linux").then(|| "/proc/self/exe".into()))
 }
 
 fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> Result<(), Failure> {

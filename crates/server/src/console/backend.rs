@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use marquetry_artifact_tools::ArtifactTools;
+use marquetry_artifacts::{Capturer, MemoryStore, Scope, Settings, ToolCall};
 use marquetry_console::{Audience, Backend, ChangedLists, Console, RestartError, ServerTools};
 use marquetry_gateway::{Gateway, RestartRefused};
 use marquetry_protocol::types::Tool;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use crate::{config::SERVER_NAME, health::Health};
@@ -17,6 +19,10 @@ pub(crate) struct ServerBackend {
     pub(crate) health: Arc<Health>,
     /// This server's own tools.
     pub(crate) own_tools: Vec<Tool>,
+    /// The artifacts of all callers.
+    pub(crate) artifacts: ArtifactTools,
+    /// How answers of tools that belong to no upstream are captured.
+    pub(crate) capture: Settings,
 }
 
 #[async_trait]
@@ -56,6 +62,25 @@ impl Backend for ServerBackend {
             (to.upstream == index).then(|| (own, tool.name.clone()))
         });
         Some(ServerTools::new(upstream.name(), own.collect()))
+    }
+
+    async fn shown_with_limit(
+        &self,
+        tool: &str,
+        said: Box<RawValue>,
+        limit: u64,
+    ) -> Option<Box<RawValue>> {
+        let catalog = self.gateway.catalog();
+        let (settings, output_schema) = match catalog.tool(tool) {
+            Some(route) => (route.capture.clone()?, route.output_schema.clone()),
+            None => (self.capture.clone(), None),
+        };
+        let settings = Settings { mcp_tool_llm_return_max_bytes: limit, ..settings };
+        let scope = Scope::local();
+        let call = ToolCall::new(&scope, tool).with_output_schema(output_schema.as_deref());
+        // Nothing of a trial is kept.
+        let capturer = Capturer::new(Arc::new(MemoryStore::default()));
+        Some(capturer.capture(call, &settings, said).await.into_result())
     }
 
     async fn restart(&self, name: &str) -> Result<(), RestartError> {

@@ -5,6 +5,10 @@ mod absent;
 #[cfg(feature = "console")]
 mod backend;
 #[cfg(feature = "console")]
+mod decision;
+#[cfg(feature = "console")]
+mod download;
+#[cfg(feature = "console")]
 mod present;
 #[cfg(feature = "console")]
 mod upstreams;
@@ -14,6 +18,7 @@ pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
 #[cfg(feature = "console")]
 pub(crate) use self::{
     backend::{ListListener, ServerBackend, watch_upstreams},
+    download::download_routes,
     present::{CallRecord, Recorder, WithLogins},
     upstreams::UpstreamObserver,
 };

@@ -17,8 +17,9 @@ use marquetry_protocol::{
     },
     types::CallToolParams,
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
+use super::decision::decisions;
 use crate::health::ADMIN;
 
 /// Records calls for the console; none if it is switched off.
@@ -120,17 +121,12 @@ impl CallRecord {
         }
     }
 
-    /// Records how the answer was captured, and the setting that decided what the model is shown.
+    /// Records how the answer was captured, and the settings that decided what the model is shown.
     pub(crate) fn captured(&self, captured: &Captured, settings: &Settings) {
         let Some(running) = self.running() else { return };
         running.step("captured");
         let report = captured.report().and_then(|report| serde_json::to_value(report).ok());
-        let limit = json!({
-            "setting": "mcp_tool_llm_return_max_bytes",
-            "value": settings.mcp_tool_llm_return_max_bytes,
-            "then": settings.oversize,
-        });
-        running.decided(report, Some(limit));
+        running.decided(report, decisions(captured, settings));
         let save = captured.report().map(|report| &report.save);
         for it in save.iter().flat_map(|it| it.artifacts.iter().chain(&it.fallback_artifact)) {
             running.saved(it.name.as_str(), it.version);

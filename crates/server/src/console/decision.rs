@@ -1,0 +1,139 @@
+//! Which settings decided what the model is shown of an answer.
+
+use marquetry_artifacts::{
+    Captured, Settings,
+    settings::{Oversize, TextResources},
+};
+use serde_json::{Value, json};
+
+/// Lists the settings that decided about an answer, each with its value and its effect in a sentence. Empty if no setting had a part: an
+/// answer without text, for example, is always saved.
+pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> {
+    let of = |setting: &str, value: Value, effect: &str| json!({"setting": setting, "value": value, "effect": effect});
+    let threshold = |effect: &str| {
+        let bytes = settings.mcp_tool_response_save_threshold_bytes;
+        of("mcp_tool_response_save_threshold_bytes", json!(bytes), effect)
+    };
+    let Some(report) = captured.report() else {
+        return vec![threshold(
+            "the answer is not larger, so it stays as it is and nothing is saved",
+        )];
+    };
+    let mut found = Vec::new();
+    if report.truncated.is_some() {
+        let limit = json!(settings.mcp_tool_llm_return_max_bytes);
+        found.push(of(
+            "mcp_tool_llm_return_max_bytes",
+            limit,
+            "the answer is larger, so the model does not get all of it",
+        ));
+        let effect = match settings.oversize {
+            Oversize::Withhold => "the model gets the names of the artifacts alone",
+            _ => "the model gets the beginning, up to the limit",
+        };
+        found.push(of("oversize", json!(settings.oversize), effect));
+    }
+    let items = || report.items.iter();
+    let is_saved = |kind: &str| items().any(|item| item.kind == kind && item.artifact.is_some());
+    if report.size_bytes > settings.mcp_tool_response_save_threshold_bytes
+        && (is_saved("text") || is_saved("resource") || report.structured.is_some())
+    {
+        found.push(threshold("the answer is larger, so its text is saved"));
+    } else if settings.text_resources == TextResources::Always && is_saved("resource") {
+        let value = json!(settings.text_resources);
+        found.push(of("text_resources", value, "texts of resources are saved whatever their size"));
+    }
+    if is_saved("image") {
+        let largest = settings.inline_image_max_bytes;
+        found.push(of(
+            "inline_image_max_bytes",
+            json!(largest),
+            "pictures up to this size stay in the answer; a link replaces larger ones",
+        ));
+    }
+    let processing = &settings.mcp_intelligent_processing;
+    if !processing.enable_intelligent_processing {
+        found.push(of(
+            "mcp_intelligent_processing.enable_intelligent_processing",
+            json!(false),
+            "the answer is saved as one artifact",
+        ));
+    } else if report.items.len() + report.items_not_listed > processing.max_content_items {
+        found.push(of(
+            "mcp_intelligent_processing.max_content_items",
+            json!(processing.max_content_items),
+            "further items are saved together",
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use marquetry_artifacts::{Capturer, MemoryStore, Scope, ToolCall};
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    async fn decided(settings: &Settings, content: Value) -> Vec<(String, Value)> {
+        let capturer = Capturer::new(Arc::new(MemoryStore::default()));
+        let answer = to_raw_value(&json!({"content": content})).unwrap();
+        let scope = Scope::local();
+        let captured = capturer.capture(ToolCall::new(&scope, "tool"), settings, answer).await;
+        let pair =
+            |it: Value| (it["setting"].as_str().unwrap().to_owned(), it["value"].clone());
+        decisions(&captured, settings).into_iter().map(pair).collect()
+    }
+
+    fn text(bytes: usize) -> Value {
+        json!({"type": "text", "text": "x".repeat(bytes)})
+    }
+
+    fn image() -> Value {
+        json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"})
+    }
+
+    #[tokio::test]
+    async fn the_settings_that_decided_are_named() {
+        let standard = Settings::default();
+        let threshold = ("mcp_tool_response_save_threshold_bytes".to_owned(), json!(32_768));
+        let limit = json!(standard.mcp_tool_llm_return_max_bytes);
+        let limit = ("mcp_tool_llm_return_max_bytes".to_owned(), limit);
+        let too_large = usize::try_from(standard.mcp_tool_llm_return_max_bytes).unwrap() + 1;
+        assert_eq!(decided(&standard, json!([text(10)])).await, [threshold.clone()]);
+        assert_eq!(decided(&standard, json!([text(40_000)])).await, [threshold.clone()]);
+        assert_eq!(
+            decided(&standard, json!([text(too_large)])).await,
+            [limit.clone(), ("oversize".to_owned(), json!("truncate")), threshold.clone()]
+        );
+        let largest = json!(standard.inline_image_max_bytes);
+        let images = ("inline_image_max_bytes".to_owned(), largest);
+        assert_eq!(decided(&standard, json!([image()])).await, [images]);
+        let audio = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
+        assert_eq!(decided(&standard, audio).await, []);
+        let mut whole = Settings { oversize: Oversize::Withhold, ..standard };
+        whole.mcp_intelligent_processing.enable_intelligent_processing = false;
+        assert_eq!(
+            decided(&whole, json!([text(too_large)])).await,
+            [
+                limit,
+                ("oversize".to_owned(), json!("withhold")),
+                (
+                    "mcp_intelligent_processing.enable_intelligent_processing".to_owned(),
+                    json!(false)
+                )
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn many_items_are_saved_together() {
+        let settings = Settings::small_context();
+        let items: Vec<_> = (0..60).map(|_| text(100)).collect();
+        let most = "mcp_intelligent_processing.max_content_items".to_owned();
+        let found = decided(&settings, json!(items)).await;
+        assert_eq!(found.last(), Some(&(most, json!(50))));
+    }
+}

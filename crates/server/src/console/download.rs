@@ -1,0 +1,76 @@
+//! Artifacts as files for the person at the console.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Query, State},
+    http::{HeaderValue, Response, StatusCode, header},
+    routing::get,
+};
+use futures_util::stream::try_unfold;
+use marquetry_artifact_tools::{ArtifactTools, Download};
+use marquetry_artifacts::{ArtifactName, StoreError, Version};
+use marquetry_protocol::server::Principal;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::rest::json_response;
+
+/// `GET /api/console/artifacts/{name}?version=N`: the bytes of an artifact of the caller, as a file that a browser saves and never shows.
+pub(crate) fn download_routes(artifacts: ArtifactTools) -> Router {
+    Router::new().route("/api/console/artifacts/{name}", get(download)).with_state(artifacts)
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    version: Option<u64>,
+}
+
+async fn download(
+    State(artifacts): State<ArtifactTools>,
+    Path(name): Path<String>,
+    Query(Asked { version }): Query<Asked>,
+    principal: Option<axum::Extension<Arc<Principal>>>,
+) -> Response<Body> {
+    let artifacts = artifacts.of_principal(principal.as_deref());
+    let refused = |status, why: String| json_response(status, &json!({"error": why}));
+    let name = match ArtifactName::parse(&name) {
+        Ok(name) => name,
+        Err(problem) => return refused(StatusCode::BAD_REQUEST, problem.to_string()),
+    };
+    let version = version.map_or(Version::Latest, Version::Number);
+    match artifacts.download(&name, version).await {
+        Ok(download) => file(download),
+        Err(error @ StoreError::NotFound { .. }) => {
+            refused(StatusCode::NOT_FOUND, error.to_string())
+        }
+        Err(error @ StoreError::Expired { .. }) => refused(StatusCode::GONE, error.to_string()),
+        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+fn file(download: Download) -> Response<Body> {
+    let record = download.record();
+    let name = utf8_percent_encode(record.name.as_str(), NON_ALPHANUMERIC);
+    let text = |text: String| HeaderValue::from_str(&text);
+    let disposition = text(format!("attachment; filename*=UTF-8''{name}"));
+    let media_type = text(record.mime_type.clone());
+    let bytes = HeaderValue::from(record.size_bytes);
+    let parts = try_unfold(download, async |mut download| {
+        let part = download.next().await?;
+        Ok::<_, StoreError>(part.map(|part| (part, download)))
+    });
+    let mut response = Response::new(Body::from_stream(parts));
+    let headers = response.headers_mut();
+    let plain = HeaderValue::from_static("application/octet-stream");
+    headers.insert(header::CONTENT_TYPE, media_type.unwrap_or(plain));
+    headers.insert(header::CONTENT_LENGTH, bytes);
+    // A tool may return a page with scripts: a browser that shows it in spite of the header runs none of them.
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    let attachment = HeaderValue::from_static("attachment");
+    headers.insert(header::CONTENT_DISPOSITION, disposition.unwrap_or(attachment));
+    response
+}
