@@ -71,11 +71,11 @@ impl Backend for ServerBackend {
         limit: u64,
     ) -> Option<Box<RawValue>> {
         let catalog = self.gateway.catalog();
-        let (settings, output_schema) = match catalog.tool(tool) {
+        let (mut settings, output_schema) = match catalog.tool(tool) {
             Some(route) => (route.capture.clone()?, route.output_schema.clone()),
             None => (self.capture.clone(), None),
         };
-        let settings = Settings { mcp_tool_llm_return_max_bytes: limit, ..settings };
+        settings.mcp_tool_llm_return_max_bytes = limit;
         let scope = Scope::local();
         let call = ToolCall::new(&scope, tool).with_output_schema(output_schema.as_deref());
         // Nothing of a trial is kept.

@@ -113,7 +113,8 @@ mod tests {
         assert_eq!(decided(&standard, json!([image()])).await, [images]);
         let audio = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
         assert_eq!(decided(&standard, audio).await, []);
-        let mut whole = Settings { oversize: Oversize::Withhold, ..standard };
+        let mut whole = standard;
+        whole.oversize = Oversize::Withhold;
         whole.mcp_intelligent_processing.enable_intelligent_processing = false;
         assert_eq!(
             decided(&whole, json!([text(too_large)])).await,
