@@ -184,7 +184,7 @@ test("a recorded case is replayed although its votes were asked for twice", { sk
 });
 
 test("a run that a signal ends stores the tests that ran, and begins no other", { skip }, async (t) => {
-  const { home, files, mock, cases } = await world(t, { delay: 60_000 });
+  const { home, files, mock, cases } = await world(t, { delay: 30_000 });
   const three = ["one", "two", "three"].map((name) => ({ name, prompt: "hello.txt", expectedTools: ["write_file"], agentConfig: { provider: "openai", model: "m" }, serverConfigs: [fileServer(files)] }));
   await writeFile(cases, JSON.stringify({ cases: three }));
   for (const [signal, want] of [["SIGTERM", 143], ["SIGINT", 130]]) {

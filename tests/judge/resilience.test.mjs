@@ -65,7 +65,7 @@ test("16 runs at once, 4 writers, kill -9 in the middle", { skip }, async (t) =>
 });
 
 test("a command that is killed leaves no child", { skip }, async (t) => {
-  const mock = await startModel(t, { scripts: [{ when: /slow/ }], delay: 60_000 });
+  const mock = await startModel(t, { scripts: [{ when: /slow/ }], delay: 30_000 });
   const home = await folder(t);
   const cases = [{ name: "killed", prompt: "slow", expect: { answer: "x" }, serverConfigs: [stubbornServer(home)], agentConfig: { provider: "openai", model: "m" } }];
   await writeFile(join(home, "cases.yaml"), JSON.stringify({ cases }));
