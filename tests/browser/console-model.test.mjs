@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -36,7 +36,7 @@ test('the settings that decided are named, and another limit shows what it gives
     await page.getByRole('button', { name: `What a limit of ${limit} gives` }).click();
     const head = page.getByRole('heading', { name: `With a limit of ${limit}, the model would see` });
     await head.waitFor();
-    return page.getByLabel('what the model would see').innerText();
+    return page.getByLabel('what the model would see').textContent();
   };
   const cut = await shown('4.0 KiB');
   assert.ok(cut.length < 10_000 && cut.includes('more than the limit of 4096'), cut.slice(-2000));
@@ -66,13 +66,14 @@ test('a saved scenario needs no server, since the recorded answer stands in for 
   const { id } = await callTool(server, 'lab__echo', { text: 'steady words' });
   await go(page, `#/calls/${id}?tab=save`);
   const other = (await page.getByLabel('Scenario').textContent()).replace('steady words', 'other words');
-  writeFileSync(join(folder, 'other.yaml'), other);
-  await assert.rejects(run(program, ['test', join(folder, 'other.yaml')]), { code: 1 });
+  mkdirSync(join(folder, 'other'));
+  writeFileSync(join(folder, 'other/lab__echo.yaml'), other);
+  await assert.rejects(run(program, ['test', join(folder, 'other')]), ({ code, stdout }) => code === 1 && stdout.includes('other words'));
   await page.getByLabel('The recorded answer stands in for the server').uncheck();
   const remote = await page.getByLabel('Scenario').textContent();
   assert.ok(remote.startsWith(`# marquetry test THIS_FILE --url ${server.url}/mcp`) && !remote.includes('given:'), remote);
-  writeFileSync(join(folder, 'remote.yaml'), remote);
-  await run(program, ['test', join(folder, 'remote.yaml'), '--url', `${server.url}/mcp`]);
+  writeFileSync(join(folder, 'lab__echo.yaml'), remote);
+  await run(program, ['test', join(folder, 'lab__echo.yaml'), '--url', `${server.url}/mcp`]);
   await page.context().close();
 });
 
