@@ -75,8 +75,7 @@ mod tests {
         let content: Vec<u8> = (0..PART as usize * 2 + 7).map(|at| (at % 251) as u8).collect();
         for content in [content.clone(), b"new".to_vec()] {
             let kind = "application/octet-stream";
-            let new =
-                NewArtifact::new(name.clone(), kind, SystemTime::UNIX_EPOCH, content.into());
+            let new = NewArtifact::new(name.clone(), kind, SystemTime::UNIX_EPOCH, content.into());
             store.put(&of_ada.scope, new).await.unwrap();
         }
         let mut download = of_ada.download(&name, Version::Number(0)).await.unwrap();

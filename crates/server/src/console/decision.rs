@@ -82,8 +82,7 @@ mod tests {
         let answer = to_raw_value(&json!({"content": content})).unwrap();
         let scope = Scope::local();
         let captured = capturer.capture(ToolCall::new(&scope, "tool"), settings, answer).await;
-        let pair =
-            |it: Value| (it["setting"].as_str().unwrap().to_owned(), it["value"].clone());
+        let pair = |it: Value| (it["setting"].as_str().unwrap().to_owned(), it["value"].clone());
         decisions(&captured, settings).into_iter().map(pair).collect()
     }
 

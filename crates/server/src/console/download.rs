@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
+    Json, Router,
     body::Body,
     extract::{Path, Query, State},
     http::{HeaderValue, Response, StatusCode, header},
+    response::IntoResponse as _,
     routing::get,
 };
 use futures_util::stream::try_unfold;
@@ -16,8 +17,6 @@ use marquetry_protocol::server::Principal;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::json;
-
-use crate::rest::json_response;
 
 /// `GET /api/console/artifacts/{name}?version=N`: the bytes of an artifact of the caller, as a file that a browser saves and never shows.
 pub(crate) fn download_routes(artifacts: ArtifactTools) -> Router {
@@ -36,7 +35,7 @@ async fn download(
     principal: Option<axum::Extension<Arc<Principal>>>,
 ) -> Response<Body> {
     let artifacts = artifacts.of_principal(principal.as_deref());
-    let refused = |status, why: String| json_response(status, &json!({"error": why}));
+    let refused = |status, why: String| (status, Json(json!({"error": why}))).into_response();
     let name = match ArtifactName::parse(&name) {
         Ok(name) => name,
         Err(problem) => return refused(StatusCode::BAD_REQUEST, problem.to_string()),
