@@ -34,11 +34,11 @@ export async function within(promise, what, ms = 20_000) {
 }
 
 /** Starts the server. Returns { url, text(), stop() }. `config` is TOML, `servers` are those of an `mcp.json`. */
-export async function startServer({ config = '', servers = { lab: upstream }, port = 0, env = {} } = {}) {
+export async function startServer({ config = '', servers = { lab: upstream }, port = 0, env = {}, more = [] } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'marquetry-browser-'));
   writeFileSync(join(folder, 'marquetry.toml'), config, { mode: 0o600 });
   writeFileSync(join(folder, 'mcp.json'), JSON.stringify({ mcpServers: servers }), { mode: 0o600 });
-  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--config', join(folder, 'marquetry.toml'), '--mcp-config', join(folder, 'mcp.json')];
+  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--config', join(folder, 'marquetry.toml'), '--mcp-config', join(folder, 'mcp.json'), ...more];
   const home = { HOME: folder, XDG_DATA_HOME: folder, XDG_STATE_HOME: folder, XDG_CONFIG_HOME: folder };
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...home, ...env } });
   let text = '';
