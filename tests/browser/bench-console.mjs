@@ -46,22 +46,35 @@ try {
   const page = await openPage(browser, server, '#/messages');
   const lines = await page.evaluate(async () => {
     const { live } = await import(new URL('console/api.js', document.querySelector('script[src]').src.replace('console/app.js', '')));
-    for (let n = 0; n < 10_000; n += 1) live.dispatchEvent(new CustomEvent('message', { detail: { id: `x-${n}`, at: Date.now(), side: 'agent', sent: n % 2 === 0, peer: 'bench', kind: 'tools/call', bytes: n } }));
+    let next = 0;
+    const arrive = (count) => {
+      for (let end = next + count; next < end; next += 1) live.dispatchEvent(new CustomEvent('message', { detail: { id: `x-${next}`, at: Date.now(), side: 'agent', sent: next % 2 === 0, peer: 'bench', kind: 'tools/call', bytes: next } }));
+    };
+    /** The longest of 120 frames, each after a step. */
+    const longestOf = async (step) => {
+      let longest = 0;
+      let last = performance.now();
+      for (let frame = 0; frame < 120; frame += 1) {
+        step();
+        await new Promise(requestAnimationFrame);
+        const now = performance.now();
+        longest = Math.max(longest, now - last);
+        last = now;
+      }
+      return longest;
+    };
+    // The server sends events in batches, ten a second.
+    const filling = await longestOf(() => arrive(100));
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-    let longest = 0;
-    let last = performance.now();
+    const arriving = await longestOf(() => arrive(20));
     const box = document.querySelector('.virtual');
-    for (let step = 0; step < 120; step += 1) {
-      box.scrollTop += 2_000;
-      await new Promise(requestAnimationFrame);
-      const now = performance.now();
-      longest = Math.max(longest, now - last);
-      last = now;
-    }
-    return { longest, nodes: document.querySelectorAll('*').length, rows: Number(document.querySelector('[aria-setsize]').getAttribute('aria-setsize')) };
+    const longest = await longestOf(() => { box.scrollTop += 2_000; });
+    return { filling, arriving, longest, nodes: document.querySelectorAll('*').length, rows: Number(document.querySelector('[aria-setsize]').getAttribute('aria-setsize')) };
   });
   if (lines.rows < 10_000) throw new Error(`the log shows ${lines.rows} lines`);
-  row('longest frame with 10,000 lines', lines.longest, 50, 'ms');
+  row('longest frame while 12,000 lines come', lines.filling, 50, 'ms');
+  row('… while more come to 10,000 lines', lines.arriving, 50, 'ms');
+  row('… while 10,000 lines are scrolled', lines.longest, 50, 'ms');
   row('elements with 10,000 lines', lines.nodes, 3000, '');
 
   const { id } = await callTool(server, 'lab__large', { kib: 5 * 1024 });
@@ -82,7 +95,7 @@ try {
 }
 for (const { what, found, budget, most, unit } of rows) {
   const verdict = found > most ? 'OVER' : found > budget ? 'slow' : 'ok  ';
-  console.log(`${verdict} ${what.padEnd(34)} ${String(found).padStart(8)} ${unit.padEnd(6)} ${(found / budget).toFixed(2).padStart(6)} of ${budget}`);
+  console.log(`${verdict} ${what.padEnd(40)} ${String(found).padStart(8)} ${unit.padEnd(6)} ${(found / budget).toFixed(2).padStart(6)} of ${budget}`);
 }
 console.log(`all files of the page: ${files.reduce((sum, name) => sum + sizeOf(name), 0)} bytes, ${files.filter((name) => name.endsWith('.js')).length} modules`);
 if (allowance > 1) console.log(`times may be ${allowance} times the budget here`);
