@@ -1,9 +1,10 @@
 //! `list_artifacts`
 
 use marquetry_artifacts::{ArtifactName, Record, store::Page};
+use marquetry_protocol::RpcError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{ArtifactTools, ReadError, description, uri_of};
 
@@ -61,10 +62,24 @@ pub(super) struct ListedArtifact {
     /// What else is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    details: Option<serde_json::Value>,
+    details: Option<Value>,
 }
 
 impl ArtifactTools {
+    /// Lists artifacts as the tool does, for a page: `arguments` are those of the tool.
+    ///
+    /// # Errors
+    /// An argument is unknown or wrong, or the store cannot be read.
+    pub async fn list_json(&self, arguments: Value) -> Result<Value, RpcError> {
+        let arguments: ListArguments = serde_json::from_value(arguments)
+            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        match self.list(&arguments).await {
+            Ok(list) => Ok(json!(list)),
+            Err(ReadError::Arguments(problem)) => Err(RpcError::invalid_params(problem)),
+            Err(error) => Err(RpcError::internal(error.to_string())),
+        }
+    }
+
     pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
         const MOST: u32 = 200;
         /// Most records that one answer looks at: a filter may match nothing.
@@ -130,7 +145,7 @@ impl ListedArtifact {
 }
 
 /// Returns the details of an artifact. The arguments of its tool stay in the store.
-fn details(record: &Record) -> serde_json::Value {
+fn details(record: &Record) -> Value {
     let mut metadata = record.metadata.clone();
     metadata.source_tool_args = None;
     metadata.description.clear();

@@ -49,7 +49,8 @@ export async function refusal(response) {
   return new Failure(message, response.status);
 }
 
-async function got(path, options) {
+/** Gets an answer of the console. */
+export async function got(path, options) {
   const response = await ask(`api/console/${path}`, options);
   if (!response.ok) throw await refusal(response);
   return response;

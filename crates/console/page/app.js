@@ -57,30 +57,36 @@ async function show() {
   const isSame = shown && shown.page === at.page && shown.name === at.name;
   left.forEach((stop) => stop());
   left = [];
-  shown = at;
   fill(nav, Object.entries(PAGES).map(([id, page]) => h('a', { href: `#/${id}`, 'aria-current': id === at.page ? 'page' : undefined }, page.label)));
   const title = h('h1', { tabIndex: -1 }, at.name || known?.label || 'No such page');
   const body = h('div.body');
   document.title = `${at.name ? `${at.name} · ` : ''}${known?.label ?? ''} · Marquetry`;
   fill(main, title, body);
-  if (!isSame && document.activeElement !== document.body) title.focus({ preventScroll: true });
+  // Those who do not see the page hear where they are now. The first page is where they began.
+  if (shown && !isSame) title.focus({ preventScroll: true });
+  shown = at;
   if (!known) {
     fill(body, empty('This address leads nowhere.', link('#/', 'Go to the first page')));
     main.dataset.ready = location.hash;
     return;
   }
-  /** What pages are given: the address, and ways to change it and to hear of events. */
+  /**
+   * What pages are given: the address, and ways to change it and to hear of events. When events were lost, `onReset` lets a page fetch its
+   * data anew; what the user typed, opened and runs stays.
+   */
   const context = {
     ...at, setQuery, title,
     again: show,
     on(name, listener) {
+      // A page that was left while it loaded hears nothing.
+      if (shown !== at) return;
       live.addEventListener(name, listener);
       left.push(() => live.removeEventListener(name, listener));
     },
-    onLeave: (stop) => left.push(stop),
+    onReset: (fetchAnew) => context.on('reset', async () => { await fetchAnew().catch(() => {}); }),
+    onLeave: (stop) => { if (shown === at) left.push(stop); else stop(); },
     isShown: () => shown === at,
   };
-  context.on('reset', show);
   try {
     fill(body, h('p.muted', { 'data-loading': '' }, 'loading…'));
     const content = await known.make(context);
@@ -110,7 +116,7 @@ document.addEventListener('token-needed', (event) => {
   if (!document.getElementById('token')) askForToken(event.detail);
 });
 
-/** Goes anywhere: pages, tools, servers, by a part of their names. */
+/** Goes anywhere: pages, tools, servers, prompts, resources, artifacts, the last calls, by a part of their names. */
 async function palette() {
   if (document.getElementById('palette')) return;
   const close = () => box.close();
@@ -124,7 +130,7 @@ async function palette() {
     fill(results, found.map((it, index) => h('a', { href: it.href, role: 'option', id: `found${index}`, 'aria-selected': index === at, onclick: close }, it.label)));
     input.setAttribute('aria-activedescendant', `found${at}`);
   };
-  const input = h('input', { type: 'search', placeholder: 'page, tool or server', 'aria-label': 'Go to', role: 'combobox', 'aria-expanded': 'true', 'aria-controls': results.id, oninput: () => { at = 0; draw(); }, onkeydown: (event) => {
+  const input = h('input', { type: 'search', placeholder: 'page, tool, server, resource, prompt, call', 'aria-label': 'Go to', role: 'combobox', 'aria-expanded': 'true', 'aria-controls': results.id, oninput: () => { at = 0; draw(); }, onkeydown: (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) { event.preventDefault(); at = (at + step + found.length) % Math.max(1, found.length); draw(); }
     if (event.key === 'Enter' && found[at]) { event.preventDefault(); close(); location.hash = found[at].href; }
@@ -134,10 +140,15 @@ async function palette() {
   box.addEventListener('click', (event) => { if (event.target === box) close(); });
   draw();
   input.focus();
-  const [named, state] = await Promise.allSettled([list('tools/list', 'tools'), data('state')]);
-  all = [...all, ...(named.value ?? []).map((it) => ({ label: `${it.name}  tool`, href: to('tools', it.name) })),
-    ...(state.value?.server?.upstreams ?? []).map((it) => ({ label: `${it.name}  server`, href: to('servers', it.name) }))];
-  draw();
+  const add = (getting, entry) => getting.then((found) => {
+    all = [...all, ...found.slice(0, 2000).map((it) => { const [label, kind, href] = entry(it); return { label: `${label}  ${kind}`, href }; })];
+    draw();
+  }, () => {});
+  add(list('tools/list', 'tools'), (it) => [it.name, 'tool', to('tools', it.name)]);
+  add(data('state').then((it) => it.server?.upstreams ?? []), (it) => [it.name, 'server', to('servers', it.name)]);
+  add(list('prompts/list', 'prompts'), (it) => [it.name, 'prompt', to('prompts', it.name)]);
+  add(list('resources/list', 'resources'), (it) => (it.uri.startsWith('artifact:') ? [it.name, 'artifact', to('artifacts', it.name)] : [it.title ?? it.name ?? it.uri, 'resource', `#/resources?uri=${encodeURIComponent(it.uri)}`]));
+  add(data('calls').then((it) => it.calls), (it) => [`${it.tool} ${new Date(it.started).toLocaleTimeString()}`, 'call', to('calls', it.id)]);
 }
 
 const KEYS = 'marquetry.keys';

@@ -45,6 +45,11 @@ async function all(context) {
     else kept = [event.detail, ...kept].slice(0, 5000);
     draw();
   };
+  context.onReset(async () => {
+    kept = (await data('calls')).calls;
+    progress.clear();
+    draw();
+  });
   context.on('call.started', put);
   context.on('call.ended', (event) => { progress.delete(event.detail.id); put(event); });
   context.on('call.progress', ({ detail }) => {
@@ -87,7 +92,9 @@ async function one(context) {
   const tool = tools.find((it) => it.name === record.tool);
   const result = shown === undefined ? undefined : parse(shown);
   // A View stays as it is; it gets the result itself.
-  context.on('call.ended', ({ detail }) => { if (detail.id === record.id && record.outcome === 'running' && !document.querySelector('.view')) context.again(); });
+  const ended = (it) => { if (it.id === record.id && isRunning && it.outcome !== 'running' && !document.querySelector('.view')) context.again(); };
+  context.on('call.ended', ({ detail }) => ended(detail));
+  context.onReset(async () => { if (isRunning) ended(await data(`calls/${encodeURIComponent(record.id)}`)); });
   const args = record.arguments.json;
   return [
     h('p', badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),

@@ -1,17 +1,18 @@
 // Resources, prompts, artifacts and knowledge.
 
-import { list, result } from './api.js';
-import { button, bytes, chosen, empty, failure, fill, filterBox, h, link, sideList, table, to } from './dom.js';
+import { data, got, list, result } from './api.js';
+import { button, bytes, chosen, download, empty, failure, fill, filterBox, h, link, sideList, table, to } from './dom.js';
 import { createForm } from './form.js';
 import { isObject } from './json.js';
 import { literal, markdown, resourceBlock, resultView, tree, visible } from './result.js';
 
 export async function resources(context) {
   const uri = context.query.get('uri');
-  const [all, templates] = await Promise.all([list('resources/list', 'resources'), list('resources/templates/list', 'resourceTemplates').catch(() => [])]);
+  const fetch = () => list('resources/list', 'resources');
+  const [all, templates] = await Promise.all([fetch(), list('resources/templates/list', 'resourceTemplates').catch(() => [])]);
   const side = sideList(context, 'Resources', all, {
     text: (it) => `${it.uri} ${it.name ?? ''} ${it.title ?? ''} ${it.mimeType ?? ''}`, href: (it) => `#/resources?uri=${encodeURIComponent(it.uri)}`,
-    name: (it) => it.title ?? it.name ?? it.uri, isCurrent: (it) => it.uri === uri, note: `, ${templates.length} templates`,
+    name: (it) => it.title ?? it.name ?? it.uri, isCurrent: (it) => it.uri === uri, note: `, ${templates.length} templates`, kind: 'resources', fetch,
   });
   const input = h('input', { type: 'text', value: uri ?? '', 'aria-label': 'URI', placeholder: 'URI', class: 'grow' });
   const address = h('form.bar', { onsubmit: (event) => { event.preventDefault(); location.hash = `#/resources?uri=${encodeURIComponent(input.value)}`; } }, input, h('button', { type: 'submit' }, 'Read'));
@@ -20,7 +21,9 @@ export async function resources(context) {
     const read = async () => {
       try {
         const found = await result('resources/read', { uri });
-        fill(place, (found.contents ?? []).map(resourceBlock), found.contents?.length ? null : empty('The resource has no contents.'));
+        const cited = context.query.get('passage');
+        fill(place, (found.contents ?? []).map((it) => (cited ? citedIn(it, cited) : undefined) ?? resourceBlock(it)), found.contents?.length ? null : empty('The resource has no contents.'));
+        place.querySelector('mark')?.scrollIntoView({ block: 'center' });
       } catch (error) {
         fill(place, failure(error, read));
       }
@@ -31,10 +34,22 @@ export async function resources(context) {
   return chosen(side, uri !== null, ['#/resources', 'All resources'], address, known, place);
 }
 
+/** A text with a passage of it marked; undefined if the text has no such passage. */
+function citedIn({ uri, text }, passage) {
+  if (typeof text !== 'string') return undefined;
+  // The passage may be shortened in the address, and have other white space than the source.
+  const words = passage.trim().split(/\s+/).map((it) => it.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  const found = new RegExp(words.join('\\s+'), 'u').exec(text);
+  if (!found) return undefined;
+  const end = found.index + found[0].length;
+  return h('div.block', h('div.bar', 'resource ', ...visible(uri), ', with the cited passage'), literal(text.slice(0, found.index), 'Before the passage'), h('mark.literal', { tabIndex: 0 }, ...visible(found[0])), literal(text.slice(end), 'After the passage'));
+}
+
 export async function prompts(context) {
-  const all = await list('prompts/list', 'prompts');
+  const fetch = () => list('prompts/list', 'prompts');
+  const all = await fetch();
   const side = sideList(context, 'Prompts', all, {
-    text: (it) => `${it.name} ${it.title ?? ''} ${it.description ?? ''}`, href: (it) => to('prompts', it.name), name: (it) => it.title ?? it.name, isCurrent: (it) => it.name === context.name,
+    text: (it) => `${it.name} ${it.title ?? ''} ${it.description ?? ''}`, href: (it) => to('prompts', it.name), name: (it) => it.title ?? it.name, isCurrent: (it) => it.name === context.name, kind: 'prompts', fetch,
   });
   const prompt = all.find((it) => it.name === context.name);
   const detail = prompt ? onePrompt(prompt) : context.name ? empty(`No prompt is called ${context.name}.`) : all.length ? empty('Choose a prompt.') : empty('No server offers a prompt.');
@@ -59,19 +74,12 @@ function onePrompt(prompt) {
   return [prompt.description ? markdown(prompt.description) : null, form.element, h('p', button('Get', get, { class: 'primary', 'data-run': '' })), place];
 }
 
-/** Calls a tool of this server, whose answer has structured content. */
-async function own(name, args) {
-  const found = await result('tools/call', { name, arguments: args });
-  if (found.isError) throw new Error(found.content?.[0]?.text ?? 'the tool failed');
-  return found;
-}
-
 export async function artifacts(context) {
   if (context.name) return oneArtifact(context);
   const place = h('div');
   const draw = async (words) => {
-    const found = (await own('list_artifacts', { limit: 200, details: true, ...(words ? { filter: words } : {}) })).structuredContent ?? {};
-    const all = found.artifacts ?? [];
+    const found = await data(`artifacts?limit=200&filter=${encodeURIComponent(words)}`);
+    const all = found.artifacts;
     fill(place, all.length ? table('Artifacts', ['Name', 'Type', 'Size', 'Version', 'Origin'], all.map((it) => [link(to('artifacts', it.name), it.name), it.mime_type ?? '', bytes(it.size_bytes), it.version ?? '', it.details?.source_tool_name ?? ''])) : empty('No answer was saved as an artifact yet.', 'Answers that are too large or not text become artifacts.'),
       found.next_cursor ? h('p.muted', 'the first 200; filter to see others') : null);
   };
@@ -82,6 +90,7 @@ export async function artifacts(context) {
     asked = setTimeout(() => draw(words).catch((error) => fill(place, failure(error, context.again))), 200);
   });
   await draw(filter.value);
+  context.onReset(() => draw(filter.value));
   // Many are saved at a time; the list is fetched once for all.
   context.on('artifact', () => {
     reload ??= setTimeout(() => { reload = undefined; draw(filter.value).catch((error) => fill(place, failure(error, context.again))); }, 300);
@@ -90,29 +99,53 @@ export async function artifacts(context) {
   return [h('div.bar', filter), place];
 }
 
+// Bytes of a large artifact that are shown.
+const PREVIEW = 256 << 10;
+
+/** The beginning of an artifact that is too large to be read whole. */
+async function beginningOf(path) {
+  const reader = (await got(path)).body.getReader();
+  const parts = [];
+  for (let size = 0; size < PREVIEW;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    size += value.length;
+  }
+  reader.cancel();
+  return new Uint8Array(await new Blob(parts).arrayBuffer()).slice(0, PREVIEW);
+}
+
 async function oneArtifact(context) {
-  const version = context.query.get('version');
-  const wanted = { name: context.name, ...(version === null ? {} : { version: Number(version) }) };
-  const about = ((await own('list_artifacts', { filter: context.name, details: true })).structuredContent?.artifacts ?? []).find((it) => it.name === context.name);
+  const path = `artifacts/${encodeURIComponent(context.name)}`;
+  const about = (await data(`artifacts?filter=${encodeURIComponent(context.name)}`)).artifacts.find((it) => it.name === context.name);
   const newest = about?.version ?? 0;
+  const version = Number(context.query.get('version') ?? newest);
   const versions = Array.from({ length: Math.min(50, newest + 1) }, (_, index) => newest - index);
-  const uri = `artifact://${context.name}?version=${version ?? newest}`;
+  const file = `${path}?version=${version}`;
   const place = h('div');
   try {
-    const found = await result('resources/read', { uri });
+    const found = await result('resources/read', { uri: `artifact://${context.name}?version=${version}` });
     fill(place, (found.contents ?? []).map(resourceBlock));
   } catch {
-    // A large artifact is not read whole; its beginning is.
     try {
-      fill(place, h('p.muted', 'It is too large to be read whole; this is its beginning.'), resultView(await own('read_artifact', wanted)));
+      const bytesOf = await beginningOf(file);
+      fill(place, h('p.muted', `It is too large to be shown whole; these are its first ${bytes(bytesOf.length)}.`), literal(new TextDecoder().decode(bytesOf), 'Beginning'));
     } catch (error) {
       fill(place, failure(error, context.again));
     }
   }
+  const save = async () => {
+    try {
+      download(context.name, await (await got(file)).blob(), 'application/octet-stream');
+    } catch (error) {
+      place.prepend(h('p.bad', { role: 'alert' }, error.message));
+    }
+  };
   return [
-    h('p', link('#/artifacts', '‹ All artifacts')),
+    h('p', link('#/artifacts', '‹ All artifacts')), h('p', button('Download', save)),
     versions.length > 1 ? h('p', 'Versions: ', versions.map((it) => [link(`#/artifacts/${encodeURIComponent(context.name)}?version=${it}`, String(it)), ' '])) : null,
-    about ? h('details', h('summary', `${about.mime_type ?? ''} ${bytes(about.size_bytes)}, version ${version ?? newest}`), tree(about)) : null, place,
+    about ? h('details', h('summary', `${about.mime_type ?? ''} ${bytes(about.size_bytes)}, version ${version}`), tree(about)) : null, place,
   ];
 }
 
@@ -125,7 +158,8 @@ export async function knowledge(context) {
     if (!input.value.trim()) { fill(place, empty('Ask something of the documents.')); return; }
     fill(place, 'searching…');
     try {
-      const found = await own('am7_vector_search', { query: input.value });
+      const found = await result('tools/call', { name: 'am7_vector_search', arguments: { query: input.value } });
+      if (found.isError) throw new Error(found.content?.[0]?.text ?? 'the search failed');
       const hits = passages(found.structuredContent);
       fill(place, hits.length ? hits.map(passage) : found.structuredContent === undefined ? resultView(found) : empty('No passage fits.', 'Try other words.'),
         h('details', h('summary', 'What the model was given'), resultView({ content: found.content })));
@@ -134,7 +168,8 @@ export async function knowledge(context) {
     }
   };
   const form = h('form.bar', { onsubmit: (event) => { event.preventDefault(); context.setQuery({ q: input.value }, { replace: false }); search(); } }, input, h('button', { type: 'submit', 'data-run': '' }, 'Search'));
-  await search();
+  // A link fills the form; the search is a call of a tool, which its user makes.
+  fill(place, empty(input.value.trim() ? 'Press Enter to search.' : 'Ask something of the documents.'));
   return [form, place];
 }
 
@@ -143,11 +178,14 @@ function passages(structured) {
   return lists[0] ?? [];
 }
 
+// Characters of a passage that its link has.
+const CITED = 300;
+
 /** One passage with its source and its ranks. */
 function passage(hit) {
   const text = hit.content ?? hit.text ?? hit.passage ?? '';
   const uri = hit.uri ?? hit.sourceUri ?? hit.citation?.uri;
   const rest = Object.entries(hit).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value) && value !== text && value !== uri);
-  return h('article.card', h('h2', uri ? link(`#/resources?uri=${encodeURIComponent(uri)}`, ...visible(String(hit.title ?? hit.name ?? uri))) : visible(String(hit.title ?? hit.name ?? 'passage'))),
+  return h('article.card', h('h2', uri ? link(`#/resources?uri=${encodeURIComponent(uri)}${text ? `&passage=${encodeURIComponent(String(text).slice(0, CITED))}` : ''}`, ...visible(String(hit.title ?? hit.name ?? uri))) : visible(String(hit.title ?? hit.name ?? 'passage'))),
     literal(String(text), 'Passage'), h('p.muted', rest.slice(0, 12).map(([key, value]) => `${key} ${typeof value === 'number' && !Number.isInteger(value) ? value.toFixed(3) : value}`).join(' · ')), h('details', h('summary', 'All of it'), tree(hit)));
 }

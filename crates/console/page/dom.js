@@ -158,9 +158,11 @@ export function virtualList(label, items, row, height = 36) {
     if (key === shown) return;
     shown = key;
     // The order is in attributes too: assistive technology sees only the rows that are drawn.
+    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
     fill(list, items.slice(first, last).map((item, index) => h('div', {
       role: 'listitem', class: 'row', 'aria-setsize': items.length, 'aria-posinset': first + index + 1,
     }, row(item))));
+    if (focused !== null) [...list.querySelectorAll('a')].find((it) => it.getAttribute('href') === focused)?.focus({ preventScroll: true });
     before.style.height = `${first * height}px`;
     after.style.height = `${(items.length - last) * height}px`;
     // It was empty, and grew.
@@ -234,8 +236,11 @@ export function filterBox(context, label, draw) {
   return box;
 }
 
-/** A list at the side of a page, with a filter that searches `text`. */
-export function sideList(context, label, items, { text, href, name, isCurrent, note = '' }) {
+/**
+ * A list at the side of a page, with a filter that searches `text`. `fetch` gets its items anew when the list `kind` of the server has
+ * changed; `changed` is told of them.
+ */
+export function sideList(context, label, items, { text, href, name, isCurrent, note = '', kind, fetch, changed = () => {} }) {
   const fitting = (words) => items.filter((it) => hasWords(text(it), words));
   const rows = virtualList(label, fitting(context.query.get('q') ?? ''), (it) => h('a', { href: href(it), 'aria-current': isCurrent(it) ? 'true' : undefined, title: name(it) }, name(it)));
   const count = h('p.muted', { role: 'status' });
@@ -246,6 +251,17 @@ export function sideList(context, label, items, { text, href, name, isCurrent, n
   };
   const filter = filterBox(context, `Filter ${label.toLowerCase()}`, draw);
   draw(filter.value);
+  const refresh = async () => {
+    items = await fetch();
+    draw(filter.value);
+    changed(items);
+  };
+  let asked;
+  context.on('catalog', ({ detail }) => {
+    if (detail.changed === kind) asked ??= setTimeout(() => { asked = undefined; refresh().catch(() => {}); }, 100);
+  });
+  context.onReset(refresh);
+  context.onLeave(() => clearTimeout(asked));
   return h('div.side', filter, count, rows.element);
 }
 

@@ -39,6 +39,12 @@ export function openQuestions(context, open, fits = () => true) {
     else all.delete(detail.id);
     draw();
   });
+  context.onReset(async () => {
+    const { questions } = await data('state');
+    all.clear();
+    questions.forEach((it) => all.set(it.id, it));
+    draw();
+  });
   draw();
   return box;
 }
@@ -67,6 +73,7 @@ export async function home(context) {
   const later = () => {
     asked ??= setTimeout(() => { asked = undefined; draw().catch(() => {}); }, 150);
   };
+  context.onReset(draw);
   context.on('call.ended', later);
   context.on('call.started', later);
   context.on('server.state', later);
@@ -88,6 +95,7 @@ export async function servers(context) {
   const log = context.name ? await liveLog(context) : undefined;
   const draw = async () => fill(box, context.name ? await one(context, log) : serversTable(await data('state')));
   await draw();
+  context.onReset(draw);
   context.on('server.state', () => draw().catch((error) => fill(box, failure(error, context.again))));
   return box;
 }

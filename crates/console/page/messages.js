@@ -2,8 +2,14 @@
 
 import { data } from './api.js';
 import { button, bytes, copy, download, empty, fill, h, link, time, to, virtualList } from './dom.js';
-import { parse, stringify } from './json.js';
+import { isObject, parse, stringify } from './json.js';
 import { literal, tree } from './result.js';
+
+// What the server puts in the place of secrets.
+const HIDDEN = '(hidden)';
+// Messages of one answer of the server, and messages that a page shows.
+const PAGE = 200;
+const MOST = 10_000;
 
 /** The messages of one call: those that this page exchanged, and those in the log. */
 export function messagesOf(record, sent) {
@@ -67,37 +73,100 @@ function pinButton(message) {
   return pin;
 }
 
+/** Arguments without members whose values the log hides. */
+function withoutHidden(value) {
+  if (Array.isArray(value)) return value.filter((it) => it !== HIDDEN).map(withoutHidden);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, it]) => it !== HIDDEN).map(([name, it]) => [name, withoutHidden(it)]));
+}
+
+/** A link that fills the form of a tool with the arguments of a message of an agent, so that the call can be made again. */
+function callAgain(message) {
+  try {
+    const { method, params } = parse(message.text);
+    if (message.side !== 'agent' || message.sent || method !== 'tools/call') return null;
+    return link(`${to('tools', params.name)}?args=${encodeURIComponent(stringify(withoutHidden(params.arguments ?? {})))}`, 'Call it again');
+  } catch {
+    return null;
+  }
+}
+
+/** Gets the whole messages of a list, the newest first, and saves them as a file. */
+async function exportAll(heads, { status, signal }) {
+  const found = [];
+  // Browsers allow six requests to a host; events have one.
+  for (let at = 0; at < heads.length && !signal.aborted; at += 4) {
+    const part = await Promise.all(heads.slice(at, at + 4).map((it) => data(`messages/${it.id}`).catch(() => it)));
+    found.push(...part);
+    status.textContent = `${found.length} of ${heads.length}`;
+  }
+  download('messages.json', stringify(found, 2), 'application/json');
+  status.textContent = `${found.length} messages are saved${signal.aborted ? '; you stopped it' : ''}.`;
+}
+
 /** The log of messages. */
 export async function messages(context) {
-  if (context.name) {
-    const pinned = pins().find((it) => it.id === context.name);
-    const message = pinned ?? await data(`messages/${encodeURIComponent(context.name)}`);
-    return [h('p', messageLine(message)), h('p', pinButton(message)), message.call ? h('p', link(to('calls', message.call), 'Its call')) : null, messageBody(message), h('p', link('#/messages', 'All messages'))];
-  }
+  return context.name ? one(context) : all(context);
+}
+
+async function one(context) {
+  const pinned = pins().find((it) => it.id === context.name);
+  const message = pinned ?? await data(`messages/${encodeURIComponent(context.name)}`);
+  return [h('p', messageLine(message)), h('p', pinButton(message), ' ', callAgain(message)), message.call ? h('p', link(to('calls', message.call), 'Its call')) : null, messageBody(message), h('p', link('#/messages', 'All messages'))];
+}
+
+async function all(context) {
   let kept = [];
-  const fetchAll = async () => { kept = (await data(`messages?q=${encodeURIComponent(filter.value)}`)).messages; draw(); };
+  let waiting = [];
+  const page = async (before) => (await data(`messages?q=${encodeURIComponent(filter.value)}${before ? `&before=${encodeURIComponent(before)}` : ''}`)).messages;
+  const fetchAll = async () => {
+    kept = await page();
+    waiting = [];
+    older.hidden = kept.length < PAGE;
+    draw();
+  };
   const row = (it) => h('a', { href: to('messages', it.id), class: 'callrow' }, messageLine(it));
   const rows = virtualList('Messages', [], row);
   const count = h('span.muted');
   const nothing = empty('The log has no such message.', 'It fills as agents, servers and Views speak.');
   const draw = () => { rows.update(kept); count.textContent = `${kept.length} messages`; nothing.hidden = kept.length > 0; };
   let asked;
+  const soon = (after) => {
+    clearTimeout(asked);
+    asked = setTimeout(() => { asked = undefined; fetchAll().catch(() => {}); }, after);
+  };
   const filter = h('input', { type: 'search', placeholder: 'text in messages', 'aria-label': 'Search messages', value: context.query.get('q') ?? '', oninput: () => {
     context.setQuery({ q: filter.value });
-    clearTimeout(asked);
-    asked = setTimeout(fetchAll, 150);
+    soon(150);
   } });
   let isPaused = false;
   const pause = button('Pause', () => { isPaused = !isPaused; pause.setAttribute('aria-pressed', isPaused); if (!isPaused) fetchAll(); }, { 'aria-pressed': 'false' });
-  let waiting = [];
+  const older = button('Older messages', async () => {
+    const found = await page(kept.at(-1)?.id);
+    kept = [...kept, ...found];
+    older.hidden = found.length < PAGE;
+    draw();
+  });
   context.on('message', (event) => {
-    if (isPaused || filter.value) return;
+    if (isPaused) return;
+    // The server searches the texts, which an event has not.
+    if (filter.value) { if (!asked) soon(500); return; }
     // Many come at a time; the list changes once for all.
-    if (!waiting.length) queueMicrotask(() => { kept = [...waiting.reverse(), ...kept].slice(0, 10_000); waiting = []; draw(); });
+    if (!waiting.length) queueMicrotask(() => { kept = [...waiting.reverse(), ...kept].slice(0, MOST); waiting = []; draw(); });
     waiting.push(event.detail);
   });
-  context.onLeave(() => clearTimeout(asked));
+  context.onReset(fetchAll);
+  let exporting;
+  const status = h('span.muted', { role: 'status' });
+  const save = button('Export', async () => {
+    if (exporting) { exporting.abort(); return; }
+    exporting = new AbortController();
+    save.textContent = 'Stop';
+    await exportAll(kept, { status, signal: exporting.signal });
+    save.textContent = 'Export';
+    exporting = undefined;
+  }, { class: 'small' });
+  context.onLeave(() => { clearTimeout(asked); exporting?.abort(); });
   await fetchAll();
-  return [h('div.bar', filter, pause, count, button('Export', () => download('messages.json', stringify(kept, 2), 'application/json'), { class: 'small' })),
-    pins().length ? h('details', { open: true }, h('summary', 'Pinned'), pins().map(row)) : null, nothing, rows.element];
+  return [h('div.bar', filter, pause, count, save, status), pins().length ? h('details', { open: true }, h('summary', 'Pinned'), pins().map(row)) : null, nothing, rows.element, older];
 }

@@ -4,7 +4,7 @@ import { Failure, data, list, rpc } from './api.js';
 import { callParts, pastCalls, progressBar } from './calls.js';
 import { badge, button, chosen, duration, empty, fill, h, link, newId, panes, say, sideList, tabs, to } from './dom.js';
 import { createForm, problemText } from './form.js';
-import { parse, stringify } from './json.js';
+import { isEqual, parse, stringify } from './json.js';
 import { markdown, tree } from './result.js';
 import { check, isSecret } from './schema.js';
 
@@ -37,15 +37,26 @@ function withoutSecrets(value, schema) {
 }
 
 export async function tools(context) {
-  const all = await list('tools/list', 'tools');
+  const fetch = () => list('tools/list', 'tools');
+  const all = await fetch();
+  const notice = h('div', { role: 'status' });
+  const tool = all.find((it) => it.name === context.name);
   const side = sideList(context, 'Tools', all, {
-    text: (it) => `${it.name} ${it.title ?? ''} ${it.description ?? ''}`, href: (it) => to('tools', it.name), name: (it) => it.name, isCurrent: (it) => it.name === context.name,
+    text: (it) => `${it.name} ${it.title ?? ''} ${it.description ?? ''}`, href: (it) => to('tools', it.name), name: (it) => it.name, isCurrent: (it) => it.name === context.name, kind: 'tools', fetch,
+    changed: (next) => fill(notice, context.name ? changeOf(tool, next.find((it) => it.name === context.name), context) : null),
   });
   const back = ['#/tools', 'All tools'];
   if (!context.name) return chosen(side, false, back, all.length ? empty('Choose a tool.') : empty('No server offers a tool.', link('#/servers', 'See why')));
-  const tool = all.find((it) => it.name === context.name);
   const detail = tool ? await one(context, tool) : empty(`No tool is called ${context.name}.`, 'It may come back with its server: ', link('#/servers', 'Servers'));
-  return chosen(side, true, back, detail);
+  return chosen(side, true, back, notice, detail);
+}
+
+/** Says what has become of a tool whose form is open. The form stays until its user wants the new one. */
+function changeOf(before, now, context) {
+  const anew = button('Load the new form', context.again, { class: 'small' });
+  if (!before) return now ? h('p.warn', 'The tool is there now. ', anew) : null;
+  if (!now) return h('p.warn', 'The server does not offer this tool any more. It may come back.');
+  return isEqual(before.inputSchema, now.inputSchema) ? null : h('p.warn', 'The schema of the tool has changed; this form has the old one. ', anew);
 }
 
 async function one(context, tool) {

@@ -25,6 +25,10 @@ export function viewOf(record, tool, context) {
   };
   const ended = record.outcome === 'running' ? new Promise((done) => {
     context.on('call.ended', ({ detail }) => { if (detail.id === record.id) done(data(`calls/${record.id}`)); });
+    context.onReset(async () => {
+      const now = await data(`calls/${record.id}`);
+      if (now.outcome !== 'running') done(now);
+    });
   }) : undefined;
   const opened = openView(place, { record, uri, ended, told });
   opened.catch((error) => told('error', error.message));

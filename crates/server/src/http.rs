@@ -27,7 +27,7 @@ use serde_json::json;
 use tracing::Instrument as _;
 
 #[cfg(feature = "console")]
-use crate::console::{ServerBackend, download_routes};
+use crate::console::{ServerBackend, artifact_routes};
 use crate::{
     health::{ADMIN, Health},
     home,
@@ -321,7 +321,7 @@ fn console_routes(
     backend: Arc<ServerBackend>,
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
-    let files = console.guarded(download_routes(backend.artifacts.clone()));
+    let files = console.guarded(artifact_routes(backend.artifacts.clone()));
     let routes = console.api_router(backend).merge(files);
     routes.route_layer(from_fn_with_state(authenticator, as_viewer))
 }

@@ -3,11 +3,11 @@
 #[cfg(not(feature = "console"))]
 mod absent;
 #[cfg(feature = "console")]
+mod artifacts;
+#[cfg(feature = "console")]
 mod backend;
 #[cfg(feature = "console")]
 mod decision;
-#[cfg(feature = "console")]
-mod download;
 #[cfg(feature = "console")]
 mod present;
 #[cfg(feature = "console")]
@@ -17,8 +17,8 @@ mod upstreams;
 pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
 #[cfg(feature = "console")]
 pub(crate) use self::{
+    artifacts::artifact_routes,
     backend::{ListListener, ServerBackend, watch_upstreams},
-    download::download_routes,
     present::{CallRecord, Recorder, WithLogins},
     upstreams::UpstreamObserver,
 };

@@ -1,9 +1,9 @@
-//! Artifacts as files for the person at the console.
+//! Artifacts for the person at the console: the list, and files.
 
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     body::Body,
     extract::{Path, Query, State},
     http::{HeaderValue, Response, StatusCode, header},
@@ -18,9 +18,40 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::json;
 
-/// `GET /api/console/artifacts/{name}?version=N`: the bytes of an artifact of the caller, as a file that a browser saves and never shows.
-pub(crate) fn download_routes(artifacts: ArtifactTools) -> Router {
-    Router::new().route("/api/console/artifacts/{name}", get(download)).with_state(artifacts)
+/// `GET /api/console/artifacts?filter=TEXT&limit=N`: artifacts of the caller with their details, as `list_artifacts` lists them; a page that
+/// is opened calls no tool. `GET /api/console/artifacts/{name}?version=N`: the bytes of one, as a file that a browser saves and never shows.
+pub(crate) fn artifact_routes(artifacts: ArtifactTools) -> Router {
+    Router::new()
+        .route("/api/console/artifacts", get(list))
+        .route("/api/console/artifacts/{name}", get(download))
+        .with_state(artifacts)
+}
+
+/// The caller, if callers have tokens.
+type Caller = Option<Extension<Arc<Principal>>>;
+
+#[derive(Deserialize)]
+struct Filter {
+    #[serde(default)]
+    filter: String,
+    limit: Option<u32>,
+}
+
+async fn list(
+    State(artifacts): State<ArtifactTools>,
+    Query(Filter { filter, limit }): Query<Filter>,
+    caller: Caller,
+) -> Response<Body> {
+    let artifacts = artifacts.of_principal(caller.as_deref());
+    let arguments = json!({"filter": filter, "limit": limit, "details": true});
+    match artifacts.list_json(arguments).await {
+        Ok(list) => Json(list).into_response(),
+        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.message),
+    }
+}
+
+fn refused(status: StatusCode, why: &str) -> Response<Body> {
+    (status, Json(json!({"error": why}))).into_response()
 }
 
 #[derive(Deserialize)]
@@ -32,22 +63,21 @@ async fn download(
     State(artifacts): State<ArtifactTools>,
     Path(name): Path<String>,
     Query(Asked { version }): Query<Asked>,
-    principal: Option<axum::Extension<Arc<Principal>>>,
+    caller: Caller,
 ) -> Response<Body> {
-    let artifacts = artifacts.of_principal(principal.as_deref());
-    let refused = |status, why: String| (status, Json(json!({"error": why}))).into_response();
+    let artifacts = artifacts.of_principal(caller.as_deref());
     let name = match ArtifactName::parse(&name) {
         Ok(name) => name,
-        Err(problem) => return refused(StatusCode::BAD_REQUEST, problem.to_string()),
+        Err(problem) => return refused(StatusCode::BAD_REQUEST, &problem.to_string()),
     };
     let version = version.map_or(Version::Latest, Version::Number);
     match artifacts.download(&name, version).await {
         Ok(download) => file(download),
         Err(error @ StoreError::NotFound { .. }) => {
-            refused(StatusCode::NOT_FOUND, error.to_string())
+            refused(StatusCode::NOT_FOUND, &error.to_string())
         }
-        Err(error @ StoreError::Expired { .. }) => refused(StatusCode::GONE, error.to_string()),
-        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        Err(error @ StoreError::Expired { .. }) => refused(StatusCode::GONE, &error.to_string()),
+        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
