@@ -246,7 +246,7 @@ test('a saved scenario is run by marquetry test', { timeout: 60_000 }, async () 
   assert.equal((await post({ name: '../elsewhere', yaml })).status, 400);
   assert.equal((await post({ name: 'long', yaml: 'x'.repeat(1_100_000) })).status, 413);
   assert.deepEqual(readdirSync(scenarios), ['lab__echo.yaml']);
-  const run = promisify(execFile)(program, ['test', scenarios, '--url', `${server.url}/mcp`]);
+  const run = promisify(execFile)(program, ['test', scenarios]);
   const { stdout, stderr } = await run.catch((error) => assert.fail(`${error.stdout}${error.stderr}\n${yaml}`));
   assert.match(stdout + stderr, /pass|ok|1/i);
   await page.context().close();

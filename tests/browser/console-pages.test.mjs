@@ -32,7 +32,7 @@ const PAGES = () => [
   ['call-model', `#/calls/${call}?tab=model`, 'Upstream said'], ['call-messages', `#/calls/${call}?tab=messages`, 'In the log'], ['call-timeline', `#/calls/${call}?tab=timeline`, 'upstream answered'],
   ['call-save', `#/calls/${call}?tab=save`, 'marquetry test'], ['messages', '#/messages', 'messages'], ['resources', '#/resources', 'notes'], ['resource', '#/resources?uri=lab%3Anotes', 'Notes'],
   ['prompts', '#/prompts', 'greet'], ['prompt', '#/prompts/lab__greet', 'who'], ['artifacts', '#/artifacts', 'lab__large'],
-  ['artifact', `#/artifacts/${encodeURIComponent(artifact)}?version=0`, '0123456789abcde'], ['knowledge', '#/knowledge', 'Ask something'], ['found', '#/knowledge?q=how+long+does+sourdough+rest', 'nineteen hours'],
+  ['artifact', `#/artifacts/${encodeURIComponent(artifact)}?version=0`, '0123456789abcde'], ['knowledge', '#/knowledge', 'Ask something'], ['found', '#/knowledge?q=how+long+does+sourdough+rest', 'Press Enter to search'],
   ['calls-filtered', '#/calls?q=fails&outcome=tool_failed', 'lab__fails'], ['messages-filtered', '#/messages?q=tools%2Fcall', 'tools/call'], ['tool-filled', `#/tools/lab__form?args=${encodeURIComponent('{"path":"/x","mode":"read"}')}`, 'Arguments'], ['eras', '#/eras', 'lab__echo'], ['era', `#/eras/lab__echo?args=${encodeURIComponent('{"text":"hi"}')}`, 'Arguments as JSON'], ['nowhere', '#/nowhere', 'leads nowhere'],
 ];
 

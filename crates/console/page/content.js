@@ -183,9 +183,11 @@ const CITED = 300;
 
 /** One passage with its source and its ranks. */
 function passage(hit) {
-  const text = hit.content ?? hit.text ?? hit.passage ?? '';
-  const uri = hit.uri ?? hit.sourceUri ?? hit.citation?.uri;
-  const rest = Object.entries(hit).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value) && value !== text && value !== uri);
-  return h('article.card', h('h2', uri ? link(`#/resources?uri=${encodeURIComponent(uri)}${text ? `&passage=${encodeURIComponent(String(text).slice(0, CITED))}` : ''}`, ...visible(String(hit.title ?? hit.name ?? uri))) : visible(String(hit.title ?? hit.name ?? 'passage'))),
-    literal(String(text), 'Passage'), h('p.muted', rest.slice(0, 12).map(([key, value]) => `${key} ${typeof value === 'number' && !Number.isInteger(value) ? value.toFixed(3) : value}`).join(' · ')), h('details', h('summary', 'All of it'), tree(hit)));
+  const text = String(hit.content ?? hit.text ?? hit.passage ?? '');
+  const uri = hit.sourceUri ?? hit.uri ?? hit.citation?.uri;
+  const title = visible(String(hit.sourceTitle ?? hit.title ?? hit.name ?? uri ?? 'passage'));
+  const rank = (name, value) => (value === undefined || value === null ? `not found by ${name}` : `${value}${value === 1 ? ' (the best)' : ''} by ${name}`);
+  const hasRanks = 'keywordRank' in hit || 'semanticRank' in hit;
+  return h('article.card', h('h2', uri ? link(`#/resources?uri=${encodeURIComponent(uri)}&passage=${encodeURIComponent(text.slice(0, CITED))}`, ...title) : title),
+    literal(text, 'Passage'), hasRanks ? h('p.muted', `Rank ${rank('words', hit.keywordRank)}, ${rank('meaning', hit.semanticRank)}`) : null, h('details', h('summary', 'All of it'), tree(hit)));
 }

@@ -162,7 +162,7 @@ async fn start_upstreams(
         let started = match upstream.over {
             Over::Stdio => {
                 let Some(program) = program else {
-                    return Err(failed("this server has no upstreams over stdio".into()));
+                    return Err(failed("`given.upstreams` is for Marquetry itself: run the scenario without a URL and without a command".into()));
                 };
                 StdioUpstream::new(name, offer, folder, program.clone())
                     .map(|upstream| Upstream::Stdio(Box::new(upstream)))

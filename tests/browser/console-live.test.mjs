@@ -1,0 +1,154 @@
+// What changes while a page is open, and what must not: lost events, changed lists, focus, links that run nothing, the log of messages.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { after, before, test } from 'node:test';
+import { callTool, go, openPage, startBrowser, startServer, upstream } from './support.mjs';
+
+const grows = { command: process.execPath, args: [fileURLToPath(new URL('catalog-upstream.mjs', import.meta.url))] };
+let server;
+let browser;
+
+before(async () => {
+  [server, browser] = await Promise.all([startServer({ servers: { lab: upstream, grows }, config: '[artifacts]\nmcp_tool_response_save_threshold_bytes = 1000\n' }), startBrowser()]);
+  const text = 'Rye needs salt. Sourdough rests for nineteen hours in a cold room. Then it is baked.';
+  const { result } = await callTool(server, 'am7_create_object', { type: 'data.data', name: 'Baking', content: text });
+  await callTool(server, 'am7_vectorize', { uri: result.structuredContent.uri });
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** Tells the page that events were lost, as the stream does. */
+const loseEvents = (page) => page.evaluate(async () => {
+  const { live } = await import(new URL('console/api.js', document.baseURI));
+  live.dispatchEvent(new CustomEvent('reset', { detail: {} }));
+});
+const countOfCalls = async () => (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+
+test('lost events take neither the form nor the running call', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/tools/lab__slow');
+  const field = page.getByLabel(/^ms/);
+  await field.fill('1500');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.waitForSelector('.runbar .badge.busy');
+  await loseEvents(page);
+  assert.equal(await field.inputValue(), '1500');
+  await page.waitForSelector('.output .badge.ok');
+  assert.match(await page.locator('.output').innerText(), /done/);
+  assert.equal(await field.inputValue(), '1500');
+  await page.context().close();
+});
+
+test('lists are fetched anew when events were lost', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/calls');
+  await page.evaluate(async () => {
+    // No event comes any more.
+    const { live } = await import(new URL('console/api.js', document.baseURI));
+    for (const name of ['call.started', 'call.ended']) live.addEventListener(name, (event) => event.stopImmediatePropagation(), { capture: true });
+  });
+  const before = await page.locator('[role=listitem]').first().getAttribute('aria-setsize').catch(() => '0');
+  await callTool(server, 'lab__echo', { text: 'unheard' });
+  await loseEvents(page);
+  await page.waitForFunction((count) => Number(document.querySelector('[aria-setsize]')?.getAttribute('aria-setsize')) > Number(count), before);
+  await page.context().close();
+});
+
+test('a changed list comes into the page, and an open form stays until its user wants the new one', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/tools/grows__changing?q=grows');
+  await page.getByLabel(/^first/).fill('typed');
+  const item = page.locator('.side a', { hasText: 'grows__steady' });
+  await item.focus();
+  await callTool(server, 'grows__grow', {});
+  await page.locator('.side a', { hasText: 'grows__new_1' }).waitFor();
+  await page.getByText('The schema of the tool has changed; this form has the old one.').waitFor();
+  assert.equal(await page.getByLabel(/^first/).inputValue(), 'typed');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'grows__steady');
+  await page.getByRole('button', { name: 'Load the new form' }).click();
+  await page.getByLabel(/^second/).waitFor();
+  await go(page, '#/tools/grows__new_2');
+  await page.getByText('No tool is called grows__new_2').waitFor();
+  await callTool(server, 'grows__grow', {});
+  await page.getByText('The tool is there now.').waitFor();
+  await page.context().close();
+});
+
+test('the focus goes to the heading of each new page, also with Back', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/');
+  const focused = () => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.textContent}`);
+  assert.match(await focused(), /^BODY/);
+  await page.getByRole('link', { name: 'Prompts' }).click();
+  await page.waitForFunction(() => document.querySelector('main').dataset.ready === '#/prompts');
+  assert.equal(await focused(), 'H1 Prompts');
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector('main').dataset.ready === '#/');
+  assert.equal(await focused(), 'H1 Home');
+  await page.context().close();
+});
+
+test('opening a link calls no tool', { timeout: 60_000 }, async () => {
+  await callTool(server, 'lab__large', { kib: 3 });
+  const { structuredContent } = (await callTool(server, 'list_artifacts', {})).result;
+  const { name } = structuredContent.artifacts[0];
+  const before = await countOfCalls();
+  const page = await openPage(browser, server, '#/artifacts');
+  await page.getByRole('link', { name }).click();
+  await page.getByText('0123456789abcde').first().waitFor();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download', exact: true }).first().click()]);
+  assert.equal(download.suggestedFilename(), name);
+  assert.equal(readFileSync(await download.path(), 'utf8'), '0123456789abcde\n'.repeat(192));
+  await go(page, '#/knowledge?q=sourdough');
+  await page.getByText('Press Enter to search.').waitFor();
+  assert.equal(await countOfCalls(), before);
+  await page.getByLabel('Question').press('Enter');
+  await page.getByRole('link', { name: /Baking/ }).first().click();
+  await page.locator('mark').waitFor();
+  assert.match(await page.locator('mark').innerText(), /nineteen hours/);
+  assert.equal(await countOfCalls(), before + 1);
+  await page.context().close();
+});
+
+test('the log of messages: calls to make again, whole exports, older ones, and new ones while it is filtered', { timeout: 120_000 }, async () => {
+  await callTool(server, 'lab__form', { path: 'again.txt', mode: 'read', password: 'xyzzy-1' });
+  const page = await openPage(browser, server, '#/messages?q=again.txt');
+  await page.locator('[role=listitem]').first().waitFor();
+  const count = () => page.locator('[role=listitem]').count();
+  const before = await count();
+  await callTool(server, 'lab__echo', { text: 'and again.txt' });
+  await page.waitForFunction((was) => document.querySelectorAll('[role=listitem]').length > was, before);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export' }).click()]);
+  const exported = JSON.parse(readFileSync(await download.path(), 'utf8'));
+  assert.ok(exported.length > before && exported.every((it) => typeof it.text === 'string' && it.text.includes('again.txt')), JSON.stringify(exported[0]));
+  const sent = exported.find((it) => it.side === 'agent' && !it.sent && it.text.includes('xyzzy') === false && it.text.includes('"path"'));
+  await go(page, `#/messages/${sent.id}`);
+  await page.getByRole('link', { name: 'Call it again' }).click();
+  await page.getByLabel(/^path/).waitFor();
+  assert.equal(await page.getByLabel(/^path/).inputValue(), 'again.txt');
+  assert.ok(!(await page.locator('main').innerHTML()).includes('(hidden)'));
+  for (let at = 0; at < 120; at += 1) await callTool(server, 'lab__echo', { text: `many ${at}` });
+  await go(page, '#/messages?q=many');
+  const older = page.getByRole('button', { name: 'Older messages' });
+  await older.click();
+  await page.waitForFunction(() => Number(document.querySelector('[aria-setsize]')?.getAttribute('aria-setsize')) > 200);
+  for (let more = 0; more < 10 && await older.isVisible(); more += 1) {
+    const shown = await page.locator('.bar').first().innerText();
+    await older.click();
+    await page.waitForFunction((was) => document.querySelector('.bar').innerText !== was || !document.querySelector('[aria-setsize]'), shown);
+  }
+  await older.waitFor({ state: 'hidden' });
+  await page.context().close();
+});
+
+test('Ctrl+K finds prompts, resources, artifacts and calls', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/');
+  for (const [words, wanted] of [['greet', '#/prompts/lab__greet'], ['notes resource', '#/resources?uri=lab%3Anotes'], ['large artifact', '#/artifacts/'], ['lab__form call', '#/calls/']]) {
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type(words);
+    await page.waitForFunction((start) => document.querySelector('[role=option]')?.getAttribute('href')?.startsWith(start), wanted);
+    await page.keyboard.press('Enter');
+    await page.waitForFunction((start) => document.querySelector('main').dataset.ready?.startsWith(start), wanted);
+  }
+  await page.context().close();
+});
