@@ -154,7 +154,7 @@ export async function go(page, hash) {
 /** Opens the View of a call, and returns the frame of the View's own document. */
 export async function openCallView(page, id) {
   await page.evaluate((hash) => { location.hash = hash; }, `#/calls/${id}?tab=view`);
-  const view = page.frameLocator('iframe').frameLocator('iframe');
+  const view = page.frameLocator('main iframe').frameLocator('iframe');
   await view.locator('body').waitFor({ state: 'attached', timeout: 20_000 });
   return view;
 }

@@ -19,7 +19,7 @@ after(async () => {
 
 /** What the View has written down, once it wrote `last`. */
 async function seenBy(page, last) {
-  const frame = page.frameLocator('iframe').frameLocator('iframe');
+  const frame = page.frameLocator('main iframe').frameLocator('iframe');
   await frame.locator('#log', { hasText: last }).waitFor({ timeout: 15_000 });
   return JSON.parse(await frame.locator('#log').textContent());
 }

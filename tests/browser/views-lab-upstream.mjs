@@ -55,6 +55,7 @@ const VIEWS = {
   app: () => [html(page(officialApp() + APP))],
   raw: () => [html(page(RAW))],
   breakout: () => [html(page(RAW), { csp: { connectDomains: BREAKOUT, resourceDomains: BREAKOUT, frameDomains: BREAKOUT, baseUriDomains: BREAKOUT }, permissions: { camera: true, 'geolocation; x': {}, microphone: 'self', clipboardWrite: {} }, domain: 'evil.example; x', prefersBorder: 'yes' })],
+  listed: () => [html(page(RAW))],
   declared: () => [html(page(RAW), { csp: { connectDomains: [SELF] } })],
   nothing: () => [],
   two: () => [html('<p>one'), html('<p>two')],
@@ -70,7 +71,7 @@ const VIEWS = {
 
 const any = { type: 'object' };
 const TOOLS = [
-  ...[...Object.keys(VIEWS), 'missing'].map((name) => ({ name, description: `Has the View ${name}`, inputSchema: any, _meta: { ui: { resourceUri: `ui://lab/${name}.html` } } })),
+  ...[...Object.keys(VIEWS), 'missing'].map((name) => ({ name, description: `Has the View ${name}`, inputSchema: name === 'raw' ? { type: 'object', properties: { word: { type: 'string' }, pin: { type: 'string', format: 'password' } } } : any, _meta: { ui: { resourceUri: `ui://lab/${name}.html` } } })),
   { name: 'helper', description: 'For Views', inputSchema: any, _meta: { ui: { visibility: ['app'] } } },
   { name: 'secret', description: 'Not for Views', inputSchema: any, _meta: { ui: { visibility: ['model'] } } },
 ];
@@ -84,7 +85,7 @@ function answer({ method, params }) {
     case 'ping': return {};
     case 'tools/list': return { tools: TOOLS };
     case 'tools/call': return { content: [{ type: 'text', text: `${params.name} was called` }], structuredContent: { given: params.arguments ?? {} }, _meta: { own: 1 } };
-    case 'resources/list': return { resources: [{ uri: OWN, name: 'notes' }] };
+    case 'resources/list': return { resources: [{ uri: OWN, name: 'notes' }, { uri: 'ui://lab/listed.html', name: 'listed', mimeType: VIEW, _meta: { ui: { csp: { connectDomains: [SELF] }, prefersBorder: false } } }] };
     case 'resources/templates/list': return { resourceTemplates: [] };
     case 'resources/read': {
       if (params.uri === OWN) return { contents: [{ uri: OWN, text: 'notes' }] };

@@ -25,6 +25,7 @@ export async function openLabView(page, server, tool, { args = {}, token } = {})
     const record = await data(`calls/${id}`);
     const uri = (await list('tools/list', 'tools')).find((it) => it.name === tool)._meta.ui.resourceUri;
     globalThis.opened[index].handle = await openView(place, { record, uri, told: (kind, value) => told.push([kind, value]) });
+    globalThis.opened[index].box = place.querySelector('.view');
     return index;
   }, { id, tool });
   const outer = await page.waitForFunction((at) => globalThis.opened[at].place.querySelector('iframe'), index);
@@ -37,8 +38,8 @@ export async function openLabView(page, server, tool, { args = {}, token } = {})
     id, frame, proxy, index,
     told: (kind) => page.evaluate(([at, kind]) => globalThis.opened[at].told.filter(([it]) => it === kind).map(([, value]) => value), [index, kind]),
     handle: (work, given) => page.evaluate(`(${work})(globalThis.opened[${index}].handle, ${JSON.stringify(given ?? null)})`),
-    isGone: () => page.waitForFunction((at) => globalThis.opened[at].place.querySelector('iframe') === null, index, { timeout: 15_000 }),
-    isThere: () => page.evaluate((at) => globalThis.opened[at].place.querySelector('iframe') !== null, index),
+    isGone: () => page.waitForFunction((at) => !globalThis.opened[at].box.isConnected, index, { timeout: 15_000 }),
+    isThere: () => page.evaluate((at) => globalThis.opened[at].box.isConnected, index),
     /** The records of the View's messages, oldest first. */
     audit: async () => (await (await fetch(`${server.url}/api/console/views/audit?call=${id}`, token ? { headers: { Authorization: `Bearer ${token}` } } : {})).json()).records,
   };

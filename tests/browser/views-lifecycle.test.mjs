@@ -138,7 +138,7 @@ test('a View calls the tools of its own server that are for Views, under the nam
   const ask = async (method, params) => (await view.frame.evaluate(([method, params]) => globalThis.ask(method, params), [method, params]));
   // The Views of Marquetry itself are listed, too: they are documents without data.
   const resources = (await ask('resources/list')).result.resources.map(({ uri }) => uri).filter((uri) => !uri.startsWith('ui://marquetry/'));
-  assert.deepEqual(resources, ['lab:notes-of-lab']);
+  assert.deepEqual(resources, ['lab:notes-of-lab', 'ui://lab/listed.html']);
   assert.equal((await ask('resources/read', { uri: 'lab:notes-of-lab' })).result.contents[0].text, 'notes');
   // Resources of others, and what belongs to the console.
   for (const uri of ['lab:notes-of-other', 'artifact://x?version=0', 'am7://x', 'file:///etc/passwd']) {

@@ -149,7 +149,7 @@ test('a View is opened once, however its call comes into sight', { timeout: 60_0
     let opened = 0;
     page.on('request', (it) => { if (it.method() === 'POST' && it.url().endsWith('/api/console/views')) opened += 1; });
     await work(page);
-    const log = page.frameLocator('iframe').frameLocator('iframe').locator('#log', { hasText: '"result"' });
+    const log = page.frameLocator('main iframe').frameLocator('iframe').locator('#log', { hasText: '"result"' });
     await log.waitFor({ timeout: 15_000 });
     await page.waitForTimeout(500);
     assert.equal(opened, 1, name);
@@ -180,7 +180,7 @@ test('a View is opened once, however its call comes into sight', { timeout: 60_0
       return running;
     });
     await page.evaluate((hash) => { location.hash = hash; }, `#/calls/${running.id}?tab=view`);
-    await page.frameLocator('iframe').frameLocator('iframe').locator('#log', { hasText: '"input"' }).waitFor();
+    await page.frameLocator('main iframe').frameLocator('iframe').locator('#log', { hasText: '"input"' }).waitFor();
     await over;
   });
 });
@@ -189,7 +189,7 @@ test('consent has the whole address, and the full screen has a way out', { timeo
   const { id } = await callTool(server, 'probe__slow', { ms: 0 });
   const page = await openPage(browser, server, '#/', { theme: 'dark' });
   await page.evaluate((hash) => { location.hash = hash; }, `#/calls/${id}?tab=view`);
-  const view = page.frameLocator('iframe').frameLocator('iframe');
+  const view = page.frameLocator('main iframe').frameLocator('iframe');
   await view.locator('#log', { hasText: '"result"' }).waitFor();
   await view.locator('#link').click();
   const dialog = page.locator('dialog[open]');

@@ -109,13 +109,17 @@ async function one(context) {
 /** The tabs of a call. */
 export function callParts({ record, result, tool, sent, context, tab, isOwnPage }) {
   const box = h('div');
+  let tabOpen = new AbortController();
   const draw = (current, focus) => {
+    tabOpen.abort();
+    tabOpen = new AbortController();
+    const { signal } = tabOpen;
     fill(box, tabs('The call', [
       ['result', 'Result', () => (result ? resultView(result, tool?.outputSchema) : empty(record && !record.model ? 'The call has no result.' : 'The result was too large to be kept.'))],
       ['model', 'Model', () => (record ? modelView(record) : empty('The call has no record.'))],
       ['messages', 'Messages', () => lazily(async () => (await import('./messages.js')).messagesOf(record, sent))],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
-      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf(record, tool, context))],
+      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf({ record, tool, context, signal, own: sent && { args: sent[0].params.arguments, result } }))],
       ['save', 'Save', () => (record && result ? lazily(async () => (await import('./scenario.js')).scenarioView(record, result, tool)) : empty('A scenario needs a call with a result.'))],
     ], current, (next, isFocused) => {
       if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });
@@ -124,6 +128,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
     if (focus) box.querySelector('[role=tab][aria-selected=true]')?.focus();
   };
   draw(tab);
+  context.onLeave(() => tabOpen.abort());
   return box;
 }
 

@@ -51,3 +51,13 @@ export function isEqual(a, b) {
   const keys = Object.keys(a);
   return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key], b[key]));
 }
+
+/** What the server puts in the place of secrets. */
+export const HIDDEN = '(hidden)';
+
+/** A value without members whose values the server hides. */
+export function withoutHidden(value) {
+  if (Array.isArray(value)) return value.filter((it) => it !== HIDDEN).map(withoutHidden);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, it]) => it !== HIDDEN).map(([name, it]) => [name, withoutHidden(it)]));
+}

@@ -2,11 +2,9 @@
 
 import { data } from './api.js';
 import { button, bytes, copy, download, empty, fill, h, link, time, to, virtualList } from './dom.js';
-import { isObject, parse, stringify } from './json.js';
+import { parse, stringify, withoutHidden } from './json.js';
 import { literal, tree } from './result.js';
 
-// What the server puts in the place of secrets.
-const HIDDEN = '(hidden)';
 // Messages of one answer of the server, and messages that a page shows.
 const PAGE = 200;
 const MOST = 10_000;
@@ -71,13 +69,6 @@ function pinButton(message) {
   const draw = () => { pin.textContent = isPinned() ? 'Unpin' : 'Pin'; };
   draw();
   return pin;
-}
-
-/** Arguments without members whose values the log hides. */
-function withoutHidden(value) {
-  if (Array.isArray(value)) return value.filter((it) => it !== HIDDEN).map(withoutHidden);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, it]) => it !== HIDDEN).map(([name, it]) => [name, withoutHidden(it)]));
 }
 
 /** A link that fills the form of a tool with the arguments of a message of an agent, so that the call can be made again. */

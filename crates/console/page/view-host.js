@@ -1,9 +1,10 @@
 // Shows the View of a tool. The rules are in the program; this module passes messages on and does what the program asks.
 
-import { base, post, result, text } from './api.js';
+import { base, list, post, result, text } from './api.js';
 import { button, consent, download, h } from './dom.js';
-import { parse, stringify } from './json.js';
+import { HIDDEN, parse, stringify, withoutHidden } from './json.js';
 import { visible } from './result.js';
+import { DARK, surroundings } from './surroundings.js';
 
 // Bytes that may wait for the server.
 const MAX_WAITING = 32 << 20;
@@ -11,14 +12,16 @@ const encoder = new TextEncoder();
 const sizeOf = (json) => encoder.encode(json).length;
 
 /**
- * Shows the View of a call in `container`; `ended` resolves when a running call is over. `told(kind, value)` learns of what the View says
- * of itself. Returns `{ close, callTool, ping }`.
+ * Shows the View of a call in `container`; `ended` resolves when a running call is over. `own` has the arguments and the result of a call
+ * that this page has made, of which a record leaves out secrets. `told(kind, value)` learns of what the View says of itself. Returns
+ * `{ close, callTool, ping, setTheme, setWidth, enlarge }`.
  */
-export async function openView(container, { record, uri, ended, told = () => {} }) {
+export async function openView(container, { record, uri, ended, own, told = () => {} }) {
   const call = record.id;
   const { tool } = record;
   const contents = await result('resources/read', { uri });
-  const view = await post('views', { tool, contents, context: surroundings(container, 'inline'), call });
+  const listing = await listed(uri, contents);
+  const view = await post('views', { tool, contents, listing, context: surroundings(container, { displayMode: 'inline' }), call });
   for (const note of view.notes) told('note', note);
   if (!view.frame) throw new Error('this server has no second port for Views (console.views_port)');
   const { origin } = new URL(view.frame);
@@ -28,6 +31,8 @@ export async function openView(container, { record, uri, ended, told = () => {} 
   let isClosed = false;
   let sent = 0;
   let mode = 'inline';
+  let theme;
+  let isLeft = false;
   let inlineSize = {};
 
   const frame = h('iframe', { title: `View of ${tool}`, sandbox: 'allow-scripts allow-same-origin allow-forms', allow: view.allow || undefined, referrerpolicy: 'no-referrer' });
@@ -51,7 +56,7 @@ export async function openView(container, { record, uri, ended, told = () => {} 
   };
   const fail = (why) => {
     if (isClosed) return;
-    told('error', why);
+    if (!isLeft) told('error', why);
     remove();
   };
   const closed = () => new Error('the View was closed');
@@ -91,7 +96,7 @@ export async function openView(container, { record, uri, ended, told = () => {} 
     } else happened({ message: event.data });
   };
   const send = (message) => frame.contentWindow?.postMessage(message, origin);
-  const changed = () => happened({ context: surroundings(container, mode) });
+  const changed = () => happened({ context: surroundings(container, { displayMode: mode, theme }) });
   const leave = () => { if (mode !== 'inline') happened({ displayMode: 'inline' }); };
 
   /** Covers the page with the View, or puts it back. The frame stays where it is: a frame that moves loads again. */
@@ -176,7 +181,7 @@ export async function openView(container, { record, uri, ended, told = () => {} 
     alive: (isAlive) => told('alive', isAlive),
     remove: ({ reason }) => fail(reason),
   };
-  // A page that is left takes its frame along without a word.
+  // A frame that is taken out of the page is gone; so are all when the tab of the browser closes.
   const watch = setInterval(() => { sent = 0; if (!box.isConnected) remove(); }, 1000);
 
   // The listener is there before the frame is: the proxy says once that it is ready.
@@ -185,12 +190,16 @@ export async function openView(container, { record, uri, ended, told = () => {} 
   DARK.addEventListener('change', changed);
   frame.src = view.frame;
   container.append(box);
-  happened({ input: record.arguments?.kept ? parse(record.arguments.json) : {} });
+  happened({ input: own?.args ?? recorded(record.arguments, told) });
   const over = async () => {
-    const { upstream } = await (ended ?? record);
+    const { upstream, model, same } = await (ended ?? record);
+    if (own && (same || !upstream)) return happened({ result: own.result });
     // The View gets what the server said, of which the model is shown a part.
     const said = await text(`calls/${encodeURIComponent(call)}/${upstream ? 'said' : 'shown'}`).catch(() => undefined);
-    happened(said === undefined ? { cancelled: 'the call has no result' } : { result: parse(said) });
+    if (said !== undefined) return happened({ result: parse(said) });
+    const why = upstream ?? model ? 'the result was too large to be kept' : 'the call has no result';
+    told('note', `The View gets no result: ${why}.`);
+    return happened({ cancelled: why });
   };
   over().catch((error) => fail(error.message));
 
@@ -203,30 +212,53 @@ export async function openView(container, { record, uri, ended, told = () => {} 
       happened({ callAppTool: { call: number, name, arguments: given } });
     }),
     ping: () => happened({ ping: {} }),
-    /** Lets the View save its state, and removes it. */
-    close: (reason = 'the page is closed') => happened({ teardown: { reason } }),
-  };
-}
-
-const DARK = matchMedia('(prefers-color-scheme: dark)');
-
-/** What the View is told of the page. */
-function surroundings(container, displayMode) {
-  const width = Math.max(200, container.clientWidth || container.parentElement?.clientWidth || 600);
-  return {
-    theme: DARK.matches ? 'dark' : 'light',
-    displayMode,
-    availableDisplayModes: ['inline', 'fullscreen'],
-    containerDimensions: displayMode === 'fullscreen' ? { width: innerWidth, height: Math.max(100, innerHeight - 48) } : { width, maxHeight: 5000 },
-    locale: navigator.language,
-    timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-    userAgent: 'marquetry-console',
-    platform: 'web',
-    deviceCapabilities: { touch: matchMedia('(pointer: coarse)').matches, hover: matchMedia('(hover: hover)').matches },
+    /** Lets the View save its state, and removes it. It goes on, unseen, until it has answered or its time is over. */
+    close(reason = 'the page is left') {
+      if (isClosed || isLeft) return;
+      show('inline');
+      isLeft = true;
+      // A frame that moves in another way loads again. A browser without this drops the View at once.
+      if (document.body.moveBefore && box.isConnected) {
+        document.body.moveBefore(box, null);
+        box.hidden = true;
+        box.inert = true;
+      }
+      happened({ teardown: { reason } });
+    },
+    /** Shows the View in a theme, or in that of the page. */
+    setTheme(next) {
+      theme = next;
+      frame.style.colorScheme = next ?? '';
+      changed();
+    },
+    /** Gives the View a width in pixels, or that of the page. */
+    setWidth(pixels) {
+      container.style.maxWidth = pixels ? `${pixels}px` : '';
+      changed();
+    },
+    /** Covers the page with the View, if it can be shown so. */
+    enlarge: () => happened({ displayMode: 'fullscreen' }),
   };
 }
 
 function save({ name, mimeType, data: encoded, link }) {
   if (link === undefined) download(name, Uint8Array.from(atob(encoded), (it) => it.charCodeAt(0)), mimeType);
   else window.open(link, '_blank', 'noopener,noreferrer');
+}
+
+/** The metadata of the View in `resources/list`, which counts only if its contents have none. */
+async function listed(uri, { contents = [] }) {
+  if (contents.some((it) => it._meta?.ui)) return undefined;
+  const all = await list('resources/list', 'resources').catch(() => []);
+  return all.find((it) => it.uri === uri)?._meta;
+}
+
+/** The recorded arguments of a call, as far as they were kept. */
+function recorded({ json, bytes }, told) {
+  if (!json) {
+    if (bytes) told('note', 'The arguments were too large to be kept; the View gets none.');
+    return {};
+  }
+  if (json.includes(`"${HIDDEN}"`)) told('note', 'Secret arguments are not recorded; the View gets the others.');
+  return withoutHidden(parse(json));
 }

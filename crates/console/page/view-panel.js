@@ -1,7 +1,7 @@
 // The View of a call: its frame, what it says, its tools, and the log of its messages.
 
 import { data } from './api.js';
-import { button, bytes, consent, empty, fill, h, time } from './dom.js';
+import { button, bytes, consent, empty, fill, h, newId, time } from './dom.js';
 import { createForm } from './form.js';
 import { stringify } from './json.js';
 import { resultView, visible } from './result.js';
@@ -10,15 +10,30 @@ import { openView } from './view-host.js';
 // A View may list more tools than a page can show.
 const MAX_VIEW_TOOLS = 50;
 
-/** The panel of a call whose tool has a View. */
-export function viewOf(record, tool, context) {
+// Messages of a View that its panel shows, and characters of each.
+const MAX_TOLD = 50;
+const MAX_TEXT = 10_000;
+
+/** The panel of a call whose tool has a View. The View is closed when `signal` says that the panel is left; `own` is as for openView. */
+export function viewOf({ record, tool, context, signal, own }) {
   const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
   if (!uri || !record) return empty('The tool has no View.');
+  if (signal.aborted) return null;
   const place = h('div');
+  const panel = h('div');
+  const open = () => fill(panel, panelOf({ record, uri, context, signal, own, tool, place, again: open }));
+  open();
+  return panel;
+}
+
+function panelOf({ record, uri, context, signal, own, tool, place, again }) {
+  fill(place);
   const notes = h('div', { role: 'status' });
+  const model = toldToModel();
   const provided = h('section', { 'aria-label': 'Tools of the View' });
   const told = (kind, value) => {
     if (kind === 'appTools') viewTools(provided, value, (name, args) => opened.then((it) => it.callTool(name, args)));
+    if (kind === 'modelContext' || kind === 'message') model.add(kind, value);
     if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
     if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
     while (notes.childElementCount > 100) notes.firstChild.remove();
@@ -30,9 +45,42 @@ export function viewOf(record, tool, context) {
       if (now.outcome !== 'running') done(now);
     });
   }) : undefined;
-  const opened = openView(place, { record, uri, ended, told });
-  opened.catch((error) => told('error', error.message));
-  return [place, notes, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+  const opened = openView(place, { record, uri, ended, own, told });
+  let view;
+  opened.then((it) => { view = it; }, (error) => told('error', error.message));
+  // At once, if it can be: what is left is taken out of the page, and a frame outside of the page is gone.
+  const close = () => (view ? view.close() : opened.then((it) => it.close(), () => {}));
+  signal.addEventListener('abort', close, { once: true });
+  return [switches(opened, () => { close(); again(); }), place, notes, model.element, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+}
+
+/** How the View is shown: theme, width, the whole page; and a new start. */
+function switches(opened, restart) {
+  const choice = (label, options, choose) => {
+    const select = h('select', { id: newId('view'), onchange: () => opened.then((it) => choose(it, options[select.value]), () => {}) }, Object.keys(options).map((it) => h('option', { value: it }, it)));
+    return h('label', { for: select.id }, `${label} `, select);
+  };
+  return h('div.bar', { role: 'group', 'aria-label': 'How the View is shown' },
+    choice('Theme', { 'like the page': undefined, light: 'light', dark: 'dark' }, (it, theme) => it.setTheme(theme)),
+    choice('Width', { 'like the page': undefined, 'phone, 390 px': 390, 'tablet, 768 px': 768 }, (it, pixels) => it.setWidth(pixels)),
+    button('Full screen', () => opened.then((it) => it.enlarge(), () => {}), { class: 'small' }), button('Load again', restart, { class: 'small' }));
+}
+
+/** What the View has told the model: its context, of which the last one counts, and messages. */
+function toldToModel() {
+  const of = (content) => visible([content].flat().map((it) => (typeof it === 'string' ? it : it?.text ?? stringify(it))).join('\n').slice(0, MAX_TEXT));
+  const now = h('pre.literal', { tabIndex: 0, 'aria-label': 'Context for the model' });
+  const said = h('ol');
+  const element = h('details', { hidden: true }, h('summary', 'What the View tells the model'), now, said);
+  return {
+    element,
+    add(kind, value) {
+      element.hidden = false;
+      if (kind === 'message') said.append(h('li', 'message: ', of(value)));
+      else fill(now, of([...(value?.content ?? []), ...(value?.structuredContent === undefined ? [] : [value.structuredContent])]));
+      while (said.childElementCount > MAX_TOLD) said.firstChild.remove();
+    },
+  };
 }
 
 /** The tools that a View provides, each with a form and its last result. */

@@ -38,6 +38,7 @@ pub(crate) const FILES: &[File] = files! {
     "result.js" "text/javascript; charset=utf-8",
     "scenario.js" "text/javascript; charset=utf-8",
     "schema.js" "text/javascript; charset=utf-8",
+    "surroundings.js" "text/javascript; charset=utf-8",
     "tests.css" "text/css; charset=utf-8",
     "tests.js" "text/javascript; charset=utf-8",
     "tests-data.js" "text/javascript; charset=utf-8",

@@ -1,0 +1,125 @@
+// The panel of a View: its end when it is left, metadata of the list, theme and width, what the model is told, and calls with secrets.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, test } from 'node:test';
+import { callTool, go, openCallView, openPage, startBrowser, startServer } from './support.mjs';
+import { labUpstream, openRawView } from './views-lab.mjs';
+
+let target;
+let server;
+let browser;
+before(async () => {
+  target = createServer((_, response) => response.writeHead(200, { 'Access-Control-Allow-Origin': '*' }).end('x')).listen(0, '127.0.0.1');
+  await new Promise((done) => target.once('listening', done));
+  [server, browser] = await Promise.all([startServer({ servers: { lab: labUpstream(`http://127.0.0.1:${target.address().port}`) } }), startBrowser()]);
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  target?.close();
+});
+
+const auditOf = async (id) => (await (await fetch(`${server.url}/api/console/views/audit?call=${id}`)).json()).records;
+const until = async (holds) => {
+  for (let at = 0; at < 300; at += 1) {
+    if (await holds()) return;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  assert.fail('it does not come about');
+};
+
+for (const [what, leave] of [
+  ['the tab', (page) => page.getByRole('tab', { name: 'Result' }).click()],
+  ['the page', (page) => go(page, '#/prompts')],
+]) {
+  test(`a View is asked before it ends when ${what} is left`, { timeout: 60_000 }, async () => {
+    const { id } = await callTool(server, 'lab__app', { a: 1 });
+    const page = await openPage(browser, server);
+    const view = await openCallView(page, id);
+    await view.locator('#log', { hasText: 'connected' }).waitFor();
+    await leave(page);
+    await until(async () => {
+      const audit = await auditOf(id);
+      const asked = audit.find((it) => it.method === 'ui/resource-teardown' && it.direction === 'to-view');
+      return asked && audit.some((it) => it.direction === 'from-view' && it.kind === 'result' && it.id === asked.id);
+    });
+    await page.waitForFunction(() => document.querySelector('.view') === null);
+    assert.deepEqual(page.problems.filter((it) => !/^foreign request: .*\/view\//.test(it)), []);
+    await page.context().close();
+  });
+}
+
+test('metadata of a View in the list of resources counts if its contents have none', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server);
+  const view = await openRawView(page, server, 'lab__listed');
+  const url = `http://127.0.0.1:${target.address().port}`;
+  assert.equal(await view.frame.evaluate((url) => fetch(url).then((it) => it.text(), () => 'blocked'), url), 'x');
+  assert.equal(await page.locator('.view-border').count(), 0);
+  const other = await openRawView(page, server, 'lab__raw');
+  assert.equal(await other.frame.evaluate((url) => fetch(url).then((it) => it.text(), () => 'blocked'), url), 'blocked');
+  await page.context().close();
+});
+
+test('a View gets the colours of the page, and follows the switches of its panel', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__raw', {});
+  const page = await openPage(browser, server);
+  const view = await openCallView(page, id);
+  const body = view.locator('body');
+  const { hostContext } = await body.evaluate(async () => (await start()).result);
+  const { variables } = hostContext.styles;
+  assert.equal(Object.keys(variables).length, 76);
+  assert.equal(variables['--color-background-primary'], 'light-dark(#fff, #0f1216)');
+  assert.ok(Object.values(variables).every((it) => typeof it === 'string' && it), JSON.stringify(variables));
+  const told = (member) => body.evaluate((_, name) => got.map(({ data }) => data).filter((it) => it.method === 'ui/notifications/host-context-changed').map(({ params }) => params[name]).filter((it) => it !== undefined), member);
+  const other = hostContext.theme === 'dark' ? 'light' : 'dark';
+  await page.getByLabel('Theme').selectOption(other);
+  await until(async () => (await told('theme')).at(-1) === other);
+  await page.getByLabel('Width').selectOption('phone, 390 px');
+  await until(async () => (await told('containerDimensions')).at(-1)?.width === 390);
+  assert.ok((await page.locator('main iframe').boundingBox()).width <= 390);
+  await page.getByRole('button', { name: 'Full screen' }).click();
+  await page.waitForSelector('.view[data-mode=fullscreen]');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('.view[data-mode=inline]');
+  await page.getByRole('button', { name: 'Load again' }).click();
+  await view.locator('#log', { hasText: 'loaded' }).waitFor();
+  await page.context().close();
+});
+
+test('the panel shows what the View tells the model', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__raw', {});
+  const page = await openPage(browser, server);
+  const body = (await openCallView(page, id)).locator('body');
+  await body.evaluate(() => start());
+  await body.evaluate(() => ask('ui/update-model-context', { content: [{ type: 'text', text: 'first' }] }));
+  await body.evaluate(() => ask('ui/update-model-context', { content: [{ type: 'text', text: 'the second\u202e<img src=x>' }], structuredContent: { chosen: 7 } }));
+  await page.getByText('What the View tells the model').click();
+  const context = page.getByLabel('Context for the model');
+  await until(async () => (await context.innerText()).includes('the second'));
+  assert.equal(await context.innerText(), 'the second‹202E›<img src=x>\n{"chosen":7}');
+  await page.context().close();
+});
+
+test('a View gets the secrets of the call that its page makes, and none of a recorded one', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, `#/tools/lab__raw?args=${encodeURIComponent('{"word":"w"}')}`);
+  await page.getByRole('button', { name: '+ pin' }).click();
+  await page.getByLabel(/^pin/).fill('xyzzy');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('tab', { name: 'View', exact: true }).click();
+  const given = async () => {
+    const body = page.frameLocator('main iframe').frameLocator('iframe').locator('body');
+    await body.evaluate(() => start());
+    const find = (method) => body.evaluate((_, name) => got.map(({ data }) => data).find((it) => it.method === name)?.params, method);
+    await until(() => find('ui/notifications/tool-result'));
+    return [(await find('ui/notifications/tool-input')).arguments, (await find('ui/notifications/tool-result')).structuredContent];
+  };
+  await page.frameLocator('main iframe').frameLocator('iframe').locator('#log', { hasText: 'loaded' }).waitFor();
+  assert.deepEqual(await given(), [{ word: 'w', pin: 'xyzzy' }, { given: { word: 'w', pin: 'xyzzy' } }]);
+  const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+  await go(page, `#/calls/${id}?tab=view`);
+  await page.getByText('Secret arguments are not recorded; the View gets the others.').waitFor();
+  await page.frameLocator('main iframe').frameLocator('iframe').locator('#log', { hasText: 'loaded' }).waitFor();
+  assert.deepEqual(await given(), [{ word: 'w' }, { given: { word: 'w', pin: '(hidden)' } }]);
+  await page.context().close();
+});
