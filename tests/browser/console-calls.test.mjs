@@ -260,14 +260,20 @@ test('a server is restarted by its button', { timeout: 60_000 }, async () => {
   await page.context().close();
 });
 
-test('secrets are neither recorded nor kept by the browser', async () => {
+test('secrets are neither recorded nor kept by the browser, nor in links', async () => {
   const page = await openPage(browser, server, `#/tools/lab__form?args=${encodeURIComponent('{"path":"a","mode":"read"}')}`);
   await page.getByRole('button', { name: '+ password' }).click();
   await page.getByLabel(/^password/).fill('xyzzy-1234');
+  // Optional parameters come as a reference or null.
+  await page.getByRole('button', { name: '+ pin' }).click();
+  await page.getByLabel(/^pin/).first().fill('xyzzy-5678');
   await page.getByRole('button', { name: 'Run' }).click();
   await page.waitForSelector('.output .badge.ok');
   const stored = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }));
-  assert.ok(!stored.includes('xyzzy'), stored);
+  assert.ok(!stored.includes('xyzzy') && stored.includes('path'), stored);
+  await page.getByRole('button', { name: 'Link' }).click();
+  await page.waitForFunction(() => location.hash.includes('path'));
+  assert.ok(!page.url().includes('xyzzy'), page.url());
   const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
   const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).text();
   assert.ok(!record.includes('xyzzy') && record.includes('(hidden)'), record);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { CORPUS, ODD } from './corpus.mjs';
+import { CORPUS, ODD, SECRETS } from './corpus.mjs';
 import { openPage, startBrowser, startServer } from './support.mjs';
 
 let server;
@@ -58,6 +58,17 @@ test('odd schemas still make a form', async () => {
     assert.ok(fields >= 0);
   }
   assert.deepEqual(page.problems, []);
+});
+
+test('a field hides what its schema marks as secret, however it is marked', async () => {
+  for (const { name, schema, value, isText } of SECRETS.filter((it) => it.name !== 'a name')) {
+    const { given } = await through(schema, value);
+    assert.deepEqual(JSON.parse(given), value, name);
+    const hidden = await page.locator('main .body input[type=password]').evaluateAll((all, pattern) => all.filter((it) => new RegExp(pattern).test(it.value)).length, 'xyzzy|314159');
+    assert.equal(hidden, isText ? 0 : 1, name);
+    // JSON of several members cannot be hidden in part; its field says so.
+    if (isText) assert.match(await page.locator('main .body').innerText(), /A secret in it is shown/, name);
+  }
 });
 
 test('unset, null and empty text differ', async () => {

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { parse, problemOf, stringify } from '../../crates/console/page/json.js';
-import { branchesOf, check, initial, kindOf, resolve } from '../../crates/console/page/schema.js';
-import { CORPUS, ODD } from './corpus.mjs';
+import { branchesOf, check, initial, kindOf, resolve, withoutSecrets } from '../../crates/console/page/schema.js';
+import { CORPUS, ODD, SECRETS } from './corpus.mjs';
 
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 
@@ -66,4 +66,10 @@ test('an error says what was expected and what was found, at its field', () => {
   assert.deepEqual(check(schema, { o: { p: { q: 'x' } } }), [{ path: ['o', 'p', 'q'], message: 'expected integer, found string' }]);
   const union = CORPUS.find((it) => it.name === 'one of several').schema;
   assert.deepEqual(check(union, { u: { kind: 'file', path: 1 } })[0].path, ['u', 'path']);
+});
+
+test('secrets are left out wherever the schema marks them, and nothing else is', () => {
+  for (const { name, schema, value, kept } of SECRETS) assert.deepEqual(withoutSecrets(value, schema), kept, name);
+  for (const { name, schema, values } of CORPUS) for (const value of values) assert.deepEqual(withoutSecrets(value, schema), value, name);
+  for (const schema of ODD) assert.deepEqual(withoutSecrets({ a: 'x' }, schema), { a: 'x' });
 });

@@ -36,3 +36,28 @@ export const CORPUS = [
 
 /** Schemas that ajv does not take; the page must survive them. */
 export const ODD = [true, { type: 'object', properties: { a: { $ref: 'https://far.example/schema.json' } } }, { type: 'object', properties: { a: { $ref: '#/nowhere' } } }, { $ref: '#' }, { allOf: [{ $ref: '#' }] }, { type: 'object', properties: { a: { type: 'string', pattern: '(' } } }, { type: 'object', properties: { a: { type: 'strange' } } }, { type: 'object', properties: { a: { enum: [] } } }, { type: 'object', properties: { '__proto__': { type: 'string' }, constructor: { type: 'string' } } }];
+
+const pass = { type: 'string', format: 'password' };
+const object = (properties, more = {}) => ({ type: 'object', properties, ...more });
+/** Schemas that mark `xyzzy` as a secret of the value, and what of the value may be kept. `isText` says that no field of its own hides it. */
+export const SECRETS = [
+  { name: 'a property', schema: object({ a: pass, b: text }), value: { a: 'xyzzy', b: 'kept' }, kept: { b: 'kept' } },
+  { name: 'a reference', schema: object({ a: { $ref: '#/$defs/p' } }, { $defs: { p: pass } }), value: { a: 'xyzzy' }, kept: {} },
+  { name: 'all of', schema: object({ a: { allOf: [text, { writeOnly: true }] } }), value: { a: 'xyzzy' }, kept: {} },
+  { name: 'an object of all of', schema: { type: 'object', allOf: [object({ a: pass }), object({ b: text })] }, value: { a: 'xyzzy', b: 'kept' }, kept: { b: 'kept' } },
+  { name: 'or null', schema: object({ a: { anyOf: [pass, { type: 'null' }] }, b: { anyOf: [text, { type: 'null' }] } }), value: { a: 'xyzzy', b: null }, kept: { b: null } },
+  { name: 'a reference or null', schema: object({ a: { anyOf: [{ $ref: '#/$defs/p' }, { type: 'null' }] } }, { $defs: { p: pass } }), value: { a: 'xyzzy' }, kept: {} },
+  { name: 'one of several', schema: object({ a: { oneOf: [object({ kind: { const: 'word' }, word: pass }, { required: ['kind', 'word'] }), object({ kind: { const: 'file' }, path: text }, { required: ['kind'] })] } }), value: { a: { kind: 'word', word: 'xyzzy' } }, kept: { a: { kind: 'word' } } },
+  { name: 'text or secret', schema: object({ a: { anyOf: [{ type: 'integer' }, pass] } }), value: { a: 'xyzzy' }, kept: {} },
+  { name: 'a map', schema: object({ a: { type: 'object', additionalProperties: pass }, b: { type: 'object', additionalProperties: text } }), value: { a: { x: 'xyzzy' }, b: { x: 'kept' } }, kept: { a: {}, b: { x: 'kept' } } },
+  { name: 'patterns of names', isText: true, schema: object({ a: { type: 'object', patternProperties: { '^p_': pass } } }), value: { a: { p_1: 'xyzzy', n: 'kept' } }, kept: { a: { n: 'kept' } } },
+  { name: 'a list', schema: object({ a: { type: 'array', items: { $ref: '#/$defs/p' } } }, { $defs: { p: pass } }), value: { a: ['xyzzy'] }, kept: { a: [] } },
+  { name: 'a tuple', schema: object({ a: { type: 'array', prefixItems: [text, pass] } }), value: { a: ['kept', 'xyzzy'] }, kept: { a: ['kept'] } },
+  { name: 'a condition', schema: object({ k: text }, { if: { properties: { k: { const: 'p' } } }, then: { properties: { a: pass } } }), value: { k: 'p', a: 'xyzzy' }, kept: { k: 'p' } },
+  { name: 'a condition of a property', schema: object({ k: text, a: text }, { if: { properties: { k: { const: 'p' } } }, then: { properties: { a: { writeOnly: true } } } }), value: { k: 'p', a: 'xyzzy' }, kept: { k: 'p' } },
+  { name: 'a number', schema: object({ a: { type: 'integer', writeOnly: true } }), value: { a: 314159 }, kept: {} },
+  { name: 'a whole object', schema: object({ a: object({ b: text }, { writeOnly: true }) }), value: { a: { b: 'xyzzy' } }, kept: {} },
+  { name: 'a value of any type', schema: object({ a: { writeOnly: true } }), value: { a: 'xyzzy' }, kept: {} },
+  { name: 'a loop', schema: object({ next: { $ref: '#' }, a: pass, b: text }), value: { next: { next: { a: 'xyzzy', b: 'kept' } } }, kept: { next: { next: { b: 'kept' } } } },
+  { name: 'a name', isText: true, schema: object({}), value: { 'api-key': 'xyzzy', l: [{ access_token: 'xyzzy', max_tokens: 5 }], progressToken: 'kept', has_password: true, constructor: 'kept' }, kept: { l: [{ max_tokens: 5 }], progressToken: 'kept', has_password: true, constructor: 'kept' } },
+];

@@ -2,7 +2,7 @@
 
 import { button, fill, h, newId } from './dom.js';
 import { isObject, parse, problemOf, stringify } from './json.js';
-import { branchesOf, check, initial, isSecret, kindOf, optionsOf, resolve, withoutNull } from './schema.js';
+import { branchesOf, check, initial, isSecret, kindOf, mentionsSecret, optionsOf, partsAt, partsOf, propertiesOf, resolve, withoutNull } from './schema.js';
 
 const UNSET = undefined;
 
@@ -14,7 +14,7 @@ export function createForm(schema, start, onchange = () => {}) {
   const element = h('form.form', { novalidate: true, onsubmit: (event) => event.preventDefault() }, summary, box);
   let editor;
   const build = (value) => {
-    editor = field({ root, schema, name: '', path: [], isRequired: true, changed: onchange }, value);
+    editor = field({ root, schema, parts: partsOf([schema], root), name: '', path: [], isRequired: true, changed: onchange }, value);
     fill(box, editor.element);
   };
   build(start === UNSET ? initial(schema, root) : start);
@@ -58,13 +58,18 @@ function fieldAt(form, path) {
   return undefined;
 }
 
+/** Makes the field of a member or an item, which is secret if all around it is. */
+function fieldIn({ root, changed, isHidden, parts, path }, key, more, value) {
+  return field({ root, changed, isHidden, name: String(key), parts: partsAt(parts, key, root), path: [...path, key], ...more }, value);
+}
+
 /** Makes the field of one value: { element, get() }. */
 function field(at, value) {
   const whole = resolve(at.schema, at.root);
-  const { schema, isNullable } = withoutNull(whole);
+  const { schema, isNullable } = withoutNull(whole, at.root);
   const kind = kindOf(schema, at.root);
   const make = MAKERS[kind] ?? jsonField;
-  const inner = { ...at, schema, kind, about: whole.description ?? schema.description, title: whole.title ?? schema.title };
+  const inner = { ...at, schema, kind, isHidden: at.isHidden || isSecret(at.parts), about: whole.description ?? schema.description, title: whole.title ?? schema.title };
   if (!isNullable) return make(inner, value);
   let isNull = value === null;
   let editor = make(inner, isNull ? UNSET : value);
@@ -108,16 +113,15 @@ const EXAMPLES = { date: '2026-11-22', time: '09:30:00Z', 'date-time': '2026-11-
 
 function stringField(at, start) {
   let isSet = typeof start === 'string';
-  const secret = isSecret(at.schema);
   const example = EXAMPLES[at.schema.format] ?? (Array.isArray(at.schema.examples) ? at.schema.examples[0] : undefined);
   const props = { spellcheck: 'false', autocomplete: 'off', placeholder: example, inputmode: INPUT_MODES[at.schema.format], value: isSet ? start : '' };
-  const input = secret ? h('input', { ...props, type: 'password' }) : h('textarea', { ...props, rows: 1 });
+  const input = at.isHidden ? h('input', { ...props, type: 'password' }) : h('textarea', { ...props, rows: 1 });
   const state = h('span.muted');
   const unset = button('Unset', () => { input.value = ''; isSet = false; update(); at.changed(); }, { class: 'small', 'aria-label': `Unset ${at.name}` });
   const update = () => {
     state.textContent = isSet ? (input.value === '' ? 'empty text' : '') : 'not sent';
     unset.hidden = !isSet;
-    if (!secret) input.rows = Math.min(12, input.value.split('\n').length);
+    if (!at.isHidden) input.rows = Math.min(12, input.value.split('\n').length);
   };
   input.addEventListener('input', () => { isSet = true; update(); at.changed(); });
   update();
@@ -128,7 +132,7 @@ function stringField(at, start) {
 
 function numberField(at, start) {
   const shown = typeof start === 'number' || typeof start === 'bigint' ? stringify(start) : typeof start === 'string' ? start : '';
-  const input = h('input', { type: 'text', inputmode: at.kind === 'integer' ? 'numeric' : 'decimal', autocomplete: 'off', value: shown, placeholder: range(at.schema), oninput: at.changed });
+  const input = h('input', { type: at.isHidden ? 'password' : 'text', inputmode: at.kind === 'integer' ? 'numeric' : 'decimal', autocomplete: 'off', value: shown, placeholder: range(at.schema), oninput: at.changed });
   return {
     element: framed(at, input),
     get() {
@@ -195,7 +199,7 @@ function group(at, ...content) {
 
 function objectField(at, start) {
   const value = isObject(start) ? start : {};
-  const properties = at.schema.properties ?? {};
+  const properties = propertiesOf(at.schema, at.root);
   const required = at.schema.required ?? [];
   const shown = new Map();
   const place = h('div.members');
@@ -203,7 +207,7 @@ function objectField(at, start) {
   let isSet = start !== UNSET || at.isRequired || at.isOpened;
   const open = (name, initialValue, focus) => {
     const isRequired = required.includes(name);
-    const editor = field({ root: at.root, schema: properties[name], name, path: [...at.path, name], isRequired, isOpened: !isRequired, changed: () => { isSet = true; at.changed(); } }, initialValue);
+    const editor = fieldIn(at, name, { schema: properties[name], isRequired, isOpened: !isRequired, changed: () => { isSet = true; at.changed(); } }, initialValue);
     const remove = isRequired ? null : button('×', () => { shown.delete(name); row.remove(); offer(); at.changed(); more.querySelector('button')?.focus(); }, { class: 'small remove', 'aria-label': `Remove ${name}`, title: `do not send ${name}` });
     const row = h('div.member', editor.element, remove);
     shown.set(name, editor);
@@ -241,7 +245,7 @@ function objectField(at, start) {
 
 /** An optional map or list that was opened is sent, empty as it is. */
 function openedStart(schema, root) {
-  const { schema: plain } = withoutNull(resolve(schema, root));
+  const { schema: plain } = withoutNull(resolve(schema, root), root);
   return { map: {}, array: [], multi: [] }[kindOf(plain, root)];
 }
 
@@ -251,7 +255,7 @@ function rowsOfMap(at, start) {
   const place = h('div');
   const add = (name, value, focus) => {
     const key = h('input', { type: 'text', value: name, placeholder: 'name', 'aria-label': 'Name', oninput: at.changed, autocomplete: 'off' });
-    const editor = field({ root: at.root, schema, name: 'value', path: [...at.path, name || '?'], isRequired: true, changed: at.changed }, value);
+    const editor = fieldIn(at, name || '?', { schema, name: 'value', isRequired: true }, value);
     const row = { key, editor };
     row.element = h('div.pair', key, editor.element, button('×', () => { rows = rows.filter((it) => it !== row); row.element.remove(); at.changed(); }, { class: 'small remove', 'aria-label': `Remove ${name || 'the row'}` }));
     rows.push(row);
@@ -280,7 +284,7 @@ function arrayField(at, start) {
   const place = h('div.items');
   const rebuild = (values, focus) => {
     rows = values.map((value, index) => {
-      const editor = field({ root: at.root, schema: at.schema.items, name: `item ${index + 1}`, path: [...at.path, index], isRequired: true, isOpened: true, changed: at.changed }, value);
+      const editor = fieldIn(at, index, { schema: at.schema.items, name: `item ${index + 1}`, isRequired: true, isOpened: true }, value);
       const move = (step) => () => {
         const now = rows.map((row) => row.editor.get());
         [now[index], now[index + step]] = [now[index + step], now[index]];
@@ -305,7 +309,7 @@ function tupleField(at, start) {
   const fixed = Array.isArray(at.schema.prefixItems) ? at.schema.prefixItems : at.schema.items;
   const values = Array.isArray(start) ? start : [];
   const least = at.schema.minItems ?? 0;
-  const editors = fixed.map((schema, index) => field({ root: at.root, schema, name: `item ${index + 1}`, path: [...at.path, index], isRequired: index < least, changed: at.changed }, values[index] ?? initial(schema, at.root, index < least)));
+  const editors = fixed.map((schema, index) => fieldIn(at, index, { schema, name: `item ${index + 1}`, isRequired: index < least }, values[index] ?? initial(schema, at.root, index < least)));
   return {
     element: group(at, editors.map((editor) => editor.element)),
     get() {
@@ -340,10 +344,11 @@ function unionField(at, start) {
 }
 
 function jsonField(at, start) {
-  const input = h('textarea', { rows: 3, spellcheck: 'false', class: 'code', value: start === UNSET ? '' : stringify(start, 2), oninput: () => { state.textContent = input.value.trim() ? problemText(input.value) : ''; at.changed(); } });
+  const input = h(at.isHidden ? 'input' : 'textarea', { type: at.isHidden ? 'password' : undefined, autocomplete: 'off', rows: 3, spellcheck: 'false', class: 'code', value: start === UNSET ? '' : stringify(start, at.isHidden ? 0 : 2), oninput: () => { state.textContent = input.value.trim() ? problemText(input.value) : ''; at.changed(); } });
   const state = h('span.muted');
+  const note = !at.isHidden && mentionsSecret(at.parts, at.root) ? h('span.muted', 'A secret in it is shown as you type it, and not kept.') : null;
   return {
-    element: framed(at, input, state),
+    element: framed(at, input, state, note),
     get() {
       if (!input.value.trim()) return UNSET;
       try {

@@ -4,6 +4,9 @@ import { isEqual, isObject, stringify } from './json.js';
 
 const MAX_DEPTH = 60;
 
+// A keyword that should be a list may be anything.
+const listOf = (it) => (Array.isArray(it) ? it : []);
+
 /** Follows local references and merges `allOf`. Foreign references are never fetched. */
 export function resolve(schema, root, depth = 0) {
   if (schema === true || schema === undefined || schema === null) return {};
@@ -52,7 +55,7 @@ function merged(a, b) {
 }
 
 /** Splits `null` off: { schema, isNullable }. */
-export function withoutNull(schema) {
+export function withoutNull(schema, root) {
   if (Array.isArray(schema.type) && schema.type.includes('null')) {
     const types = schema.type.filter((type) => type !== 'null');
     const rest = { ...schema, type: types.length === 1 ? types[0] : types };
@@ -60,11 +63,11 @@ export function withoutNull(schema) {
     return { schema: rest, isNullable: types.length > 0 };
   }
   for (const name of ['anyOf', 'oneOf']) {
-    const isNull = (it) => it?.type === 'null' || it?.const === null;
-    if (Array.isArray(schema[name]) && schema[name].some(isNull)) {
-      const rest = schema[name].filter((it) => !isNull(it));
+    const choices = listOf(schema[name]).map((it) => resolve(it, root));
+    const rest = choices.filter((it) => it.type !== 'null' && it.const !== null);
+    if (rest.length < choices.length) {
       const { [name]: _, ...outer } = schema;
-      if (rest.length === 1) return { schema: { ...outer, ...rest[0] }, isNullable: true };
+      if (rest.length === 1) return { schema: merged(outer, rest[0]), isNullable: true };
       if (rest.length > 1) return { schema: { ...outer, [name]: rest }, isNullable: true };
     }
   }
@@ -73,7 +76,7 @@ export function withoutNull(schema) {
 
 /** Says which field shows a schema that was resolved and has no `null`. */
 export function kindOf(schema, root) {
-  if ('unknownRef' in schema || 'not' in schema || 'if' in schema || 'patternProperties' in schema || 'dependentSchemas' in schema) return 'json';
+  if ('unknownRef' in schema || 'not' in schema || ('if' in schema && !isObject(schema.properties)) || 'patternProperties' in schema || 'dependentSchemas' in schema) return 'json';
   if ('const' in schema) return 'const';
   if (Array.isArray(schema.enum)) return 'enum';
   const choices = schema.oneOf ?? schema.anyOf;
@@ -100,6 +103,11 @@ export function kindOf(schema, root) {
     return schema.uniqueItems && kindOf(items, root) === 'enum' ? 'multi' : 'array';
   }
   return ['string', 'number', 'integer', 'boolean', 'null'].includes(type) ? type : 'json';
+}
+
+/** Returns the properties that an object may have: its own, and those that only a branch of its condition names. */
+export function propertiesOf(schema, root) {
+  return { ...resolve(schema.then, root).properties, ...resolve(schema.else, root).properties, ...schema.properties };
 }
 
 /** Returns the options of a choice: [{ value, label, about }]. */
@@ -136,7 +144,7 @@ export function initial(schema, root, isRequired = true, depth = 0) {
   if (depth > 12) return undefined;
   const whole = resolve(schema, root);
   if ('default' in whole) return structuredClone(whole.default);
-  const { schema: plain, isNullable } = withoutNull(whole);
+  const { schema: plain, isNullable } = withoutNull(whole, root);
   if (!isRequired || isNullable) return undefined;
   const kind = kindOf(plain, root);
   if (kind === 'const') return structuredClone(plain.const);
@@ -226,13 +234,19 @@ function bounds(schema, [least, most], found, unit = '') {
   return errors;
 }
 
+/** Whether a text fits a pattern. Undefined, and left to the server: a pattern that this browser cannot read, a long text. */
+export function fitsPattern(pattern, text) {
+  if (text.length > 10_000) return undefined;
+  try {
+    return new RegExp(pattern, 'u').test(text);
+  } catch {
+    return undefined;
+  }
+}
+
 function ofString(schema, value) {
   const errors = bounds(schema, ['minLength', 'maxLength'], [...value].length, ' characters');
-  if (typeof schema.pattern === 'string' && value.length <= 10_000) {
-    try {
-      if (!new RegExp(schema.pattern, 'u').test(value)) errors.push(`expected text that matches ${schema.pattern}`);
-    } catch { /* An expression that this browser cannot read is left to the server. */ }
-  }
+  if (typeof schema.pattern === 'string' && fitsPattern(schema.pattern, value) === false) errors.push(`expected text that matches ${schema.pattern}`);
   return errors;
 }
 
@@ -275,19 +289,13 @@ function ofObject(schema, value, path, deeper, wrong) {
   for (const name of schema.required ?? []) {
     if (!Object.hasOwn(value, name)) errors.push(wrong('is required', [...path, name]));
   }
-  const patterns = Object.entries(schema.patternProperties ?? {}).flatMap(([pattern, part]) => {
-    try {
-      return [[new RegExp(pattern, 'u'), part]];
-    } catch {
-      return [];
-    }
-  });
+  const patterns = Object.entries(schema.patternProperties ?? {});
   for (const name of names) {
     const at = [...path, name];
     if (schema.propertyNames !== undefined) errors.push(...deeper(schema.propertyNames, name, at));
     const known = Object.hasOwn(schema.properties ?? {}, name);
     if (known) errors.push(...deeper(schema.properties[name], value[name], at));
-    const fits = patterns.filter(([pattern]) => pattern.test(name));
+    const fits = patterns.filter(([pattern]) => fitsPattern(pattern, name));
     fits.forEach(([, part]) => errors.push(...deeper(part, value[name], at)));
     if (!known && !fits.length && schema.additionalProperties !== undefined) {
       if (schema.additionalProperties === false) errors.push(wrong('is not a member that the schema knows', at));
@@ -304,7 +312,75 @@ function ofObject(schema, value, path, deeper, wrong) {
   return errors;
 }
 
-/** Says whether a field holds a secret, which is never kept. */
-export function isSecret(schema) {
-  return schema?.format === 'password' || schema?.writeOnly === true;
+/** Whether a schema marks a secret, which is never kept. */
+const isMarked = (schema) => schema.format === 'password' || schema.writeOnly === true;
+
+/** Whether one of the schemas that apply to a value marks it as a secret. */
+export const isSecret = (parts) => parts.some(isMarked);
+
+// The record of calls hides members of the same names.
+const SECRET_NAME = /password|passwd|passphrase|secret|apikey|authorization|credential|privatekey|accesstoken|token$/;
+
+function isSecretName(name) {
+  const plain = name.replaceAll(/[_-]/g, '').toLowerCase();
+  return plain !== 'progresstoken' && SECRET_NAME.test(plain);
+}
+
+/** Returns all schemas that may apply to a value: those given, and those that they refer to, combine or choose from. */
+export function partsOf(schemas, root) {
+  const found = new Set();
+  const add = (it) => {
+    if (!isObject(it) || found.has(it)) return;
+    found.add(it);
+    for (const ref of [it.$ref, it.$dynamicRef]) if (typeof ref === 'string') add(pointed(ref, root));
+    [it.allOf, it.anyOf, it.oneOf, it.if, it.then, it.else, Object.values({ ...it.dependentSchemas, ...it.dependencies })].flat().forEach(add);
+  };
+  schemas.forEach(add);
+  return [...found];
+}
+
+/** Returns all schemas that may apply to a member (its name) or an item (its index), by those that apply to the value. */
+export function partsAt(parts, key, root) {
+  const found = parts.flatMap((it) => {
+    if (typeof key === 'number') {
+      const fixed = listOf(it.prefixItems ?? it.items);
+      return [key < fixed.length ? fixed[key] : Array.isArray(it.items) ? it.additionalItems : it.items, it.contains];
+    }
+    const named = Object.hasOwn(it.properties ?? {}, key) ? [it.properties[key]] : [];
+    // A pattern that cannot be read may fit.
+    const fits = Object.entries(it.patternProperties ?? {}).filter(([pattern]) => fitsPattern(pattern, key) !== false).map(([, part]) => part);
+    return named.length + fits.length ? [...named, ...fits] : it.additionalProperties;
+  }).filter(isObject);
+  return partsOf(found.length ? found : parts.flatMap((it) => (typeof key === 'number' ? it.unevaluatedItems : it.unevaluatedProperties)), root);
+}
+
+/** Whether a schema, or one that it contains or refers to, marks a secret. */
+export function mentionsSecret(parts, root) {
+  const seen = new Set();
+  const find = (it) => {
+    if (it === null || typeof it !== 'object' || seen.has(it)) return false;
+    seen.add(it);
+    return isMarked(it) || (typeof it.$ref === 'string' && find(pointed(it.$ref, root))) || Object.values(it).some(find);
+  };
+  return find(parts);
+}
+
+/**
+ * Returns a value without its secrets; undefined if it is one. A schema marks them wherever it may apply, also in a branch that was not
+ * chosen, and a name tells them too.
+ */
+export function withoutSecrets(value, schema) {
+  const clean = (it, parts) => {
+    if (it === null) return it;
+    if (isSecret(parts)) return undefined;
+    if (Array.isArray(it)) {
+      // The list ends before its first secret, so that items keep their places.
+      const items = it.filter((item) => item !== undefined).map((item, index) => clean(item, partsAt(parts, index, schema)));
+      return items.includes(undefined) ? items.slice(0, items.indexOf(undefined)) : items;
+    }
+    if (!isObject(it)) return it;
+    const members = Object.entries(it).map(([name, item]) => [name, isSecretName(name) && typeof item !== 'boolean' && item !== null ? undefined : clean(item, partsAt(parts, name, schema))]);
+    return Object.fromEntries(members.filter(([, item]) => item !== undefined));
+  };
+  return clean(value, partsOf([schema], schema));
 }

@@ -6,7 +6,7 @@ import { badge, button, chosen, duration, empty, fill, h, link, newId, panes, sa
 import { createForm, problemText } from './form.js';
 import { parse, stringify } from './json.js';
 import { markdown, tree } from './result.js';
-import { check, isSecret } from './schema.js';
+import { check, withoutSecrets } from './schema.js';
 
 const INPUTS = 'marquetry.inputs.';
 
@@ -20,20 +20,11 @@ function pastInputs(name) {
 }
 
 function remember(name, args, schema) {
-  const text = stringify(withoutSecrets(args, schema));
-  if (text.length > 10_000) return;
-  const all = [text, ...pastInputs(name).filter((it) => it !== text)].slice(0, 10);
   try {
-    localStorage.setItem(INPUTS + name, JSON.stringify(all));
+    // The schema may have marked a secret after an earlier input was kept.
+    const all = [args, ...pastInputs(name).map(parse)].map((it) => stringify(withoutSecrets(it, schema) ?? {}));
+    localStorage.setItem(INPUTS + name, JSON.stringify([...new Set(all)].filter((it) => it.length <= 10_000).slice(0, 10)));
   } catch { /* A full store costs the history alone. */ }
-}
-
-/** Secrets are marked by the schema, or by what they are called. */
-function withoutSecrets(value, schema) {
-  if (value === null || typeof value !== 'object') return value;
-  if (Array.isArray(value)) return value.map((item) => withoutSecrets(item, schema?.items));
-  const kept = Object.entries(value).filter(([key]) => !isSecret(schema?.properties?.[key]) && !/password|passwd|secret|api_?key|token$|credential|authorization/i.test(key));
-  return Object.fromEntries(kept.map(([key, item]) => [key, withoutSecrets(item, schema?.properties?.[key])]));
 }
 
 export async function tools(context) {
@@ -142,7 +133,7 @@ async function one(context, tool) {
   ];
   function safeArgs() {
     try {
-      return stringify(withoutSecrets(current(), schema));
+      return stringify(withoutSecrets(current(), schema) ?? {});
     } catch {
       return undefined;
     }
