@@ -47,6 +47,25 @@ test('a question says who asks, is checked like arguments, and is answered by ke
   await page.context().close();
 });
 
+test('a field of a question is checked when it is left, and the click that leaves it counts', { timeout: 60_000 }, async () => {
+  const { page, question } = await asked();
+  await question.getByLabel(/^folder/).fill('x');
+  await question.getByLabel(/^keep/).focus();
+  assert.deepEqual(await question.locator('.problem:not(:empty)').allInnerTexts(), ['expected at least 2 characters, found 1']);
+  await question.getByLabel(/^folder/).fill('xy');
+  await question.getByLabel(/^keep/).focus();
+  assert.equal(await question.locator('.problem:not(:empty)').count(), 0);
+  // A problem that comes above a button while it is pressed would move it away.
+  await question.getByLabel(/^folder/).fill('x');
+  const button = await question.getByRole('button', { name: 'Answer' }).boundingBox();
+  await page.mouse.move(button.x + button.width / 2, button.y + 3);
+  await page.mouse.down();
+  await page.mouse.up();
+  await question.locator('.summary li').waitFor();
+  await question.getByRole('button', { name: 'Cancel' }).click();
+  await page.context().close();
+});
+
 test('a question is declined, or cancelled', { timeout: 60_000 }, async () => {
   for (const [name, action] of [['Decline', 'decline'], ['Cancel', 'cancel']]) {
     const { page, question } = await asked();

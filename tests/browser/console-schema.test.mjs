@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { parse, problemOf, stringify } from '../../crates/console/page/json.js';
-import { branchesOf, check, initial, kindOf, resolve, withoutSecrets } from '../../crates/console/page/schema.js';
+import { Malformed, parse, problemOf, problemText, stringify } from '../../crates/console/page/json.js';
+import { branchesOf, check, initial, kindOf, problemsIn, resolve, withoutSecrets } from '../../crates/console/page/schema.js';
 import { CORPUS, ODD, SECRETS } from './corpus.mjs';
 
 const ajv = new Ajv2020({ strict: false, allErrors: true });
@@ -56,9 +56,21 @@ test('integers beyond 2^53 stay exact, and are compared as integers', () => {
   assert.equal(stringify({ a: [], b: {}, c: undefined, d: [1n] }, 2), '{\n  "a": [],\n  "b": {},\n  "d": [\n    1\n  ]\n}');
 });
 
-test('malformed JSON is told by its line', () => {
-  assert.equal(problemOf('{"a": 1}'), undefined);
-  assert.equal(problemOf('{\n"a": 1,\n"b" 2\n}').line, 3);
+test('malformed JSON is told by its line and column', () => {
+  for (const text of ['{"a": 1}', ' [ ] ', '{"a":{"b":[-1.5e3,"\\u00e9\\"",null,true]},"c":{}}', '12345678901234567890']) assert.equal(problemOf(text), undefined, text);
+  const cases = {
+    '{\n"a": 1,\n"b" 2\n}': [3, 5], '': [1, 1], '{"a": x,\n"b": 1}': [1, 7], '[1,]': [1, 4], '{"a":1,}': [1, 8], '[1 2]': [1, 4], '{} {}': [1, 4],
+    '["a\nb"]': [1, 2], '[01]': [1, 3], '{"a":[1}': [1, 8], '[\n1,\n': [3, 1], '{,}': [1, 2], '[,]': [1, 2], ']': [1, 1], '{1:2}': [1, 2], '"\\x"': [1, 1],
+  };
+  for (const [text, [line, column]] of Object.entries(cases)) assert.deepEqual([problemOf(text).line, problemOf(text).column], [line, column], text);
+  assert.doesNotMatch(problemText('{"a": x}'), /position|not valid JSON|\{/);
+});
+
+test('malformed parts and unset items are problems, and are written as they are', () => {
+  const schema = { type: 'object', properties: { a: true, l: { type: 'array', uniqueItems: true } } };
+  const value = { a: [new Malformed('{oops')], l: [undefined, 1, undefined] };
+  assert.deepEqual(problemsIn(schema, value).map(({ path, isMalformed }) => [path, isMalformed]), [[['a', 0], true], [['l', 0], undefined], [['l', 2], undefined]]);
+  assert.equal(stringify(value), '{"a":[{oops],"l":[1]}');
 });
 
 test('an error says what was expected and what was found, at its field', () => {

@@ -20,6 +20,7 @@ const form = {
     deep: { type: 'object', properties: { on: { type: 'boolean' }, words: { type: 'array', items: { type: 'string' } } }, required: ['on'] },
     note: { type: ['string', 'null'] },
     password: { type: 'string', format: 'password' },
+    any: {},
     pin: { anyOf: [{ $ref: '#/$defs/pin' }, { type: 'null' }] },
   },
   $defs: { pin: { type: 'string', writeOnly: true } },

@@ -54,6 +54,13 @@ export function button(label, onclick, props = {}) {
   return h('button', { type: 'button', onclick, ...props }, label);
 }
 
+let isPressed = false;
+const waiting = [];
+addEventListener('pointerdown', () => { isPressed = true; }, true);
+for (const name of ['pointerup', 'pointercancel']) addEventListener(name, () => setTimeout(() => { isPressed = false; waiting.splice(0).forEach((act) => act()); }), true);
+/** Acts now, or after the click that is going on: a button that moves under the pointer is not clicked. */
+export const afterClick = (act) => (isPressed ? waiting.push(act) : act());
+
 /** The address of one thing of a page. */
 export const to = (page, name) => `#/${page}/${encodeURIComponent(name)}`;
 

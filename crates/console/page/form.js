@@ -1,10 +1,14 @@
 // Forms from JSON Schema. A field that is unset is not sent; null and empty text are values of their own.
 
-import { button, fill, h, newId } from './dom.js';
-import { isObject, parse, problemOf, stringify } from './json.js';
-import { branchesOf, check, initial, isSecret, kindOf, mentionsSecret, optionsOf, partsAt, partsOf, propertiesOf, resolve, withoutNull } from './schema.js';
+import { afterClick, button, fill, h, newId, say } from './dom.js';
+import { isObject, Malformed, parse, stringify } from './json.js';
+import { visible } from './result.js';
+import { branchesOf, check, initial, isSecret, kindOf, mentionsSecret, nearestBranch, optionsOf, partsAt, partsOf, problemsIn, propertiesOf, resolve, withoutNull } from './schema.js';
 
 const UNSET = undefined;
+
+const INPUTS = 'input, textarea, select, button.add';
+const MOST_SHOWN = 50;
 
 /** Makes a form for a schema: { element, get(), set(value), check() }. `onchange` is told of each change. */
 export function createForm(schema, start, onchange = () => {}) {
@@ -12,50 +16,78 @@ export function createForm(schema, start, onchange = () => {}) {
   const summary = h('div.summary', { role: 'alert', tabIndex: -1 });
   const box = h('div');
   const element = h('form.form', { novalidate: true, onsubmit: (event) => event.preventDefault() }, summary, box);
+  const touched = new WeakSet();
   let editor;
   const build = (value) => {
+    fill(summary);
     editor = field({ root, schema, parts: partsOf([schema], root), name: '', path: [], isRequired: true, changed: onchange }, value);
     fill(box, editor.element);
   };
   build(start === UNSET ? initial(schema, root) : start);
+  const problems = () => problemsIn(schema, editor.get() ?? {});
+  /** Finds the innermost field that is shown for a path, or for the nearest path around it. */
+  const finder = () => {
+    const fields = new Map([...element.querySelectorAll('[data-path]')].filter((it) => !it.closest('[hidden]')).map((it) => [it.dataset.path, it]));
+    return (path) => fields.get(path.map((_, index) => JSON.stringify(path.slice(0, path.length - index))).find((it) => fields.has(it)) ?? '[]');
+  };
+  /** Shows what is wrong with one field. Returns its input, or the first one inside of it. */
+  const mark = (it, messages) => {
+    fill(it.querySelector(':scope > .problem'), messages.map((message) => h('span', visible(message), ' ')));
+    const inputs = [...it.querySelectorAll(INPUTS)];
+    const own = inputs.find((input) => input.closest('[data-path]') === it);
+    if (messages.length) own?.setAttribute('aria-invalid', 'true');
+    else own?.removeAttribute('aria-invalid');
+    return own ?? inputs[0] ?? it;
+  };
   const showErrors = (errors) => {
-    element.querySelectorAll('.problem').forEach((it) => it.replaceChildren());
+    element.querySelectorAll('.problem:not(:empty)').forEach((it) => it.replaceChildren());
     element.querySelectorAll('[aria-invalid]').forEach((it) => it.removeAttribute('aria-invalid'));
-    const links = errors.map((error) => {
-      const target = fieldAt(element, error.path);
-      const problem = target?.querySelector(':scope > .problem, :scope > legend ~ .problem');
-      if (problem) problem.append(h('span', error.message, ' '));
-      const input = target?.querySelector('input, textarea, select, button.add');
-      input?.setAttribute('aria-invalid', 'true');
-      const where = error.path.join('.') || 'arguments';
-      return h('li', button(`${where}: ${error.message}`, () => (input ?? target)?.focus(), { class: 'linklike' }));
-    });
-    fill(summary, errors.length ? h('p', errors.length === 1 ? '1 problem' : `${errors.length} problems`) : null, links.length ? h('ul', links) : null);
+    const find = finder();
+    const all = new Map();
+    for (const { path, message } of errors) {
+      const it = find(path);
+      all.set(it, [...all.get(it) ?? [], message]);
+    }
+    all.forEach((messages, it) => mark(it, messages));
+    const links = errors.slice(0, MOST_SHOWN).map(({ path, message }) => h('li', button(visible(`${path.join('.') || 'arguments'}: ${message}`), () => {
+      const it = find(path);
+      mark(it, all.get(it)).focus();
+    }, { class: 'linklike' })));
+    fill(summary, errors.length ? [h('p', errors.length === 1 ? '1 problem' : `${errors.length} problems`), h('ul', links)] : null, errors.length > MOST_SHOWN ? h('p', `the first ${MOST_SHOWN} of them`) : null);
     return errors;
   };
+  const around = (it) => it?.closest('[data-path]');
+  const touch = ({ target, type }) => {
+    if (type === 'click' && !target.closest('button')) return;
+    for (let it = around(target); it; it = around(it.parentElement)) touched.add(it);
+  };
+  for (const name of ['input', 'change', 'click']) element.addEventListener(name, touch);
+  // A field that was changed is checked when the focus leaves it. What others lack is told by Run alone.
+  element.addEventListener('focusout', ({ target, relatedTarget }) => afterClick(() => {
+    const left = [];
+    for (let it = around(target); it && !it.contains(relatedTarget); it = around(it.parentElement)) if (touched.has(it) && it.dataset.path !== '[]') left.push(it);
+    if (!left.length || !element.contains(target)) return;
+    const errors = problems();
+    if (summary.firstChild) { showErrors(errors); return; }
+    const find = finder();
+    for (const it of left) {
+      const isWhole = !it.querySelector('[data-path]');
+      const own = errors.filter(({ path }) => find(path) === it && (isWhole || JSON.stringify(path) === it.dataset.path)).map(({ message }) => message);
+      mark(it, own);
+      if (own.length) say(`${JSON.parse(it.dataset.path).join('.')}: ${own.join(', ')}`);
+    }
+  }));
   return {
     element,
     get: () => editor.get(),
     set: build,
     showErrors,
     /** Checks the values, shows what is wrong at the fields, and returns it. */
-    check() {
-      return showErrors(check(schema, editor.get() ?? {}, root));
-    },
+    check: () => showErrors(problems()),
     focusFirstError() {
       (element.querySelector('[aria-invalid]') ?? summary).focus();
     },
   };
-}
-
-/** The field of a path, or the nearest one around it. */
-function fieldAt(form, path) {
-  for (let length = path.length; length >= 0; length -= 1) {
-    const wanted = JSON.stringify(path.slice(0, length));
-    const found = [...form.querySelectorAll('[data-path]')].find((it) => it.dataset.path === wanted);
-    if (found) return found;
-  }
-  return undefined;
 }
 
 /** Makes the field of a member or an item, which is secret if all around it is. */
@@ -191,10 +223,11 @@ function multiField(at, start) {
 /** The frame of a field with several controls. */
 function group(at, ...content) {
   const about = newId('about');
-  return h('fieldset', { 'data-path': JSON.stringify(at.path), 'aria-describedby': about, class: at.path.length ? '' : 'outer' },
+  const problem = newId('problem');
+  return h('fieldset', { 'data-path': JSON.stringify(at.path), 'aria-describedby': `${about} ${problem}`, class: at.path.length ? '' : 'outer' },
     at.path.length ? h('legend', h('span.name', at.name), at.isRequired ? h('span.star', { 'aria-hidden': 'true' }, ' *') : null, h('span.muted', ` ${kindName(at)}`)) : h('legend.hidden', at.title || 'Arguments'),
     at.about && at.path.length ? h('div.about', { id: about }, at.about) : h('span', { id: about, hidden: true }),
-    content, h('div.problem'));
+    content, h('div.problem', { id: problem }));
 }
 
 function objectField(at, start) {
@@ -302,21 +335,21 @@ function arrayField(at, start) {
   };
   rebuild(Array.isArray(start) ? start : []);
   const add = button('+ item', () => { isSet = true; rebuild([...rows.map((row) => row.editor.get()), initial(at.schema.items, at.root)], rows.length); at.changed(); }, { class: 'add small', 'aria-label': `Add an item to ${at.name || 'the list'}` });
-  return { element: group(at, place, add), get: () => (rows.length || isSet || at.isRequired ? rows.map((row) => row.editor.get() ?? null) : UNSET) };
+  return { element: group(at, place, add), get: () => (rows.length || isSet || at.isRequired ? rows.map((row) => row.editor.get()) : UNSET) };
 }
 
 function tupleField(at, start) {
   const fixed = Array.isArray(at.schema.prefixItems) ? at.schema.prefixItems : at.schema.items;
   const values = Array.isArray(start) ? start : [];
   const least = at.schema.minItems ?? 0;
-  const editors = fixed.map((schema, index) => fieldIn(at, index, { schema, name: `item ${index + 1}`, isRequired: index < least }, values[index] ?? initial(schema, at.root, index < least)));
+  const editors = fixed.map((schema, index) => fieldIn(at, index, { schema, name: `item ${index + 1}`, isRequired: index < least }, index < values.length ? values[index] : initial(schema, at.root, index < least)));
   return {
     element: group(at, editors.map((editor) => editor.element)),
     get() {
       const found = editors.map((editor) => editor.get());
       while (found.length && found[found.length - 1] === UNSET) found.pop();
       // Items beyond the fixed ones come from the JSON tab, and stay.
-      const all = [...found.map((it) => it ?? null), ...(found.length === fixed.length ? values.slice(fixed.length) : [])];
+      const all = [...found.map((it) => it ?? (it === null ? null : new Malformed(''))), ...(found.length === fixed.length ? values.slice(fixed.length) : [])];
       return all.length || at.isRequired ? all : UNSET;
     },
   };
@@ -326,7 +359,7 @@ function unionField(at, start) {
   const branches = branchesOf(at.schema, at.root);
   const kept = new Map();
   const place = h('div');
-  let current = start === UNSET ? -1 : Math.max(0, branches.findIndex((it) => !check(it.schema, start, at.root).length));
+  let current = start === UNSET ? -1 : nearestBranch(branches, start, at.root);
   const select = h('select', { 'aria-label': `Kind of ${at.name || 'value'}`, onchange: () => { show(Number(select.value)); at.changed(); } },
     h('option', { value: -1 }, at.isRequired ? 'choose…' : 'not sent'), branches.map((it, index) => h('option', { value: index }, it.label)));
   const show = (index, value) => {
@@ -344,26 +377,19 @@ function unionField(at, start) {
 }
 
 function jsonField(at, start) {
-  const input = h(at.isHidden ? 'input' : 'textarea', { type: at.isHidden ? 'password' : undefined, autocomplete: 'off', rows: 3, spellcheck: 'false', class: 'code', value: start === UNSET ? '' : stringify(start, at.isHidden ? 0 : 2), oninput: () => { state.textContent = input.value.trim() ? problemText(input.value) : ''; at.changed(); } });
-  const state = h('span.muted');
+  const input = h(at.isHidden ? 'input' : 'textarea', { type: at.isHidden ? 'password' : undefined, autocomplete: 'off', rows: 3, spellcheck: 'false', class: 'code', value: start === UNSET ? '' : stringify(start, at.isHidden ? 0 : 2), oninput: at.changed });
   const note = !at.isHidden && mentionsSecret(at.parts, at.root) ? h('span.muted', 'A secret in it is shown as you type it, and not kept.') : null;
   return {
-    element: framed(at, input, state, note),
+    element: framed(at, input, note),
     get() {
       if (!input.value.trim()) return UNSET;
       try {
         return parse(input.value);
       } catch {
-        // Kept as text, so that the check says what was found.
-        return input.value;
+        return new Malformed(input.value);
       }
     },
   };
-}
-
-export function problemText(text) {
-  const { line, message } = problemOf(text) ?? {};
-  return line ? `line ${line}: ${message}` : '';
 }
 
 const MAKERS = {

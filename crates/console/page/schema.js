@@ -1,6 +1,6 @@
 // JSON Schema without the page: which field shows a schema, what a field begins with, and what is wrong with a value.
 
-import { isEqual, isObject, stringify } from './json.js';
+import { isEqual, isObject, Malformed, problemText, stringify } from './json.js';
 
 const MAX_DEPTH = 60;
 
@@ -139,6 +139,13 @@ export function branchesOf(schema, root) {
   });
 }
 
+/** Returns the index of the branch that a value fits, or fits best. */
+export function nearestBranch(branches, value, root) {
+  if (value instanceof Malformed) return Math.max(0, branches.findIndex((it) => kindOf(it.schema, root) === 'json'));
+  const counts = branches.map((it) => check(it.schema, value, root).length);
+  return counts.indexOf(Math.min(...counts));
+}
+
 /** Returns what a field begins with; undefined is not sent. Only defaults and constants that must be there are set. */
 export function initial(schema, root, isRequired = true, depth = 0) {
   if (depth > 12) return undefined;
@@ -173,9 +180,20 @@ function typeOf(value) {
   return Object.keys(TYPES).find((type) => type !== 'number' && TYPES[type](value)) ?? 'number';
 }
 
+/** Returns what is wrong with the values of a form. Problems with `isMalformed` have no value that could be sent. */
+export function problemsIn(schema, value) {
+  return [...malformedIn(value), ...check(schema, value)];
+}
+
+function malformedIn(value, path = []) {
+  if (value instanceof Malformed) return [{ path, message: value.text.trim() ? `malformed JSON, ${problemText(value.text)}` : 'has no value, but later items have', isMalformed: true }];
+  if (value === null || typeof value !== 'object') return [];
+  return Object.entries(value).flatMap(([key, item]) => malformedIn(item, [...path, Array.isArray(value) ? Number(key) : key]));
+}
+
 /** Returns what is wrong with a value: [{ path, message }], where `path` is a list of names and indices. */
 export function check(schema, value, root = schema, path = [], depth = 0) {
-  if (schema === true || schema === undefined || depth > MAX_DEPTH) return [];
+  if (schema === true || schema === undefined || depth > MAX_DEPTH || value instanceof Malformed) return [];
   const wrong = (message, at = path) => ({ path: at, message });
   if (schema === false) return [wrong('nothing is allowed here')];
   if (typeof schema !== 'object' || schema === null) return [];
@@ -269,10 +287,11 @@ function ofArray(schema, value, path, deeper, wrong) {
   const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : Array.isArray(schema.items) ? schema.items : [];
   const rest = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
   value.forEach((item, index) => {
-    errors.push(...deeper(index < fixed.length ? fixed[index] : rest, item, [...path, index]));
+    if (item === undefined) errors.push(wrong('has no value; fill it in or remove it', [...path, index]));
+    else errors.push(...deeper(index < fixed.length ? fixed[index] : rest, item, [...path, index]));
   });
   if (schema.uniqueItems) {
-    const twice = value.findIndex((item, index) => value.slice(0, index).some((other) => isEqual(item, other)));
+    const twice = value.findIndex((item, index) => item !== undefined && value.slice(0, index).some((other) => isEqual(item, other)));
     if (twice >= 0) errors.push(wrong('is there twice', [...path, twice]));
   }
   if (schema.contains !== undefined) {
