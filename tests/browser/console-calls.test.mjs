@@ -198,6 +198,7 @@ test('hostile names, descriptions and answers stay text', { timeout: 60_000 }, a
     assert.equal(await page.locator('main script, main iframe, main [onload], main [onerror], main a[href^="javascript"]').count(), 0, where);
   };
   await isClean('form');
+  assert.equal(await page.locator('main strong .mark', { hasText: '202E' }).count(), 1, 'the title of the tool');
   await page.getByRole('button', { name: 'Run' }).click();
   await page.waitForSelector('.output .badge');
   for (const name of ['Rendered', 'JSON', 'As the model reads it']) {

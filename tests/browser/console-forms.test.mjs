@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { CORPUS, ODD, SECRETS } from './corpus.mjs';
+import { ATTACKS } from './upstream.mjs';
 import { openPage, startBrowser, startServer } from './support.mjs';
 
 let server;
@@ -68,6 +69,23 @@ test('a field hides what its schema marks as secret, however it is marked', asyn
     assert.equal(hidden, isText ? 0 : 1, name);
     // JSON of several members cannot be hidden in part; its field says so.
     if (isText) assert.match(await page.locator('main .body').innerText(), /A secret in it is shown/, name);
+  }
+});
+
+test('hidden characters of a schema are marked wherever the form shows its texts', async () => {
+  const bad = ATTACKS[8];
+  const about = { title: bad, description: bad };
+  const properties = {
+    [bad]: { type: 'string', ...about, examples: [bad], format: bad, pattern: `^${bad}$` },
+    choice: { enum: [bad, 'b'], ...about }, titled: { oneOf: [{ const: 'a', ...about }] }, many: { type: 'array', uniqueItems: true, items: { enum: [bad] } },
+    fixed: { const: bad }, union: { oneOf: [{ type: 'object', ...about }, { type: 'integer' }] }, [`o${bad}`]: { type: ['object', 'null'], ...about, properties: { [bad]: about } },
+  };
+  for (const required of [[], Object.keys(properties)]) {
+    await through({ type: 'object', ...about, properties, required }, required.length ? { [bad]: 'x' } : undefined);
+    const found = await page.locator('main .body .form').evaluate((form) => [form, ...form.querySelectorAll('*')].flatMap((it) => [
+      ...[...it.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data), it.placeholder, it.title]).filter((text) => /\u202e/.test(text ?? '')));
+    assert.deepEqual(found, []);
+    assert.ok(await page.locator('main .body .mark', { hasText: '202E' }).count() >= (required.length ? 9 : 2));
   }
 });
 

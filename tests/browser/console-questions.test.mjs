@@ -96,6 +96,8 @@ test('hostile questions stay text', { timeout: 60_000 }, async () => {
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.equal(await question.locator('script, iframe, img, svg, [onload], [onerror], a[href^="javascript"]').count(), 0);
   assert.match(await question.innerText(), /<script>window\.hacked=1<\/script>/);
+  assert.doesNotMatch(await question.innerText(), /[\u202e\u200b]/);
+  assert.ok(await question.locator('p .mark', { hasText: '202E' }).count() > 0, 'the message');
   assert.deepEqual(page.problems, []);
   await question.getByRole('button', { name: 'Cancel' }).click();
   await page.context().close();

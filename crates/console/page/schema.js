@@ -166,6 +166,11 @@ export function initial(schema, root, isRequired = true, depth = 0) {
   return kind === 'map' && depth === 0 ? {} : undefined;
 }
 
+/** Returns what an optional field begins with when it is opened. A map or a list is sent, empty as it is. */
+export function openedStart(schema, root) {
+  return initial(schema, root) ?? { map: {}, array: [], multi: [] }[kindOf(withoutNull(resolve(schema, root), root).schema, root)];
+}
+
 const TYPES = {
   string: (it) => typeof it === 'string',
   number: (it) => typeof it === 'number' || typeof it === 'bigint',

@@ -5,7 +5,7 @@ import { callParts, pastCalls, progressBar } from './calls.js';
 import { badge, button, chosen, duration, empty, fill, h, link, newId, panes, say, sideList, tabs, to } from './dom.js';
 import { createForm } from './form.js';
 import { parse, problemText, stringify } from './json.js';
-import { markdown, tree } from './result.js';
+import { markdown, tree, visible } from './result.js';
 import { problemsIn, withoutSecrets } from './schema.js';
 
 const INPUTS = 'marquetry.inputs.';
@@ -149,7 +149,7 @@ async function one(context, tool) {
   };
   context.onLeave(() => running?.abort());
   return [
-    tool.title && tool.title !== tool.name ? h('p', h('strong', tool.title)) : null,
+    tool.title && tool.title !== tool.name ? h('p', h('strong', visible(tool.title))) : null,
     tool.description ? h('details.description', { open: tool.description.length < 300 }, h('summary', 'Description'), markdown(tool.description)) : null,
     note, h('div.runbar', runButton, stop, status, button('Link', () => { const text = safeArgs(); context.setQuery({ args: text }); say(text === undefined ? 'The arguments are malformed; the address has none' : 'The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' }), button('Compare revisions', () => { location.hash = `${to('eras', tool.name)}?args=${encodeURIComponent(safeArgs() ?? '{}')}`; }, { class: 'small', title: 'makes this call as clients of other revisions do' })),
     panes('form', 'pair-of-panes', left, output),
@@ -202,7 +202,7 @@ function recordLink(answer) {
 /** An error of the protocol: the tool was not reached. */
 export function refusedView({ error, status }) {
   const advice = { '-32602': 'The arguments or the name are wrong. Look at the schema.', '-32601': 'The server does not know this method.', '-32020': 'A header does not repeat what the body says.', '-32603': 'The server has a fault; its log says more.' }[error.code];
-  return h('div.failure', { role: 'alert' }, h('p', h('strong', `Refused (${error.code ?? status}): `), error.message ?? 'no reason'), advice ? h('p', advice) : null, error.data === undefined ? null : tree(error.data, 'data'));
+  return h('div.failure', { role: 'alert' }, h('p', h('strong', `Refused (${error.code ?? status}): `), visible(error.message ?? 'no reason')), advice ? h('p', advice) : null, error.data === undefined ? null : tree(error.data, 'data'));
 }
 
 function gatewayFailure(error, retry) {
@@ -219,9 +219,9 @@ function questions(requests, { output, tool, signal }) {
     const choices = {};
     const parts = entries.map(([key, request]) => {
       const { params = {} } = request;
-      const who = h('p', h('strong', `${tool.name} asks: `), params.message ?? '');
+      const who = h('p', h('strong', `${tool.name} asks: `), visible(params.message ?? ''));
       if (request.method !== 'elicitation/create') return h('div', who, h('p.warn', `This page does not answer ${request.method}.`));
-      if (params.mode === 'url') return h('div', who, h('p', 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, String(params.url)), ' first.'));
+      if (params.mode === 'url') return h('div', who, h('p', 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, visible(params.url)), ' first.'));
       const form = createForm(params.requestedSchema ?? {}, undefined);
       forms.set(key, form);
       return h('div', who, form.element);
