@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { Malformed, parse, problemOf, problemText, stringify } from '../../crates/console/page/json.js';
-import { branchesOf, check, initial, kindOf, problemsIn, resolve, withoutSecrets } from '../../crates/console/page/schema.js';
-import { CORPUS, ODD, SECRETS } from './corpus.mjs';
+import { branchesOf, check, fitsPattern, initial, kindOf, problemsIn, resolve, withoutSecrets } from '../../crates/console/page/schema.js';
+import { CORPUS, HEAVY, ODD, SECRETS } from './corpus.mjs';
 
-const ajv = new Ajv2020({ strict: false, allErrors: true });
+const ajv = new Ajv2020({ strict: false, allErrors: true, ownProperties: true });
 
 for (const { name, schema, values } of CORPUS) {
   test(`ajv and the form agree on ${name}`, () => {
@@ -29,7 +29,44 @@ test('odd schemas neither throw nor run for ever', () => {
     check(schema, { a: 'x' });
     const start = initial(schema, schema);
     kindOf(resolve(schema, schema), schema);
+    withoutSecrets({ a: 'x' }, schema);
     assert.ok(start === undefined || typeof start === 'object');
+  }
+});
+
+test('schemas that would take for ever are done at once', { timeout: 60_000 }, () => {
+  const value = { a: `${'a'.repeat(200)}!`, [`${'a'.repeat(60)}!`]: 'x', p0: { p1: 'x' } };
+  for (const { name, schema } of HEAVY) {
+    const start = performance.now();
+    check(schema, value);
+    initial(schema, schema);
+    kindOf(resolve(schema, schema), schema);
+    withoutSecrets(value, schema);
+    const ms = performance.now() - start;
+    assert.ok(ms < 8000, `${name} took ${ms} ms`);
+  }
+});
+
+test('a pattern that takes long is left to the server, and others are not', () => {
+  for (const pattern of ['^(a+)+$', '^(a|a|aa)*$', '(a*)*b', '^a*a*a*a*a*a*a*a*b']) {
+    assert.equal(fitsPattern(pattern, `${'a'.repeat(5000)}!`), undefined, pattern);
+    assert.equal(fitsPattern(pattern, 'x!'), false, 'short texts are checked');
+  }
+  assert.equal(fitsPattern('^[a-z]+(-[a-z]+)*$', 'ab-'.repeat(2000)), false);
+  assert.equal(fitsPattern('^[^@ ]+@[^@ ]+[.][a-z]+$', `${'a'.repeat(200)}@example.com`), true);
+  assert.equal(fitsPattern('(', 'x'), undefined);
+});
+
+test('references, names and large numbers are checked where they are', () => {
+  const word = { $defs: { w: { pattern: '^[a-z]+$' } }, $ref: '#/$defs/o', additionalProperties: { $ref: '#/$defs/w' }, propertyNames: { $ref: '#/$defs/w' } };
+  word.$defs.o = { type: 'object' };
+  assert.deepEqual(check(word, { a: 'B' }).map((it) => it.path), [['a']]);
+  assert.deepEqual(check(word, { A: 'b' }).map((it) => it.path), [['A']]);
+  assert.equal(check(word, { A: 'B' }).length, 2);
+  assert.deepEqual(check(word, { a: 'b' }), []);
+  const large = (keyword) => ({ type: 'integer', ...parse(`{"${keyword}":90071992547409930}`) });
+  for (const [keyword, value, count] of [['minimum', '90071992547409929', 1], ['minimum', '90071992547409930', 0], ['exclusiveMaximum', '90071992547409930', 1], ['maximum', '5', 0], ['multipleOf', '180143985094819860', 0], ['multipleOf', '180143985094819861', 1]]) {
+    assert.equal(check(large(keyword), parse(value)).length, count, `${keyword} ${value}`);
   }
 });
 

@@ -61,6 +61,12 @@ for (const name of ['pointerup', 'pointercancel']) addEventListener(name, () => 
 /** Acts now, or after the click that is going on: a button that moves under the pointer is not clicked. */
 export const afterClick = (act) => (isPressed ? waiting.push(act) : act());
 
+/** Moves the focus to the first control inside of an element. */
+export const focusIn = (element) => element?.querySelector('input, textarea, select, button')?.focus();
+
+/** A small field that filters what is beside it. */
+export const search = (label, oninput, isShown) => h('input', { type: 'search', class: 'narrow', placeholder: 'filter', 'aria-label': label, hidden: !isShown, oninput });
+
 /** The address of one thing of a page. */
 export const to = (page, name) => `#/${page}/${encodeURIComponent(name)}`;
 

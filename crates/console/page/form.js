@@ -1,63 +1,59 @@
 // Forms from JSON Schema. A field that is unset is not sent; null and empty text are values of their own.
 
-import { afterClick, button, fill, h, newId, say } from './dom.js';
-import { isObject, Malformed, parse, stringify } from './json.js';
+import { afterClick, button, fill, focusIn, h, newId, say, search } from './dom.js';
+import { isObject, Malformed, nameOf, parse, problemLine, stringify } from './json.js';
 import { marked, visible } from './result.js';
-import { branchesOf, check, initial, isSecret, kindOf, mentionsSecret, nearestBranch, openedStart, optionsOf, partsAt, partsOf, problemsIn, propertiesOf, resolve, withoutNull } from './schema.js';
+import { branchesOf, fitsPattern, initial, isSecret, kindOf, mentionsSecret, nearestBranch, openedStart, optionsOf, partsAt, partsOf, problemsIn, propertiesOf, resolve, withoutNull } from './schema.js';
 
 const UNSET = undefined;
 
 const INPUTS = 'input, textarea, select, button.add';
-const MOST_SHOWN = 50;
-const MOST_OFFERED = 100;
+const MOST = 100;
 
 /** Makes a form for a schema: { element, get(), set(value), check() }. `onchange` is told of each change. */
 export function createForm(schema, start, onchange = () => {}) {
-  const root = schema;
   const summary = h('div.summary', { role: 'alert', tabIndex: -1 });
-  const box = h('div');
-  const element = h('form.form', { novalidate: true, onsubmit: (event) => event.preventDefault() }, summary, box);
+  const element = h('form.form', { novalidate: true, onsubmit: (event) => event.preventDefault() });
   const touched = new WeakSet();
   let editor;
   const build = (value) => {
     fill(summary);
-    editor = field({ root, schema, parts: partsOf([schema], root), name: '', path: [], isRequired: true, changed: onchange, count: { left: 500 } }, value);
-    fill(box, editor.element);
+    editor = field({ root: schema, schema, parts: partsOf([schema], schema), name: '', path: [], isRequired: true, changed: onchange, count: { left: 500 } }, value);
+    fill(element, summary, editor.element);
   };
-  build(start === UNSET ? initial(schema, root) : start);
+  build(start === UNSET ? initial(schema, schema) : start);
+  const around = (it) => it?.closest('[data-path]');
   const problems = () => problemsIn(schema, editor.get() ?? {});
   /** Finds the innermost field that is shown for a path, or for the nearest path around it. */
   const finder = () => {
     const fields = new Map([...element.querySelectorAll('[data-path]')].filter((it) => !it.closest('[hidden]')).map((it) => [it.dataset.path, it]));
     return (path) => fields.get(path.map((_, index) => JSON.stringify(path.slice(0, path.length - index))).find((it) => fields.has(it)) ?? '[]');
   };
-  /** Shows what is wrong with one field. Returns its input, or the first one inside of it. */
-  const mark = (it, messages) => {
-    fill(it.querySelector(':scope > .problem'), messages.map((message) => h('span', visible(message), ' ')));
+  /** The input of a field, or the first one inside of it. */
+  const inputOf = (it) => {
     const inputs = [...it.querySelectorAll(INPUTS)];
-    const own = inputs.find((input) => input.closest('[data-path]') === it);
-    if (messages.length) own?.setAttribute('aria-invalid', 'true');
-    else own?.removeAttribute('aria-invalid');
-    return own ?? inputs[0] ?? it;
+    return inputs.find((input) => around(input) === it) ?? inputs[0] ?? it;
+  };
+  /** Shows what is wrong with one field. */
+  const mark = (it, errors) => {
+    const { length } = JSON.parse(it.dataset.path);
+    fill(it.querySelector(':scope > .problem'), errors.slice(0, MOST).map(({ path, message }) => h('span', visible(problemLine(path.slice(length), message)), ' ')));
+    const input = inputOf(it);
+    if (around(input) !== it) return;
+    if (errors.length) input.setAttribute('aria-invalid', 'true');
+    else input.removeAttribute('aria-invalid');
   };
   const showErrors = (errors) => {
     element.querySelectorAll('.problem:not(:empty)').forEach((it) => it.replaceChildren());
     element.querySelectorAll('[aria-invalid]').forEach((it) => it.removeAttribute('aria-invalid'));
     const find = finder();
-    const all = new Map();
-    for (const { path, message } of errors) {
-      const it = find(path);
-      all.set(it, [...all.get(it) ?? [], message]);
-    }
-    all.forEach((messages, it) => mark(it, messages));
-    const links = errors.slice(0, MOST_SHOWN).map(({ path, message }) => h('li', button(visible(`${path.map(nameOf).join('.') || 'arguments'}: ${message}`), () => {
-      const it = find(path);
-      mark(it, all.get(it)).focus();
-    }, { class: 'linklike' })));
-    fill(summary, errors.length ? [h('p', errors.length === 1 ? '1 problem' : `${errors.length} problems`), h('ul', links)] : null, errors.length > MOST_SHOWN ? h('p', `the first ${MOST_SHOWN} of them`) : null);
+    const fields = new Map(errors.map(({ path }) => [find(path), []]));
+    for (const error of errors) fields.get(find(error.path)).push(error);
+    fields.forEach((its, it) => mark(it, its));
+    const links = errors.slice(0, MOST).map(({ path, message }) => h('li', button(visible(problemLine(path.length ? path : ['arguments'], message)), () => inputOf(find(path)).focus(), { class: 'linklike' })));
+    fill(summary, errors.length ? [h('p', errors.length === 1 ? '1 problem' : `${errors.length} problems`), h('ul', links)] : null, errors.length > MOST ? h('p', `the first ${MOST} of them`) : null);
     return errors;
   };
-  const around = (it) => it?.closest('[data-path]');
   const touch = ({ target, type }) => {
     if (type === 'click' && !target.closest('button')) return;
     for (let it = around(target); it; it = around(it.parentElement)) touched.add(it);
@@ -73,9 +69,9 @@ export function createForm(schema, start, onchange = () => {}) {
     const find = finder();
     for (const it of left) {
       const isWhole = !it.querySelector('[data-path]');
-      const own = errors.filter(({ path }) => find(path) === it && (isWhole || JSON.stringify(path) === it.dataset.path)).map(({ message }) => message);
+      const own = errors.filter(({ path }) => find(path) === it && (isWhole || JSON.stringify(path) === it.dataset.path));
       mark(it, own);
-      if (own.length) say(`${JSON.parse(it.dataset.path).join('.')}: ${own.join(', ')}`);
+      if (own.length) say(own.map(({ path, message }) => problemLine(path, message)).join(', '));
     }
   }));
   return {
@@ -104,9 +100,14 @@ function field(at, value) {
   const kind = kindOf(schema, at.root);
   const make = MAKERS[kind] ?? jsonField;
   const inner = { ...at, schema, kind, isHidden: at.isHidden || isSecret(at.parts), about: whole.description ?? schema.description, title: whole.title ?? schema.title };
-  if (!isNullable) return make(inner, value);
+  const makeFor = (start) => {
+    const editor = make(inner, start);
+    // A value that the field cannot show is shown as JSON.
+    return start !== UNSET && editor.get() === UNSET ? jsonField({ ...inner, kind: 'json' }, start) : editor;
+  };
+  if (!isNullable) return makeFor(value);
   const isNull = value === null;
-  const editor = make(inner, isNull ? UNSET : value);
+  const editor = makeFor(isNull ? UNSET : value);
   const place = h('div', { hidden: isNull }, editor.element);
   const box = h('input', { type: 'checkbox', checked: isNull, onchange: () => { place.hidden = box.checked; at.changed(); } });
   return {
@@ -116,10 +117,8 @@ function field(at, value) {
 }
 
 // Names and texts of a schema come from an upstream.
-const nameOf = (key) => (key === '' ? '(empty name)' : String(key));
-
 function labelOf(at, note = '') {
-  return [h('span.name', visible(at.name || at.title || 'value')), at.isRequired ? h('span.star', { 'aria-hidden': 'true' }, ' *') : null, h('span.muted', visible(` ${kindName(at)}${note}`))];
+  return [h('span.name', visible(at.name || at.title || 'value')), at.isRequired ? h('span.star', { 'aria-hidden': 'true' }, ' *') : null, h('span.muted', visible(` ${KINDS[at.kind] ?? at.kind}${note}`))];
 }
 
 /** The frame of a field with one control: label, description, control, problem. */
@@ -146,10 +145,7 @@ function group(at, ...content) {
     content, h('div.problem', { id: problem }));
 }
 
-function kindName(at) {
-  return { multi: 'choices', enum: 'choice', map: 'map', json: 'JSON', union: 'one of several' }[at.kind] ?? at.kind;
-}
-
+const KINDS = { multi: 'choices', enum: 'choice', json: 'JSON', union: 'one of several' };
 const INPUT_MODES = { __proto__: null, email: 'email', uri: 'url', url: 'url', 'uri-reference': 'url' };
 const EXAMPLES = { __proto__: null, date: '2026-11-22', time: '09:30:00Z', 'date-time': '2026-11-22T09:30:00Z', duration: 'PT5M' };
 
@@ -172,6 +168,9 @@ function stringField(at, start) {
     if (!at.isHidden) input.rows = Math.min(12, input.value.split('\n').length);
   };
   input.addEventListener('input', () => { isSet = true; update(); at.changed(); });
+  input.addEventListener('change', () => {
+    if (at.schema.pattern && fitsPattern(at.schema.pattern, input.value) === UNSET) state.textContent = 'only the server checks the pattern';
+  });
   update();
   // A required text may be meant to be empty; this says so without typing.
   const blank = at.isRequired || at.isOpened ? button('Empty', () => put(''), { class: 'small', 'aria-label': `Make ${at.name} empty text` }) : null;
@@ -227,8 +226,6 @@ function multiField(at, start) {
   };
 }
 
-const focusIn = (it) => it?.querySelector('input, textarea, select, button')?.focus();
-const search = (label, oninput, isShown) => h('input', { type: 'search', class: 'narrow', placeholder: 'filter', 'aria-label': label, hidden: !isShown, oninput });
 const removeButton = (name, act, title) => button('×', act, { class: 'small remove', 'aria-label': `Remove ${name}`, title });
 
 function objectField(at, start) {
@@ -249,15 +246,15 @@ function objectField(at, start) {
     place.append(row);
     if (focus) focusIn(row);
   };
-  const filter = search(`Filter the members of ${at.name || 'the arguments'}`, () => offer(), names.size > MOST_OFFERED);
+  const filter = search(`Filter the members of ${at.name || 'the arguments'}`, () => offer(), names.size > MOST);
   const offer = () => {
     const rest = [...names].filter((name) => !shown.has(name) && name.toLowerCase().includes(filter.value.toLowerCase()));
-    fill(more, rest.slice(0, MOST_OFFERED).map((name) => button(visible(`+ ${nameOf(name)}${required.has(name) ? ' *' : ''}`), () => {
+    fill(more, rest.slice(0, MOST).map((name) => button(visible(`+ ${nameOf(name)}${required.has(name) ? ' *' : ''}`), () => {
       isSet = true;
       open(name, openedStart(properties[name], at.root), true);
       offer();
       at.changed();
-    }, { class: 'add small', title: marked(resolve(properties[name], at.root).description) })), rest.length > MOST_OFFERED ? `and ${rest.length - MOST_OFFERED} more` : null);
+    }, { class: 'add small', title: marked(resolve(properties[name], at.root).description) })), rest.length > MOST ? `and ${rest.length - MOST} more` : null);
   };
   for (const name of names) {
     const begins = Object.hasOwn(value, name) ? value[name] : UNSET;
@@ -314,15 +311,13 @@ function arrayField(at, start) {
     rows = values.map((value, index) => {
       const name = `item ${index + 1}`;
       const editor = fieldIn(at, index, { schema: at.schema.items, name, isRequired: true, isOpened: true }, value);
-      const move = (step) => () => {
+      const moves = [['↑', 'up', -1], ['↓', 'down', 1]].map(([sign, where, step]) => button(sign, () => {
         const now = all();
         [now[index], now[index + step]] = [now[index + step], now[index]];
         rebuild(now, index + step);
         at.changed();
-      };
-      const element = h('div.item', editor.element, h('div.tools',
-        button('↑', move(-1), { class: 'small', disabled: index === 0, 'aria-label': `Move ${name} up` }),
-        button('↓', move(1), { class: 'small', disabled: index === values.length - 1, 'aria-label': `Move ${name} down` }),
+      }, { class: 'small', disabled: !(index + step in values), 'aria-label': `Move ${name} ${where}` }));
+      const element = h('div.item', editor.element, h('div.tools', moves,
         removeButton(name, () => { rebuild(all().filter((_, it) => it !== index), Math.max(0, index - 1)); at.changed(); })));
       return { editor, element };
     });

@@ -75,6 +75,19 @@ export class Malformed {
   }
 }
 
+/** Returns what a member or an item is called. */
+export const nameOf = (key) => (key === '' ? '(empty name)' : String(key));
+
+/** Says what is wrong, and where. */
+export const problemLine = (path, message) => (path.length ? `${path.map(nameOf).join('.')}: ${message}` : message);
+
+/** Returns the malformed parts of a value as problems: [{ path, message, isMalformed }]. */
+export function malformedIn(value, path = []) {
+  if (value instanceof Malformed) return [{ path, message: value.text.trim() ? `malformed JSON, ${problemText(value.text)}` : 'has no value, but later items have', isMalformed: true }];
+  if (value === null || typeof value !== 'object') return [];
+  return Object.entries(value).flatMap(([key, item]) => malformedIn(item, [...path, Array.isArray(value) ? Number(key) : key]));
+}
+
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 
 export function isEqual(a, b) {

@@ -1,30 +1,39 @@
 // JSON Schema without the page: which field shows a schema, what a field begins with, and what is wrong with a value.
 
-import { isEqual, isObject, Malformed, problemText, stringify } from './json.js';
+import { isEqual, isObject, Malformed, malformedIn, stringify } from './json.js';
 
 const MAX_DEPTH = 60;
 
 // A keyword that should be a list may be anything.
 const listOf = (it) => (Array.isArray(it) ? it : []);
 
+// A schema may refer to itself, and to its parts so often that it is never done. Each part is resolved once.
+const resolutions = new WeakMap();
+
 /** Follows local references and merges `allOf`. Foreign references are never fetched. */
-export function resolve(schema, root, depth = 0) {
-  if (schema === true || schema === undefined || schema === null) return {};
+export function resolve(schema, root) {
   if (schema === false) return { not: {} };
-  if (typeof schema !== 'object' || depth > MAX_DEPTH) return {};
-  let resolved = schema;
+  if (!isObject(schema)) return {};
+  if (!resolutions.has(schema)) {
+    resolutions.set(schema, {});
+    resolutions.set(schema, resolved(schema, root));
+  }
+  return resolutions.get(schema);
+}
+
+function resolved(schema, root) {
+  let sum = schema;
   if (typeof schema.$ref === 'string') {
     const { $ref, ...rest } = schema;
     const target = pointed($ref, root);
     if (target === undefined) return { ...rest, unknownRef: $ref };
-    resolved = merged(resolve(target, root, depth + 1), rest);
+    sum = merged(resolve(target, root), rest);
   }
-  if (Array.isArray(resolved.allOf)) {
-    const { allOf, ...rest } = resolved;
-    const parts = allOf.map((part) => resolve(part, root, depth + 1));
-    resolved = parts.reduce((sum, part) => merged(sum, part), rest);
+  if (Array.isArray(sum.allOf)) {
+    const { allOf, ...rest } = sum;
+    sum = allOf.map((part) => resolve(part, root)).reduce(merged, rest);
   }
-  return resolved;
+  return sum;
 }
 
 function pointed(ref, root) {
@@ -32,11 +41,19 @@ function pointed(ref, root) {
   if (!ref.startsWith('#/')) return ref.startsWith('#') ? anchored(ref.slice(1), root) : undefined;
   let at = root;
   for (const part of ref.slice(2).split('/')) {
-    const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~');
     if (at === null || typeof at !== 'object' || !Object.hasOwn(at, key)) return undefined;
     at = at[key];
   }
   return at;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function anchored(name, root) {
@@ -47,7 +64,7 @@ function anchored(name, root) {
 function merged(a, b) {
   const sum = { ...a, ...b };
   if (a.properties && b.properties) sum.properties = { ...a.properties, ...b.properties };
-  if (a.required && b.required) sum.required = [...new Set([...a.required, ...b.required])];
+  if (a.required && b.required) sum.required = [...new Set([...listOf(a.required), ...listOf(b.required)])];
   for (const [name, pick] of [['minimum', Math.max], ['minLength', Math.max], ['minItems', Math.max], ['maximum', Math.min], ['maxLength', Math.min], ['maxItems', Math.min]]) {
     if (typeof a[name] === 'number' && typeof b[name] === 'number') sum[name] = pick(a[name], b[name]);
   }
@@ -100,7 +117,7 @@ export function kindOf(schema, root) {
   if (type === 'array') {
     if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return 'tuple';
     const items = resolve(schema.items, root);
-    return schema.uniqueItems && kindOf(items, root) === 'enum' ? 'multi' : 'array';
+    return schema.uniqueItems && items.type !== 'array' && kindOf(items, root) === 'enum' ? 'multi' : 'array';
   }
   return ['string', 'number', 'integer', 'boolean', 'null'].includes(type) ? type : 'json';
 }
@@ -147,8 +164,9 @@ export function nearestBranch(branches, value, root) {
 }
 
 /** Returns what a field begins with; undefined is not sent. Only defaults and constants that must be there are set. */
-export function initial(schema, root, isRequired = true, depth = 0) {
-  if (depth > 12) return undefined;
+export function initial(schema, root, isRequired = true, depth = 0, budget = { left: 5000 }) {
+  budget.left -= 1;
+  if (depth > 12 || budget.left < 0) return undefined;
   const whole = resolve(schema, root);
   if ('default' in whole) return structuredClone(whole.default);
   const { schema: plain, isNullable } = withoutNull(whole, root);
@@ -156,12 +174,9 @@ export function initial(schema, root, isRequired = true, depth = 0) {
   const kind = kindOf(plain, root);
   if (kind === 'const') return structuredClone(plain.const);
   if (kind === 'object') {
-    const value = {};
-    for (const [name, property] of Object.entries(plain.properties ?? {})) {
-      const start = initial(property, root, (plain.required ?? []).includes(name), depth + 1);
-      if (start !== undefined) value[name] = start;
-    }
-    return value;
+    const required = new Set(listOf(plain.required));
+    const members = Object.entries(plain.properties ?? {}).map(([name, property]) => [name, initial(property, root, required.has(name), depth + 1, budget)]);
+    return Object.fromEntries(members.filter(([, start]) => start !== undefined));
   }
   return kind === 'map' && depth === 0 ? {} : undefined;
 }
@@ -190,26 +205,27 @@ export function problemsIn(schema, value) {
   return [...malformedIn(value), ...check(schema, value)];
 }
 
-function malformedIn(value, path = []) {
-  if (value instanceof Malformed) return [{ path, message: value.text.trim() ? `malformed JSON, ${problemText(value.text)}` : 'has no value, but later items have', isMalformed: true }];
-  if (value === null || typeof value !== 'object') return [];
-  return Object.entries(value).flatMap(([key, item]) => malformedIn(item, [...path, Array.isArray(value) ? Number(key) : key]));
-}
-
 /** Returns what is wrong with a value: [{ path, message }], where `path` is a list of names and indices. */
-export function check(schema, value, root = schema, path = [], depth = 0) {
+export function check(schema, value, root = schema, path = [], depth = 0, known = new Map()) {
   if (schema === true || schema === undefined || depth > MAX_DEPTH || value instanceof Malformed) return [];
   const wrong = (message, at = path) => ({ path: at, message });
   if (schema === false) return [wrong('nothing is allowed here')];
   if (typeof schema !== 'object' || schema === null) return [];
   const errors = [];
-  const deeper = (part, it, at = path) => check(part, it, root, at, depth + 1);
+  const deeper = (part, it, at = path) => check(part, it, root, at, depth + 1, known);
   if (typeof schema.$ref === 'string') {
     const target = pointed(schema.$ref, root);
-    if (target !== undefined) errors.push(...deeper(target, value));
+    // Schemas that are referred to again and again are compared with a value once.
+    if (!known.has(target)) known.set(target, new Map());
+    const place = JSON.stringify(path);
+    if (!known.get(target).has(place)) {
+      known.get(target).set(place, []);
+      known.get(target).set(place, deeper(target, value));
+    }
+    errors.push(...known.get(target).get(place));
   }
   const types = schema.type === undefined ? [] : [schema.type].flat();
-  if (types.length && !types.some((type) => TYPES[type]?.(value))) {
+  if (types.length && !types.some((type) => Object.hasOwn(TYPES, type) && TYPES[type](value))) {
     errors.push(wrong(`expected ${types.join(' or ')}, found ${typeOf(value)}`));
     return errors;
   }
@@ -221,7 +237,7 @@ export function check(schema, value, root = schema, path = [], depth = 0) {
   if (TYPES.number(value)) errors.push(...ofNumber(schema, value).map((it) => wrong(it)));
   if (Array.isArray(value)) errors.push(...ofArray(schema, value, path, deeper, wrong));
   if (TYPES.object(value)) errors.push(...ofObject(schema, value, path, deeper, wrong));
-  for (const part of schema.allOf ?? []) errors.push(...deeper(part, value));
+  for (const part of listOf(schema.allOf)) errors.push(...deeper(part, value));
   if (Array.isArray(schema.anyOf)) {
     const all = schema.anyOf.map((part) => deeper(part, value));
     if (!all.some((it) => !it.length)) errors.push(...nearest(all, path, 'fits none of the choices'));
@@ -257,11 +273,28 @@ function bounds(schema, [least, most], found, unit = '') {
   return errors;
 }
 
-/** Whether a text fits a pattern. Undefined, and left to the server: a pattern that this browser cannot read, a long text. */
+// The lengths of text from which patterns take too long.
+const slow = new Map();
+
+/** Whether a text fits a pattern. Undefined, and left to the server: a pattern that this browser cannot read, or would take long for. */
 export function fitsPattern(pattern, text) {
-  if (text.length > 10_000) return undefined;
+  if (text.length > 10_000 || text.length >= slow.get(pattern)) return undefined;
   try {
-    return new RegExp(pattern, 'u').test(text);
+    const expression = new RegExp(pattern, 'u');
+    const takesLong = (part) => {
+      const start = performance.now();
+      expression.test(part);
+      return performance.now() - start > 50;
+    };
+    // Some patterns take twice as long for each character. Beginnings that do not fit, each a little longer, show it before the page freezes.
+    for (let length = 8; length < text.length; length = Math.ceil(length * 1.1)) {
+      const part = `${text.slice(0, length)}\ue0b1`;
+      // The machine may have been busy.
+      if (!takesLong(part) || !takesLong(part)) continue;
+      slow.set(pattern, length);
+      return undefined;
+    }
+    return expression.test(text);
   } catch {
     return undefined;
   }
@@ -278,10 +311,10 @@ function ofNumber(schema, value) {
   if (value <= schema.exclusiveMinimum) errors.push(`expected more than ${schema.exclusiveMinimum}, found ${value}`);
   if (value >= schema.exclusiveMaximum) errors.push(`expected less than ${schema.exclusiveMaximum}, found ${value}`);
   const step = schema.multipleOf;
-  if (typeof step === 'number' && step > 0) {
-    const isMultiple = typeof value === 'bigint' && Number.isInteger(step)
-      ? value % BigInt(step) === 0n
-      : Math.abs(Number(value) / step - Math.round(Number(value) / step)) < 1e-9;
+  if (TYPES.number(step) && step > 0) {
+    const isMultiple = [value, step].some((it) => typeof it === 'bigint') && TYPES.integer(value) && TYPES.integer(step)
+      ? BigInt(value) % BigInt(step) === 0n
+      : Math.abs(Number(value) / Number(step) - Math.round(Number(value) / Number(step))) < 1e-9;
     if (!isMultiple) errors.push(`expected a multiple of ${step}, found ${value}`);
   }
   return errors;
@@ -300,23 +333,26 @@ function ofArray(schema, value, path, deeper, wrong) {
     if (twice >= 0) errors.push(wrong('is there twice', [...path, twice]));
   }
   if (schema.contains !== undefined) {
-    const count = value.filter((item) => !deeper(schema.contains, item).length).length;
+    const count = value.filter((item, index) => !deeper(schema.contains, item, [...path, index]).length).length;
     if (count < (schema.minContains ?? 1)) errors.push(wrong('lacks an item that the schema demands'));
     if (count > schema.maxContains) errors.push(wrong('has too many items of one kind'));
   }
   return errors;
 }
 
+// The place of the name of a member in the paths of values.
+const NAME = '\0name';
+
 function ofObject(schema, value, path, deeper, wrong) {
   const names = Object.keys(value);
   const errors = bounds(schema, ['minProperties', 'maxProperties'], names.length, ' members').map((it) => wrong(it));
-  for (const name of schema.required ?? []) {
+  for (const name of listOf(schema.required)) {
     if (!Object.hasOwn(value, name)) errors.push(wrong('is required', [...path, name]));
   }
   const patterns = Object.entries(schema.patternProperties ?? {});
   for (const name of names) {
     const at = [...path, name];
-    if (schema.propertyNames !== undefined) errors.push(...deeper(schema.propertyNames, name, at));
+    if (schema.propertyNames !== undefined) errors.push(...deeper(schema.propertyNames, name, [...at, NAME]).map((it) => ({ ...it, path: at })));
     const known = Object.hasOwn(schema.properties ?? {}, name);
     if (known) errors.push(...deeper(schema.properties[name], value[name], at));
     const fits = patterns.filter(([pattern]) => fitsPattern(pattern, name));
@@ -328,7 +364,7 @@ function ofObject(schema, value, path, deeper, wrong) {
   }
   for (const [name, needed] of Object.entries(schema.dependentRequired ?? {})) {
     if (!Object.hasOwn(value, name)) continue;
-    for (const other of needed) if (!Object.hasOwn(value, other)) errors.push(wrong(`is required with ${name}`, [...path, other]));
+    for (const other of listOf(needed)) if (!Object.hasOwn(value, other)) errors.push(wrong(`is required with ${name}`, [...path, other]));
   }
   for (const [name, part] of Object.entries(schema.dependentSchemas ?? {})) {
     if (Object.hasOwn(value, name)) errors.push(...deeper(part, value));

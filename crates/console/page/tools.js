@@ -4,7 +4,7 @@ import { Failure, data, list, rpc } from './api.js';
 import { callParts, pastCalls, progressBar } from './calls.js';
 import { badge, button, chosen, duration, empty, fill, h, link, newId, panes, say, sideList, tabs, to } from './dom.js';
 import { createForm } from './form.js';
-import { parse, problemText, stringify } from './json.js';
+import { parse, problemLine, problemText, stringify } from './json.js';
 import { markdown, tree, visible } from './result.js';
 import { problemsIn, withoutSecrets } from './schema.js';
 
@@ -128,7 +128,7 @@ async function one(context, tool) {
     const isMalformed = errors.some((it) => it.isMalformed);
     if (errors.length && (isMalformed || !isForced)) {
       if (tab === 'form') form.focusFirstError();
-      fill(status, `${errors.length === 1 ? '1 problem' : `${errors.length} problems`}${tab === 'form' ? '' : `: ${errors[0].path.join('.') || 'arguments'} ${errors[0].message}`} `, isMalformed ? 'Malformed JSON cannot be sent.' : button('Send anyway', () => run(true), { class: 'small' }));
+      fill(status, `${errors.length === 1 ? '1 problem' : `${errors.length} problems`}${tab === 'form' ? '' : `: ${problemLine(errors[0].path, errors[0].message)}`} `, isMalformed ? 'Malformed JSON cannot be sent.' : button('Send anyway', () => run(true), { class: 'small' }));
       return;
     }
     remember(tool.name, now, schema);
