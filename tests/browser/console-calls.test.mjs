@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { callTool, go, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
+import { callTool, findings, go, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
 
 let server;
 let browser;
@@ -128,6 +128,7 @@ test('a field that was changed is checked when it is left, and others are not', 
   assert.equal(await page.getByLabel(/^limit/).getAttribute('aria-invalid'), 'true');
   assert.equal(await page.locator('.summary li').count(), 0, 'the summary belongs to Run');
   assert.match(await page.locator('#status').textContent(), /limit: expected at most 100/);
+  assert.deepEqual(await findings(page), []);
   await page.getByLabel(/^limit/).fill('100');
   await page.keyboard.press('Tab');
   assert.equal(await problems.count(), 0);
@@ -142,6 +143,7 @@ test('a field that was changed is checked when it is left, and others are not', 
   assert.deepEqual(await problems.allInnerTexts(), ['has no value; fill it in or remove it']);
   await page.getByRole('button', { name: 'Run' }).click();
   assert.match(await page.locator('.summary').innerText(), /4 problems/);
+  assert.deepEqual(await findings(page), []);
   // After Run, a field that is mended leaves the summary.
   await page.getByLabel(/^path/).fill('a');
   await page.getByLabel(/^limit/).focus();
@@ -360,6 +362,18 @@ test('a server is restarted by its button', { timeout: 60_000 }, async () => {
   await page.context().close();
 });
 
+test('a call whose arguments were too large says so, and offers no empty form', async (t) => {
+  const own = await startServer({ config: '[console]\nmax_calls_bytes = 8000000\n' });
+  t.after(() => own.stop());
+  for (const [length, why] of [[2_000_000, 'were too large to be kept'], [600_000, 'are too long for an address']]) {
+    const { id } = await callTool(own, 'lab__echo', { text: 'x'.repeat(length) });
+    const page = await openPage(browser, own, `#/calls/${id}`);
+    await page.getByText(`It cannot be called again from here: its arguments ${why}.`).waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Call it again' }).count(), 0);
+    await page.context().close();
+  }
+});
+
 test('secrets are neither recorded nor kept by the browser, nor in links', async () => {
   const page = await openPage(browser, server, `#/tools/lab__form?args=${encodeURIComponent('{"path":"a","mode":"read"}')}`);
   await page.getByRole('button', { name: '+ password' }).click();
@@ -377,5 +391,13 @@ test('secrets are neither recorded nor kept by the browser, nor in links', async
   const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
   const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).text();
   assert.ok(!record.includes('xyzzy') && record.includes('(hidden)'), record);
+  // A form for the same call has no secret, and nothing in its place.
+  await go(page, `#/calls/${id}`);
+  await page.getByRole('link', { name: 'Call it again' }).click();
+  await page.waitForFunction(() => document.querySelector('main')?.dataset.ready?.startsWith('#/tools/lab__form'));
+  assert.equal(await page.getByLabel(/^path/).inputValue(), 'a');
+  await page.getByRole('button', { name: '+ password' }).waitFor();
+  await page.getByRole('button', { name: '+ pin' }).waitFor();
+  assert.ok(!decodeURIComponent(page.url()).includes('(hidden)'), page.url());
   await page.context().close();
 });
