@@ -172,6 +172,9 @@ test('malformed JSON of a field is neither sent nor lost, and an unset item is n
   assert.match(await page.locator('.summary').innerText(), /any: malformed JSON, line 2, column 3: .*deep\.words\.0: has no value/s);
   assert.match(await page.locator('.runbar').innerText(), /Malformed JSON cannot be sent/);
   assert.equal(await page.getByRole('button', { name: 'Send anyway' }).count(), 0);
+  await page.getByRole('button', { name: 'Compare revisions' }).click();
+  assert.match(await page.locator('.runbar').innerText(), /Malformed JSON cannot be sent/);
+  assert.match(page.url(), /#\/tools/);
   // A link has no part of it, and the JSON shows it as it was typed.
   await page.getByRole('button', { name: 'Link' }).click();
   await page.waitForFunction(() => !location.hash.includes('args'));
@@ -391,6 +394,9 @@ test('secrets are neither recorded nor kept by the browser, nor in links', async
   const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
   const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).text();
   assert.ok(!record.includes('xyzzy') && record.includes('(hidden)'), record);
+  await page.getByRole('button', { name: 'Compare revisions' }).click();
+  await page.waitForFunction(() => location.hash.startsWith('#/eras'));
+  assert.ok(page.url().includes('path') && !page.url().includes('xyzzy'), page.url());
   // A form for the same call has no secret, and nothing in its place.
   await go(page, `#/calls/${id}`);
   await page.getByRole('link', { name: 'Call it again' }).click();
