@@ -57,7 +57,8 @@ export function button(label, onclick, props = {}) {
 let isPressed = false;
 const waiting = [];
 addEventListener('pointerdown', () => { isPressed = true; }, true);
-for (const name of ['pointerup', 'pointercancel']) addEventListener(name, () => setTimeout(() => { isPressed = false; waiting.splice(0).forEach((act) => act()); }), true);
+// The list of a select takes the end of the click away; a key tells that it is over.
+for (const name of ['pointerup', 'pointercancel', 'keydown']) addEventListener(name, () => setTimeout(() => { isPressed = false; waiting.splice(0).forEach((act) => act()); }), true);
 /** Acts now, or after the click that is going on: a button that moves under the pointer is not clicked. */
 export const afterClick = (act) => (isPressed ? waiting.push(act) : act());
 
