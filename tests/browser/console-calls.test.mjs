@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { callTool, go, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
+import { callTool, findings, go, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
 
 let server;
 let browser;
@@ -80,15 +80,119 @@ test('the form and the JSON edit the same, and malformed JSON is kept', async ()
   const json = page.getByLabel('Arguments as JSON');
   assert.deepEqual(JSON.parse(await json.inputValue()), { path: 'x', limit: 10 });
   await json.fill('{\n"path": "y",\n"mode" "read"}');
-  assert.match(await page.locator('.problem').last().innerText(), /line 3/);
+  const problem = page.locator('.input .problem').last();
+  assert.match(await problem.innerText(), /line 3, column 8: /);
+  const note = page.locator('.input .warn');
+  const malformed = await json.inputValue();
+  // The form says so, and has what was well-formed last.
+  await json.fill('{"path": "z"}');
+  await json.fill(malformed);
   await page.getByRole('tab', { name: 'Form' }).click();
-  await page.getByRole('tab', { name: 'JSON' }).click();
+  assert.match(await note.innerText(), /The JSON is malformed \(line 3, column 8: .*its last well-formed value/);
+  assert.equal(await page.getByLabel(/^path/).inputValue(), 'z');
+  await page.getByRole('button', { name: 'Back to the JSON' }).click();
+  assert.equal(await json.inputValue(), malformed);
+  assert.match(await problem.innerText(), /line 3, column 8: /);
+  // It is not sent, also from a tab that shows neither.
+  await page.getByRole('tab', { name: 'Schema' }).click();
   await page.getByRole('button', { name: 'Run' }).click();
-  assert.match(await page.locator('.runbar').innerText(), /malformed|problem/);
+  assert.match(await page.locator('.runbar').innerText(), /malformed: line 3/);
+  assert.equal(await json.inputValue(), malformed);
+  // After a change of the form, the JSON is that of the form, and the malformed text can be brought back.
+  await page.getByRole('tab', { name: 'Form' }).click();
+  await page.getByLabel(/^path/).fill('changed');
+  await page.getByRole('tab', { name: 'JSON' }).click();
+  assert.deepEqual(JSON.parse(await json.inputValue()), { path: 'changed' });
+  assert.equal(await problem.innerText(), '');
+  await page.getByRole('button', { name: 'Bring the malformed JSON back' }).click();
+  assert.equal(await json.inputValue(), malformed);
+  await page.getByRole('tab', { name: 'Form' }).click();
+  assert.equal(await page.getByLabel(/^path/).inputValue(), 'changed');
+  await page.getByRole('tab', { name: 'JSON' }).click();
   await json.fill('{"path": "y", "mode": "read", "note": null}');
   await page.getByRole('tab', { name: 'Form' }).click();
   assert.equal(await page.getByLabel(/^path/).inputValue(), 'y');
   assert.ok(await page.getByLabel(/note is null/).isChecked());
+  await page.context().close();
+});
+
+test('a field that was changed is checked when it is left, and others are not', async () => {
+  const page = await openPage(browser, server, '#/tools/lab__form');
+  const problems = page.locator('.input .problem:not(:empty)');
+  await page.getByLabel(/^path/).focus();
+  await page.keyboard.press('Tab');
+  await page.getByLabel(/^limit/).fill('1000');
+  assert.equal(await problems.count(), 0, 'nothing is told while one types');
+  await page.keyboard.press('Tab');
+  assert.deepEqual(await problems.allInnerTexts(), ['expected at most 100, found 1000']);
+  assert.equal(await page.getByLabel(/^limit/).getAttribute('aria-invalid'), 'true');
+  assert.equal(await page.locator('.summary li').count(), 0, 'the summary belongs to Run');
+  assert.match(await page.locator('#status').textContent(), /limit: expected at most 100/);
+  assert.deepEqual(await findings(page), []);
+  await page.getByLabel(/^limit/).fill('100');
+  await page.keyboard.press('Tab');
+  assert.equal(await problems.count(), 0);
+  assert.equal(await page.locator('.input [aria-invalid]').count(), 0);
+  // A list is checked when all of it is left, and an item when the next one is entered.
+  await page.getByRole('button', { name: '+ deep' }).click();
+  await page.getByRole('button', { name: '+ words' }).click();
+  await page.getByRole('button', { name: 'Add an item to words' }).click();
+  await page.keyboard.type('x');
+  await page.getByRole('button', { name: 'Unset item 1' }).click();
+  await page.getByLabel(/^limit/).focus();
+  assert.deepEqual(await problems.allInnerTexts(), ['has no value; fill it in or remove it']);
+  await page.getByRole('button', { name: 'Run' }).click();
+  assert.match(await page.locator('.summary').innerText(), /4 problems/);
+  assert.deepEqual(await findings(page), []);
+  // After Run, a field that is mended leaves the summary.
+  await page.getByLabel(/^path/).fill('a');
+  await page.getByLabel(/^limit/).focus();
+  assert.match(await page.locator('.summary').innerText(), /3 problems/);
+  await page.context().close();
+});
+
+test('the form of a prompt checks a field when it is left', async () => {
+  const page = await openPage(browser, server, '#/prompts/lab__greet');
+  await page.getByLabel(/^who/).fill('x');
+  await page.getByRole('button', { name: 'Unset who' }).click();
+  await page.getByRole('button', { name: 'Get' }).focus();
+  assert.deepEqual(await page.locator('.problem:not(:empty)').allInnerTexts(), ['is required']);
+  assert.equal(await page.locator('.summary li').count(), 0);
+  await page.context().close();
+});
+
+test('malformed JSON of a field is neither sent nor lost, and an unset item is not null', async () => {
+  const page = await openPage(browser, server, `#/tools/lab__form?args=${encodeURIComponent('{"path":"a","mode":"read","any":{"b":1},"deep":{"on":true,"words":["x","y"]}}')}`);
+  const any = page.getByLabel(/^any/);
+  await any.fill('{"b": 1,\n  oops}');
+  await page.getByRole('button', { name: 'Unset item 1' }).click();
+  const before = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.waitForSelector('.summary li');
+  assert.match(await page.locator('.summary').innerText(), /any: malformed JSON, line 2, column 3: .*deep\.words\.0: has no value/s);
+  assert.match(await page.locator('.runbar').innerText(), /Malformed JSON cannot be sent/);
+  assert.equal(await page.getByRole('button', { name: 'Send anyway' }).count(), 0);
+  await page.getByRole('button', { name: 'Compare revisions' }).click();
+  assert.match(await page.locator('.runbar').innerText(), /Malformed JSON cannot be sent/);
+  assert.match(page.url(), /#\/tools/);
+  // A link has no part of it, and the JSON shows it as it was typed.
+  await page.getByRole('button', { name: 'Link' }).click();
+  await page.waitForFunction(() => !location.hash.includes('args'));
+  await page.getByRole('tab', { name: 'JSON' }).click();
+  assert.match(await page.getByLabel('Arguments as JSON').inputValue(), /"any": \{"b": 1,\n {2}oops\}/);
+  assert.match(await page.locator('.input .problem').last().innerText(), /line \d+, column 3: /);
+  await page.getByRole('tab', { name: 'Form' }).click();
+  assert.equal(await any.inputValue(), '{"b": 1,\n  oops}');
+  await any.fill('[2]');
+  await page.getByRole('button', { name: 'Run' }).click();
+  assert.match(await page.locator('.summary').innerText(), /1 problem\s+deep\.words\.0/);
+  assert.equal((await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls, before);
+  await page.getByRole('button', { name: 'Send anyway' }).click();
+  await page.waitForSelector('.output .badge.ok');
+  const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+  const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).json();
+  assert.deepEqual(JSON.parse(record.arguments.json), { path: 'a', mode: 'read', any: [2], deep: { on: true, words: ['y'] } });
+  assert.deepEqual(page.problems, []);
   await page.context().close();
 });
 
@@ -99,6 +203,7 @@ test('hostile names, descriptions and answers stay text', { timeout: 60_000 }, a
     assert.equal(await page.locator('main script, main iframe, main [onload], main [onerror], main a[href^="javascript"]').count(), 0, where);
   };
   await isClean('form');
+  assert.equal(await page.locator('main strong .mark', { hasText: '202E' }).count(), 1, 'the title of the tool');
   await page.getByRole('button', { name: 'Run' }).click();
   await page.waitForSelector('.output .badge');
   for (const name of ['Rendered', 'JSON', 'As the model reads it']) {
@@ -260,16 +365,45 @@ test('a server is restarted by its button', { timeout: 60_000 }, async () => {
   await page.context().close();
 });
 
-test('secrets are neither recorded nor kept by the browser', async () => {
+test('a call whose arguments were too large says so, and offers no empty form', async (t) => {
+  const own = await startServer({ config: '[console]\nmax_calls_bytes = 8000000\n' });
+  t.after(() => own.stop());
+  for (const [length, why] of [[2_000_000, 'were too large to be kept'], [600_000, 'are too long for an address']]) {
+    const { id } = await callTool(own, 'lab__echo', { text: 'x'.repeat(length) });
+    const page = await openPage(browser, own, `#/calls/${id}`);
+    await page.getByText(`It cannot be called again from here: its arguments ${why}.`).waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Call it again' }).count(), 0);
+    await page.context().close();
+  }
+});
+
+test('secrets are neither recorded nor kept by the browser, nor in links', async () => {
   const page = await openPage(browser, server, `#/tools/lab__form?args=${encodeURIComponent('{"path":"a","mode":"read"}')}`);
   await page.getByRole('button', { name: '+ password' }).click();
   await page.getByLabel(/^password/).fill('xyzzy-1234');
+  // Optional parameters come as a reference or null.
+  await page.getByRole('button', { name: '+ pin' }).click();
+  await page.getByLabel(/^pin/).first().fill('xyzzy-5678');
   await page.getByRole('button', { name: 'Run' }).click();
   await page.waitForSelector('.output .badge.ok');
   const stored = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }));
-  assert.ok(!stored.includes('xyzzy'), stored);
+  assert.ok(!stored.includes('xyzzy') && stored.includes('path'), stored);
+  await page.getByRole('button', { name: 'Link' }).click();
+  await page.waitForFunction(() => location.hash.includes('path'));
+  assert.ok(!page.url().includes('xyzzy'), page.url());
   const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
   const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).text();
   assert.ok(!record.includes('xyzzy') && record.includes('(hidden)'), record);
+  await page.getByRole('button', { name: 'Compare revisions' }).click();
+  await page.waitForFunction(() => location.hash.startsWith('#/eras'));
+  assert.ok(page.url().includes('path') && !page.url().includes('xyzzy'), page.url());
+  // A form for the same call has no secret, and nothing in its place.
+  await go(page, `#/calls/${id}`);
+  await page.getByRole('link', { name: 'Call it again' }).click();
+  await page.waitForFunction(() => document.querySelector('main')?.dataset.ready?.startsWith('#/tools/lab__form'));
+  assert.equal(await page.getByLabel(/^path/).inputValue(), 'a');
+  await page.getByRole('button', { name: '+ password' }).waitFor();
+  await page.getByRole('button', { name: '+ pin' }).waitFor();
+  assert.ok(!decodeURIComponent(page.url()).includes('(hidden)'), page.url());
   await page.context().close();
 });

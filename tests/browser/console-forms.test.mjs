@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { CORPUS, ODD } from './corpus.mjs';
+import { CORPUS, HEAVY, ODD, SECRETS } from './corpus.mjs';
+import { ATTACKS } from './upstream.mjs';
 import { openPage, startBrowser, startServer } from './support.mjs';
 
 let server;
@@ -23,7 +24,7 @@ after(async () => {
   await server?.stop();
 });
 
-const ajv = new Ajv2020({ strict: false, allErrors: true });
+const ajv = new Ajv2020({ strict: false, allErrors: true, ownProperties: true });
 
 /** Makes a form of a value; returns what it gives again, and what its check finds. */
 const through = (schema, value) => page.evaluate(([schemaText, valueText]) => {
@@ -58,6 +59,69 @@ test('odd schemas still make a form', async () => {
     assert.ok(fields >= 0);
   }
   assert.deepEqual(page.problems, []);
+});
+
+test('schemas that would freeze the page make a form of bounded size', { timeout: 120_000 }, async () => {
+  for (const { name, schema } of HEAVY) {
+    const start = performance.now();
+    const { fields } = await through(schema, undefined);
+    const ms = performance.now() - start;
+    assert.ok(ms < 20_000 && fields < 12_000, `${name}: ${ms} ms, ${fields} controls`);
+  }
+  assert.deepEqual(page.problems, []);
+});
+
+test('one of many properties is found by its name', async () => {
+  const names = Array.from({ length: 300 }, (_, at) => `p${at}`);
+  await through({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) }, undefined);
+  assert.equal(await page.locator('main .body .more button').count(), 100);
+  await page.getByLabel('Filter the members of the arguments').fill('p299');
+  await page.getByRole('button', { name: '+ p299' }).click();
+  await page.keyboard.type('x');
+  assert.equal(await page.getByLabel(/^p299/).first().inputValue(), 'x');
+});
+
+test('a field hides what its schema marks as secret, however it is marked', async () => {
+  for (const { name, schema, value, isText } of SECRETS.filter((it) => it.name !== 'a name')) {
+    const { given } = await through(schema, value);
+    assert.deepEqual(JSON.parse(given), value, name);
+    const hidden = await page.locator('main .body input[type=password]').evaluateAll((all, pattern) => all.filter((it) => new RegExp(pattern).test(it.value)).length, 'xyzzy|314159');
+    assert.equal(hidden, isText ? 0 : 1, name);
+    // JSON of several members cannot be hidden in part; its field says so.
+    if (isText) assert.match(await page.locator('main .body').innerText(), /A secret in it is shown/, name);
+  }
+});
+
+test('hidden characters of a schema are marked wherever the form shows its texts', async () => {
+  const bad = ATTACKS[8];
+  const about = { title: bad, description: bad };
+  const properties = {
+    [bad]: { type: 'string', ...about, examples: [bad], format: bad, pattern: `^${bad}$` },
+    choice: { enum: [bad, 'b'], ...about }, titled: { oneOf: [{ const: 'a', ...about }] }, many: { type: 'array', uniqueItems: true, items: { enum: [bad] } },
+    fixed: { const: bad }, union: { oneOf: [{ type: 'object', ...about }, { type: 'integer' }] }, [`o${bad}`]: { type: ['object', 'null'], ...about, properties: { [bad]: about } },
+  };
+  for (const required of [[], Object.keys(properties)]) {
+    await through({ type: 'object', ...about, properties, required }, required.length ? { [bad]: 'x' } : undefined);
+    const found = await page.locator('main .body .form').evaluate((form) => [form, ...form.querySelectorAll('*')].flatMap((it) => [
+      ...[...it.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data), it.placeholder, it.title]).filter((text) => /\u202e/.test(text ?? '')));
+    assert.deepEqual(found, []);
+    assert.ok(await page.locator('main .body .mark', { hasText: '202E' }).count() >= (required.length ? 9 : 2));
+  }
+});
+
+test('a value that its field cannot show is shown as JSON, and stays', async () => {
+  const properties = { s: { type: 'string' }, n: { type: ['integer', 'null'] }, e: { enum: ['a'] }, l: { type: 'array', items: { type: 'string' } } };
+  const value = { s: 5, n: { a: 1 }, e: 'b', l: ['x', 7] };
+  const { given, errors } = await through({ type: 'object', properties }, value);
+  assert.deepEqual(JSON.parse(given), value);
+  assert.equal(errors, 4);
+});
+
+test('a pattern that takes too long is said to be left to the server', async () => {
+  await through({ type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } }, required: ['a'] }, undefined);
+  await page.locator('main .body textarea').fill(`${'a'.repeat(100)}!`);
+  await page.keyboard.press('Tab');
+  assert.match(await page.locator('main .body .control').innerText(), /only the server checks the pattern/);
 });
 
 test('unset, null and empty text differ', async () => {

@@ -47,6 +47,25 @@ test('a question says who asks, is checked like arguments, and is answered by ke
   await page.context().close();
 });
 
+test('a field of a question is checked when it is left, and the click that leaves it counts', { timeout: 60_000 }, async () => {
+  const { page, question } = await asked();
+  await question.getByLabel(/^folder/).fill('x');
+  await question.getByLabel(/^keep/).focus();
+  assert.deepEqual(await question.locator('.problem:not(:empty)').allInnerTexts(), ['expected at least 2 characters, found 1']);
+  await question.getByLabel(/^folder/).fill('xy');
+  await question.getByLabel(/^keep/).focus();
+  assert.equal(await question.locator('.problem:not(:empty)').count(), 0);
+  // A problem that comes above a button while it is pressed would move it away.
+  await question.getByLabel(/^folder/).fill('x');
+  const button = await question.getByRole('button', { name: 'Answer' }).boundingBox();
+  await page.mouse.move(button.x + button.width / 2, button.y + 3);
+  await page.mouse.down();
+  await page.mouse.up();
+  await question.locator('.summary li').waitFor();
+  await question.getByRole('button', { name: 'Cancel' }).click();
+  await page.context().close();
+});
+
 test('a question is declined, or cancelled', { timeout: 60_000 }, async () => {
   for (const [name, action] of [['Decline', 'decline'], ['Cancel', 'cancel']]) {
     const { page, question } = await asked();
@@ -77,6 +96,8 @@ test('hostile questions stay text', { timeout: 60_000 }, async () => {
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.equal(await question.locator('script, iframe, img, svg, [onload], [onerror], a[href^="javascript"]').count(), 0);
   assert.match(await question.innerText(), /<script>window\.hacked=1<\/script>/);
+  assert.doesNotMatch(await question.innerText(), /[\u202e\u200b]/);
+  assert.ok(await question.locator('p .mark', { hasText: '202E' }).count() > 0, 'the message');
   assert.deepEqual(page.problems, []);
   await question.getByRole('button', { name: 'Cancel' }).click();
   await page.context().close();

@@ -20,13 +20,16 @@ const form = {
     deep: { type: 'object', properties: { on: { type: 'boolean' }, words: { type: 'array', items: { type: 'string' } } }, required: ['on'] },
     note: { type: ['string', 'null'] },
     password: { type: 'string', format: 'password' },
+    any: {},
+    pin: { anyOf: [{ $ref: '#/$defs/pin' }, { type: 'null' }] },
   },
+  $defs: { pin: { type: 'string', writeOnly: true } },
 };
 const any = { type: 'object' };
 const TOOLS = [
   { name: 'form', description: 'Repeats its arguments', inputSchema: form, outputSchema: { type: 'object', properties: { given: { type: 'object' } }, required: ['given'] } },
   { name: 'echo', description: 'Says what it was told', inputSchema: { type: 'object', required: ['text'], properties: { text: { type: 'string' } } } },
-  { name: 'attack', title: attack.slice(0, 100), description: attack, inputSchema: { type: 'object', properties: { x: { type: 'string', title: attack, description: attack, examples: [attack] }, y: { enum: [attack, 'b'] } } } },
+  { name: 'attack', title: ATTACKS[8] + attack.slice(0, 90), description: attack, inputSchema: { type: 'object', properties: { x: { type: 'string', title: attack, description: attack, examples: [attack] }, y: { enum: [attack, 'b'] } } } },
   { name: 'large', description: 'Answers with much text', inputSchema: { type: 'object', properties: { kib: { type: 'integer', default: 64 } } } },
   { name: 'fails', description: 'Says that it failed', inputSchema: any },
   { name: 'slow', description: 'Takes a while', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 } } } },
@@ -42,7 +45,7 @@ const QUESTION = {
   message: 'Where shall the file go?',
   requestedSchema: { type: 'object', required: ['folder'], properties: { folder: { type: 'string', title: 'Folder', minLength: 2 }, keep: { type: 'boolean', default: true }, mode: { type: 'string', enum: ['copy', 'move'] } } },
 };
-const HOSTILE_QUESTION = { message: attack, requestedSchema: { type: 'object', properties: { x: { type: 'string', title: attack, description: attack } } } };
+const HOSTILE_QUESTION = { message: attack, requestedSchema: { type: 'object', properties: { x: { type: 'string', title: attack, description: attack }, y: { oneOf: [{ const: 'b', title: attack }] } } } };
 
 /** Questions that wait for their answers, by the ids of the requests. */
 const asked = new Map();

@@ -3,8 +3,9 @@
 import { data, list, text } from './api.js';
 import { badge, button, bytes, duration, empty, fill, filterBox, h, hasWords, lazily, link, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
-import { parse, stringify } from './json.js';
+import { parse, stringify, withoutHidden } from './json.js';
 import { literal, resultView, tree } from './result.js';
+import { withoutSecrets } from './schema.js';
 
 const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
 
@@ -100,10 +101,19 @@ async function one(context) {
     h('p', badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
     progress, isRunning ? openQuestions(context, state.questions, (it) => it.call === record.id) : null,
     record.problem ? h('div.failure', h('p', `${record.problem.code ?? ''} ${record.problem.message}`)) : null,
-    h('p', tool ? link(`#/tools/${encodeURIComponent(record.tool)}${args ? `?args=${encodeURIComponent(args)}` : ''}`, 'Call it again') : null, ' ', link(`#/calls`, 'All calls')),
+    h('p', tool ? again(record, tool) : null, ' ', link(`#/calls`, 'All calls')),
     h('details', h('summary', `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),
     callParts({ record, result, tool, context, tab: context.query.get('tab') ?? 'result', isOwnPage: true }),
   ];
+}
+
+/** The link to a form with the arguments of a call. Secrets, which the record hides, are unset there. */
+function again({ arguments: { json, bytes: size } }, tool) {
+  const refused = (why) => `It cannot be called again from here: its arguments ${why}.`;
+  if (!json && size) return refused('were too large to be kept');
+  const args = json ? `?args=${encodeURIComponent(stringify(withoutSecrets(withoutHidden(parse(json)), tool.inputSchema) ?? {}))}` : '';
+  // Browsers follow no address of some megabytes.
+  return args.length > 500_000 ? refused('are too long for an address') : link(`${to('tools', tool.name)}${args}`, 'Call it again');
 }
 
 /** The tabs of a call. */

@@ -54,6 +54,20 @@ export function button(label, onclick, props = {}) {
   return h('button', { type: 'button', onclick, ...props }, label);
 }
 
+let isPressed = false;
+const waiting = [];
+addEventListener('pointerdown', () => { isPressed = true; }, true);
+// The list of a select takes the end of the click away; a key tells that it is over.
+for (const name of ['pointerup', 'pointercancel', 'keydown']) addEventListener(name, () => setTimeout(() => { isPressed = false; waiting.splice(0).forEach((act) => act()); }), true);
+/** Acts now, or after the click that is going on: a button that moves under the pointer is not clicked. */
+export const afterClick = (act) => (isPressed ? waiting.push(act) : act());
+
+/** Moves the focus to the first control inside of an element. */
+export const focusIn = (element) => element?.querySelector('input, textarea, select, button')?.focus();
+
+/** A small field that filters what is beside it. */
+export const search = (label, oninput, isShown) => h('input', { type: 'search', class: 'narrow', placeholder: 'filter', 'aria-label': label, hidden: !isShown, oninput });
+
 /** The address of one thing of a page. */
 export const to = (page, name) => `#/${page}/${encodeURIComponent(name)}`;
 

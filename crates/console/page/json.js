@@ -13,12 +13,14 @@ export function parse(text) {
   return JSON.parse(marked, (key, value) => (typeof value === 'string' && /^\ue0b1-?\d+$/.test(value) ? BigInt(value.slice(1)) : value));
 }
 
+/** Writes JSON. Members and items that are undefined are left out; malformed parts stay as they were typed. */
 export function stringify(value, indent = 0, level = 0) {
+  if (value instanceof Malformed) return value.text;
   if (typeof value === 'bigint') return value.toString();
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null';
   const [open, close] = Array.isArray(value) ? '[]' : '{}';
   const parts = Array.isArray(value)
-    ? value.map((item) => stringify(item, indent, level + 1))
+    ? value.filter((item) => item !== undefined).map((item) => stringify(item, indent, level + 1))
     : Object.entries(value).filter(([, item]) => item !== undefined)
       .map(([key, item]) => `${JSON.stringify(key)}:${indent ? ' ' : ''}${stringify(item, indent, level + 1)}`);
   if (!parts.length) return open + close;
@@ -27,17 +29,63 @@ export function stringify(value, indent = 0, level = 0) {
   return `${open}\n${pad}${parts.join(`,\n${pad}`)}\n${' '.repeat(indent * level)}${close}`;
 }
 
-/** Says where JSON text is wrong: { message, line }. */
+const TOKEN = /[ \t\n\r]*([{}[\],:]|"(?:[^"\\\0-\x1f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?/y;
+
+/** Returns the position where text stops to be JSON. Not all messages of browsers name it. */
+function endOfJson(text) {
+  const open = [];
+  let wanted = 'value';
+  for (TOKEN.lastIndex = 0; ;) {
+    const [, token = ''] = TOKEN.exec(text);
+    const inside = open.at(-1);
+    if ((token === '}' && inside === '{' && /end|first/.test(wanted)) || (token === ']' && inside === '[' && /end|first/.test(wanted))) {
+      open.pop();
+      wanted = 'end';
+    } else if (/value/.test(wanted) && /^[^}\],:]/.test(token)) {
+      wanted = { '{': 'first key', '[': 'first value' }[token] ?? 'end';
+      if (wanted !== 'end') open.push(token);
+    } else if (/key/.test(wanted) && token[0] === '"') wanted = ':';
+    else if (wanted === ':' && token === ':') wanted = 'value';
+    else if (wanted === 'end' && token === ',' && inside) wanted = inside === '{' ? 'key' : 'value';
+    else return TOKEN.lastIndex - token.length;
+  }
+}
+
+/** Says where JSON text is wrong: { message, line, column }; undefined if it is JSON. */
 export function problemOf(text) {
   try {
     parse(text);
     return undefined;
   } catch (error) {
-    const at = /position (\d+)/.exec(error.message);
-    const found = /line (\d+)/.exec(error.message);
-    const line = found ? Number(found[1]) : text.slice(0, at ? Number(at[1]) : text.length).split('\n').length;
-    return { message: error.message, line };
+    const lines = text.slice(0, endOfJson(text)).split('\n');
+    return { message: error.message.replace(/ in JSON at position.*|, (\.{3})?".*is not valid JSON$/s, ''), line: lines.length, column: lines.at(-1).length + 1 };
   }
+}
+
+/** Says in one line where JSON text is wrong; empty if it is JSON. */
+export function problemText(text) {
+  const found = problemOf(text);
+  return found ? `line ${found.line}, column ${found.column}: ${found.message}` : '';
+}
+
+/** Text that was typed as JSON and is malformed. It stands in a value until it is mended, so that it is neither lost nor sent as a text. */
+export class Malformed {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+/** Returns what a member or an item is called. */
+export const nameOf = (key) => (key === '' ? '(empty name)' : String(key));
+
+/** Says what is wrong, and where. */
+export const problemLine = (path, message) => (path.length ? `${path.map(nameOf).join('.')}: ${message}` : message);
+
+/** Returns the malformed parts of a value as problems: [{ path, message, isMalformed }]. */
+export function malformedIn(value, path = []) {
+  if (value instanceof Malformed) return [{ path, message: value.text.trim() ? `malformed JSON, ${problemText(value.text)}` : 'has no value, but later items have', isMalformed: true }];
+  if (value === null || typeof value !== 'object') return [];
+  return Object.entries(value).flatMap(([key, item]) => malformedIn(item, [...path, Array.isArray(value) ? Number(key) : key]));
 }
 
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);

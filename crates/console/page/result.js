@@ -8,7 +8,8 @@ const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c
 const CHUNK = 16_384;
 
 /** Text with characters that a reader does not see made visible. */
-export function visible(text) {
+export function visible(value) {
+  const text = String(value);
   const parts = [];
   let from = 0;
   for (const match of text.matchAll(HIDDEN)) {
@@ -20,6 +21,9 @@ export function visible(text) {
   parts.push(text.slice(from));
   return parts;
 }
+
+/** The same as text, for attributes. */
+export const marked = (value) => (value === undefined ? undefined : visible(value).map((it) => it.textContent ?? it).join(''));
 
 /** A text of any length. The browser lays out only the parts that are seen. */
 export function literal(text, label = 'Text') {

@@ -1,27 +1,39 @@
 // JSON Schema without the page: which field shows a schema, what a field begins with, and what is wrong with a value.
 
-import { isEqual, isObject, stringify } from './json.js';
+import { isEqual, isObject, Malformed, malformedIn, stringify } from './json.js';
 
 const MAX_DEPTH = 60;
 
+// A keyword that should be a list may be anything.
+const listOf = (it) => (Array.isArray(it) ? it : []);
+
+// A schema may refer to itself, and to its parts so often that it is never done. Each part is resolved once.
+const resolutions = new WeakMap();
+
 /** Follows local references and merges `allOf`. Foreign references are never fetched. */
-export function resolve(schema, root, depth = 0) {
-  if (schema === true || schema === undefined || schema === null) return {};
+export function resolve(schema, root) {
   if (schema === false) return { not: {} };
-  if (typeof schema !== 'object' || depth > MAX_DEPTH) return {};
-  let resolved = schema;
+  if (!isObject(schema)) return {};
+  if (!resolutions.has(schema)) {
+    resolutions.set(schema, {});
+    resolutions.set(schema, resolved(schema, root));
+  }
+  return resolutions.get(schema);
+}
+
+function resolved(schema, root) {
+  let sum = schema;
   if (typeof schema.$ref === 'string') {
     const { $ref, ...rest } = schema;
     const target = pointed($ref, root);
     if (target === undefined) return { ...rest, unknownRef: $ref };
-    resolved = merged(resolve(target, root, depth + 1), rest);
+    sum = merged(resolve(target, root), rest);
   }
-  if (Array.isArray(resolved.allOf)) {
-    const { allOf, ...rest } = resolved;
-    const parts = allOf.map((part) => resolve(part, root, depth + 1));
-    resolved = parts.reduce((sum, part) => merged(sum, part), rest);
+  if (Array.isArray(sum.allOf)) {
+    const { allOf, ...rest } = sum;
+    sum = allOf.map((part) => resolve(part, root)).reduce(merged, rest);
   }
-  return resolved;
+  return sum;
 }
 
 function pointed(ref, root) {
@@ -29,11 +41,19 @@ function pointed(ref, root) {
   if (!ref.startsWith('#/')) return ref.startsWith('#') ? anchored(ref.slice(1), root) : undefined;
   let at = root;
   for (const part of ref.slice(2).split('/')) {
-    const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~');
     if (at === null || typeof at !== 'object' || !Object.hasOwn(at, key)) return undefined;
     at = at[key];
   }
   return at;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function anchored(name, root) {
@@ -44,7 +64,7 @@ function anchored(name, root) {
 function merged(a, b) {
   const sum = { ...a, ...b };
   if (a.properties && b.properties) sum.properties = { ...a.properties, ...b.properties };
-  if (a.required && b.required) sum.required = [...new Set([...a.required, ...b.required])];
+  if (a.required && b.required) sum.required = [...new Set([...listOf(a.required), ...listOf(b.required)])];
   for (const [name, pick] of [['minimum', Math.max], ['minLength', Math.max], ['minItems', Math.max], ['maximum', Math.min], ['maxLength', Math.min], ['maxItems', Math.min]]) {
     if (typeof a[name] === 'number' && typeof b[name] === 'number') sum[name] = pick(a[name], b[name]);
   }
@@ -52,7 +72,7 @@ function merged(a, b) {
 }
 
 /** Splits `null` off: { schema, isNullable }. */
-export function withoutNull(schema) {
+export function withoutNull(schema, root) {
   if (Array.isArray(schema.type) && schema.type.includes('null')) {
     const types = schema.type.filter((type) => type !== 'null');
     const rest = { ...schema, type: types.length === 1 ? types[0] : types };
@@ -60,11 +80,11 @@ export function withoutNull(schema) {
     return { schema: rest, isNullable: types.length > 0 };
   }
   for (const name of ['anyOf', 'oneOf']) {
-    const isNull = (it) => it?.type === 'null' || it?.const === null;
-    if (Array.isArray(schema[name]) && schema[name].some(isNull)) {
-      const rest = schema[name].filter((it) => !isNull(it));
+    const choices = listOf(schema[name]).map((it) => resolve(it, root));
+    const rest = choices.filter((it) => it.type !== 'null' && it.const !== null);
+    if (rest.length < choices.length) {
       const { [name]: _, ...outer } = schema;
-      if (rest.length === 1) return { schema: { ...outer, ...rest[0] }, isNullable: true };
+      if (rest.length === 1) return { schema: merged(outer, rest[0]), isNullable: true };
       if (rest.length > 1) return { schema: { ...outer, [name]: rest }, isNullable: true };
     }
   }
@@ -73,7 +93,7 @@ export function withoutNull(schema) {
 
 /** Says which field shows a schema that was resolved and has no `null`. */
 export function kindOf(schema, root) {
-  if ('unknownRef' in schema || 'not' in schema || 'if' in schema || 'patternProperties' in schema || 'dependentSchemas' in schema) return 'json';
+  if ('unknownRef' in schema || 'not' in schema || ('if' in schema && !isObject(schema.properties)) || 'patternProperties' in schema || 'dependentSchemas' in schema) return 'json';
   if ('const' in schema) return 'const';
   if (Array.isArray(schema.enum)) return 'enum';
   const choices = schema.oneOf ?? schema.anyOf;
@@ -97,9 +117,14 @@ export function kindOf(schema, root) {
   if (type === 'array') {
     if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return 'tuple';
     const items = resolve(schema.items, root);
-    return schema.uniqueItems && kindOf(items, root) === 'enum' ? 'multi' : 'array';
+    return schema.uniqueItems && items.type !== 'array' && kindOf(items, root) === 'enum' ? 'multi' : 'array';
   }
   return ['string', 'number', 'integer', 'boolean', 'null'].includes(type) ? type : 'json';
+}
+
+/** Returns the properties that an object may have: its own, and those that only a branch of its condition names. */
+export function propertiesOf(schema, root) {
+  return { ...resolve(schema.then, root).properties, ...resolve(schema.else, root).properties, ...schema.properties };
 }
 
 /** Returns the options of a choice: [{ value, label, about }]. */
@@ -131,24 +156,34 @@ export function branchesOf(schema, root) {
   });
 }
 
+/** Returns the index of the branch that a value fits, or fits best. */
+export function nearestBranch(branches, value, root) {
+  if (value instanceof Malformed) return Math.max(0, branches.findIndex((it) => kindOf(it.schema, root) === 'json'));
+  const counts = branches.map((it) => check(it.schema, value, root).length);
+  return counts.indexOf(Math.min(...counts));
+}
+
 /** Returns what a field begins with; undefined is not sent. Only defaults and constants that must be there are set. */
-export function initial(schema, root, isRequired = true, depth = 0) {
-  if (depth > 12) return undefined;
+export function initial(schema, root, isRequired = true, depth = 0, budget = { left: 5000 }) {
+  budget.left -= 1;
+  if (depth > 12 || budget.left < 0) return undefined;
   const whole = resolve(schema, root);
   if ('default' in whole) return structuredClone(whole.default);
-  const { schema: plain, isNullable } = withoutNull(whole);
+  const { schema: plain, isNullable } = withoutNull(whole, root);
   if (!isRequired || isNullable) return undefined;
   const kind = kindOf(plain, root);
   if (kind === 'const') return structuredClone(plain.const);
   if (kind === 'object') {
-    const value = {};
-    for (const [name, property] of Object.entries(plain.properties ?? {})) {
-      const start = initial(property, root, (plain.required ?? []).includes(name), depth + 1);
-      if (start !== undefined) value[name] = start;
-    }
-    return value;
+    const required = new Set(listOf(plain.required));
+    const members = Object.entries(plain.properties ?? {}).map(([name, property]) => [name, initial(property, root, required.has(name), depth + 1, budget)]);
+    return Object.fromEntries(members.filter(([, start]) => start !== undefined));
   }
   return kind === 'map' && depth === 0 ? {} : undefined;
+}
+
+/** Returns what an optional field begins with when it is opened. A map or a list is sent, empty as it is. */
+export function openedStart(schema, root) {
+  return initial(schema, root) ?? { map: {}, array: [], multi: [] }[kindOf(withoutNull(resolve(schema, root), root).schema, root)];
 }
 
 const TYPES = {
@@ -165,20 +200,32 @@ function typeOf(value) {
   return Object.keys(TYPES).find((type) => type !== 'number' && TYPES[type](value)) ?? 'number';
 }
 
+/** Returns what is wrong with the values of a form. Problems with `isMalformed` have no value that could be sent. */
+export function problemsIn(schema, value) {
+  return [...malformedIn(value), ...check(schema, value)];
+}
+
 /** Returns what is wrong with a value: [{ path, message }], where `path` is a list of names and indices. */
-export function check(schema, value, root = schema, path = [], depth = 0) {
-  if (schema === true || schema === undefined || depth > MAX_DEPTH) return [];
+export function check(schema, value, root = schema, path = [], depth = 0, known = new Map()) {
+  if (schema === true || schema === undefined || depth > MAX_DEPTH || value instanceof Malformed) return [];
   const wrong = (message, at = path) => ({ path: at, message });
   if (schema === false) return [wrong('nothing is allowed here')];
   if (typeof schema !== 'object' || schema === null) return [];
   const errors = [];
-  const deeper = (part, it, at = path) => check(part, it, root, at, depth + 1);
+  const deeper = (part, it, at = path) => check(part, it, root, at, depth + 1, known);
   if (typeof schema.$ref === 'string') {
     const target = pointed(schema.$ref, root);
-    if (target !== undefined) errors.push(...deeper(target, value));
+    // Schemas that are referred to again and again are compared with a value once.
+    if (!known.has(target)) known.set(target, new Map());
+    const place = JSON.stringify(path);
+    if (!known.get(target).has(place)) {
+      known.get(target).set(place, []);
+      known.get(target).set(place, deeper(target, value));
+    }
+    errors.push(...known.get(target).get(place));
   }
   const types = schema.type === undefined ? [] : [schema.type].flat();
-  if (types.length && !types.some((type) => TYPES[type]?.(value))) {
+  if (types.length && !types.some((type) => Object.hasOwn(TYPES, type) && TYPES[type](value))) {
     errors.push(wrong(`expected ${types.join(' or ')}, found ${typeOf(value)}`));
     return errors;
   }
@@ -190,7 +237,7 @@ export function check(schema, value, root = schema, path = [], depth = 0) {
   if (TYPES.number(value)) errors.push(...ofNumber(schema, value).map((it) => wrong(it)));
   if (Array.isArray(value)) errors.push(...ofArray(schema, value, path, deeper, wrong));
   if (TYPES.object(value)) errors.push(...ofObject(schema, value, path, deeper, wrong));
-  for (const part of schema.allOf ?? []) errors.push(...deeper(part, value));
+  for (const part of listOf(schema.allOf)) errors.push(...deeper(part, value));
   if (Array.isArray(schema.anyOf)) {
     const all = schema.anyOf.map((part) => deeper(part, value));
     if (!all.some((it) => !it.length)) errors.push(...nearest(all, path, 'fits none of the choices'));
@@ -226,13 +273,36 @@ function bounds(schema, [least, most], found, unit = '') {
   return errors;
 }
 
+// The lengths of text from which patterns take too long.
+const slow = new Map();
+
+/** Whether a text fits a pattern. Undefined, and left to the server: a pattern that this browser cannot read, or would take long for. */
+export function fitsPattern(pattern, text) {
+  if (text.length > 10_000 || text.length >= slow.get(pattern)) return undefined;
+  try {
+    const expression = new RegExp(pattern, 'u');
+    const takesLong = (part) => {
+      const start = performance.now();
+      expression.test(part);
+      return performance.now() - start > 50;
+    };
+    // Some patterns take twice as long for each character. Beginnings that do not fit, each a little longer, show it before the page freezes.
+    for (let length = 8; length < text.length; length = Math.ceil(length * 1.1)) {
+      const part = `${text.slice(0, length)}\ue0b1`;
+      // The machine may have been busy.
+      if (!takesLong(part) || !takesLong(part)) continue;
+      slow.set(pattern, length);
+      return undefined;
+    }
+    return expression.test(text);
+  } catch {
+    return undefined;
+  }
+}
+
 function ofString(schema, value) {
   const errors = bounds(schema, ['minLength', 'maxLength'], [...value].length, ' characters');
-  if (typeof schema.pattern === 'string' && value.length <= 10_000) {
-    try {
-      if (!new RegExp(schema.pattern, 'u').test(value)) errors.push(`expected text that matches ${schema.pattern}`);
-    } catch { /* An expression that this browser cannot read is left to the server. */ }
-  }
+  if (typeof schema.pattern === 'string' && fitsPattern(schema.pattern, value) === false) errors.push(`expected text that matches ${schema.pattern}`);
   return errors;
 }
 
@@ -241,10 +311,10 @@ function ofNumber(schema, value) {
   if (value <= schema.exclusiveMinimum) errors.push(`expected more than ${schema.exclusiveMinimum}, found ${value}`);
   if (value >= schema.exclusiveMaximum) errors.push(`expected less than ${schema.exclusiveMaximum}, found ${value}`);
   const step = schema.multipleOf;
-  if (typeof step === 'number' && step > 0) {
-    const isMultiple = typeof value === 'bigint' && Number.isInteger(step)
-      ? value % BigInt(step) === 0n
-      : Math.abs(Number(value) / step - Math.round(Number(value) / step)) < 1e-9;
+  if (TYPES.number(step) && step > 0) {
+    const isMultiple = [value, step].some((it) => typeof it === 'bigint') && TYPES.integer(value) && TYPES.integer(step)
+      ? BigInt(value) % BigInt(step) === 0n
+      : Math.abs(Number(value) / Number(step) - Math.round(Number(value) / Number(step))) < 1e-9;
     if (!isMultiple) errors.push(`expected a multiple of ${step}, found ${value}`);
   }
   return errors;
@@ -255,39 +325,37 @@ function ofArray(schema, value, path, deeper, wrong) {
   const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : Array.isArray(schema.items) ? schema.items : [];
   const rest = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
   value.forEach((item, index) => {
-    errors.push(...deeper(index < fixed.length ? fixed[index] : rest, item, [...path, index]));
+    if (item === undefined) errors.push(wrong('has no value; fill it in or remove it', [...path, index]));
+    else errors.push(...deeper(index < fixed.length ? fixed[index] : rest, item, [...path, index]));
   });
   if (schema.uniqueItems) {
-    const twice = value.findIndex((item, index) => value.slice(0, index).some((other) => isEqual(item, other)));
+    const twice = value.findIndex((item, index) => item !== undefined && value.slice(0, index).some((other) => isEqual(item, other)));
     if (twice >= 0) errors.push(wrong('is there twice', [...path, twice]));
   }
   if (schema.contains !== undefined) {
-    const count = value.filter((item) => !deeper(schema.contains, item).length).length;
+    const count = value.filter((item, index) => !deeper(schema.contains, item, [...path, index]).length).length;
     if (count < (schema.minContains ?? 1)) errors.push(wrong('lacks an item that the schema demands'));
     if (count > schema.maxContains) errors.push(wrong('has too many items of one kind'));
   }
   return errors;
 }
 
+// The place of the name of a member in the paths of values.
+const NAME = '\0name';
+
 function ofObject(schema, value, path, deeper, wrong) {
   const names = Object.keys(value);
   const errors = bounds(schema, ['minProperties', 'maxProperties'], names.length, ' members').map((it) => wrong(it));
-  for (const name of schema.required ?? []) {
+  for (const name of listOf(schema.required)) {
     if (!Object.hasOwn(value, name)) errors.push(wrong('is required', [...path, name]));
   }
-  const patterns = Object.entries(schema.patternProperties ?? {}).flatMap(([pattern, part]) => {
-    try {
-      return [[new RegExp(pattern, 'u'), part]];
-    } catch {
-      return [];
-    }
-  });
+  const patterns = Object.entries(schema.patternProperties ?? {});
   for (const name of names) {
     const at = [...path, name];
-    if (schema.propertyNames !== undefined) errors.push(...deeper(schema.propertyNames, name, at));
+    if (schema.propertyNames !== undefined) errors.push(...deeper(schema.propertyNames, name, [...at, NAME]).map((it) => ({ ...it, path: at })));
     const known = Object.hasOwn(schema.properties ?? {}, name);
     if (known) errors.push(...deeper(schema.properties[name], value[name], at));
-    const fits = patterns.filter(([pattern]) => pattern.test(name));
+    const fits = patterns.filter(([pattern]) => fitsPattern(pattern, name));
     fits.forEach(([, part]) => errors.push(...deeper(part, value[name], at)));
     if (!known && !fits.length && schema.additionalProperties !== undefined) {
       if (schema.additionalProperties === false) errors.push(wrong('is not a member that the schema knows', at));
@@ -296,7 +364,7 @@ function ofObject(schema, value, path, deeper, wrong) {
   }
   for (const [name, needed] of Object.entries(schema.dependentRequired ?? {})) {
     if (!Object.hasOwn(value, name)) continue;
-    for (const other of needed) if (!Object.hasOwn(value, other)) errors.push(wrong(`is required with ${name}`, [...path, other]));
+    for (const other of listOf(needed)) if (!Object.hasOwn(value, other)) errors.push(wrong(`is required with ${name}`, [...path, other]));
   }
   for (const [name, part] of Object.entries(schema.dependentSchemas ?? {})) {
     if (Object.hasOwn(value, name)) errors.push(...deeper(part, value));
@@ -304,7 +372,75 @@ function ofObject(schema, value, path, deeper, wrong) {
   return errors;
 }
 
-/** Says whether a field holds a secret, which is never kept. */
-export function isSecret(schema) {
-  return schema?.format === 'password' || schema?.writeOnly === true;
+/** Whether a schema marks a secret, which is never kept. */
+const isMarked = (schema) => schema.format === 'password' || schema.writeOnly === true;
+
+/** Whether one of the schemas that apply to a value marks it as a secret. */
+export const isSecret = (parts) => parts.some(isMarked);
+
+// The record of calls hides members of the same names.
+const SECRET_NAME = /password|passwd|passphrase|secret|apikey|authorization|credential|privatekey|accesstoken|token$/;
+
+function isSecretName(name) {
+  const plain = name.replaceAll(/[_-]/g, '').toLowerCase();
+  return plain !== 'progresstoken' && SECRET_NAME.test(plain);
+}
+
+/** Returns all schemas that may apply to a value: those given, and those that they refer to, combine or choose from. */
+export function partsOf(schemas, root) {
+  const found = new Set();
+  const add = (it) => {
+    if (!isObject(it) || found.has(it)) return;
+    found.add(it);
+    for (const ref of [it.$ref, it.$dynamicRef]) if (typeof ref === 'string') add(pointed(ref, root));
+    [it.allOf, it.anyOf, it.oneOf, it.if, it.then, it.else, Object.values({ ...it.dependentSchemas, ...it.dependencies })].flat().forEach(add);
+  };
+  schemas.forEach(add);
+  return [...found];
+}
+
+/** Returns all schemas that may apply to a member (its name) or an item (its index), by those that apply to the value. */
+export function partsAt(parts, key, root) {
+  const found = parts.flatMap((it) => {
+    if (typeof key === 'number') {
+      const fixed = listOf(it.prefixItems ?? it.items);
+      return [key < fixed.length ? fixed[key] : Array.isArray(it.items) ? it.additionalItems : it.items, it.contains];
+    }
+    const named = Object.hasOwn(it.properties ?? {}, key) ? [it.properties[key]] : [];
+    // A pattern that cannot be read may fit.
+    const fits = Object.entries(it.patternProperties ?? {}).filter(([pattern]) => fitsPattern(pattern, key) !== false).map(([, part]) => part);
+    return named.length + fits.length ? [...named, ...fits] : it.additionalProperties;
+  }).filter(isObject);
+  return partsOf(found.length ? found : parts.flatMap((it) => (typeof key === 'number' ? it.unevaluatedItems : it.unevaluatedProperties)), root);
+}
+
+/** Whether a schema, or one that it contains or refers to, marks a secret. */
+export function mentionsSecret(parts, root) {
+  const seen = new Set();
+  const find = (it) => {
+    if (it === null || typeof it !== 'object' || seen.has(it)) return false;
+    seen.add(it);
+    return isMarked(it) || (typeof it.$ref === 'string' && find(pointed(it.$ref, root))) || Object.values(it).some(find);
+  };
+  return find(parts);
+}
+
+/**
+ * Returns a value without its secrets; undefined if it is one. A schema marks them wherever it may apply, also in a branch that was not
+ * chosen, and a name tells them too.
+ */
+export function withoutSecrets(value, schema) {
+  const clean = (it, parts) => {
+    if (it === null) return it;
+    if (isSecret(parts)) return undefined;
+    if (Array.isArray(it)) {
+      // The list ends before its first secret, so that items keep their places.
+      const items = it.filter((item) => item !== undefined).map((item, index) => clean(item, partsAt(parts, index, schema)));
+      return items.includes(undefined) ? items.slice(0, items.indexOf(undefined)) : items;
+    }
+    if (!isObject(it)) return it;
+    const members = Object.entries(it).map(([name, item]) => [name, isSecretName(name) && typeof item !== 'boolean' && item !== null ? undefined : clean(item, partsAt(parts, name, schema))]);
+    return Object.fromEntries(members.filter(([, item]) => item !== undefined));
+  };
+  return clean(value, partsOf([schema], schema));
 }

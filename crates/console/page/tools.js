@@ -3,10 +3,10 @@
 import { Failure, data, list, rpc } from './api.js';
 import { callParts, pastCalls, progressBar } from './calls.js';
 import { badge, button, chosen, duration, empty, fill, h, link, newId, panes, say, sideList, tabs, to } from './dom.js';
-import { createForm, problemText } from './form.js';
-import { isEqual, parse, stringify } from './json.js';
-import { markdown, tree } from './result.js';
-import { check, isSecret } from './schema.js';
+import { createForm } from './form.js';
+import { isEqual, parse, problemLine, problemText, stringify } from './json.js';
+import { markdown, tree, visible } from './result.js';
+import { problemsIn, withoutSecrets } from './schema.js';
 
 const INPUTS = 'marquetry.inputs.';
 
@@ -20,20 +20,11 @@ function pastInputs(name) {
 }
 
 function remember(name, args, schema) {
-  const text = stringify(withoutSecrets(args, schema));
-  if (text.length > 10_000) return;
-  const all = [text, ...pastInputs(name).filter((it) => it !== text)].slice(0, 10);
   try {
-    localStorage.setItem(INPUTS + name, JSON.stringify(all));
+    // The schema may have marked a secret after an earlier input was kept.
+    const all = [args, ...pastInputs(name).map(parse)].map((it) => stringify(withoutSecrets(it, schema) ?? {}));
+    localStorage.setItem(INPUTS + name, JSON.stringify([...new Set(all)].filter((it) => it.length <= 10_000).slice(0, 10)));
   } catch { /* A full store costs the history alone. */ }
-}
-
-/** Secrets are marked by the schema, or by what they are called. */
-function withoutSecrets(value, schema) {
-  if (value === null || typeof value !== 'object') return value;
-  if (Array.isArray(value)) return value.map((item) => withoutSecrets(item, schema?.items));
-  const kept = Object.entries(value).filter(([key]) => !isSecret(schema?.properties?.[key]) && !/password|passwd|secret|api_?key|token$|credential|authorization/i.test(key));
-  return Object.fromEntries(kept.map(([key, item]) => [key, withoutSecrets(item, schema?.properties?.[key])]));
 }
 
 export async function tools(context) {
@@ -71,24 +62,48 @@ async function one(context, tool) {
       note = h('p.bad', { role: 'alert' }, 'The arguments in the address are not JSON; the form is empty.');
     }
   }
+  // Malformed JSON is kept when its tab is left. If the form is changed after that, the form counts, and the text can be brought back.
+  let malformed;
+  let isFormNewer = false;
+  let lastGood;
   const output = h('section.output', { 'aria-label': 'Result', 'aria-live': 'off' }, empty('The result comes here.', h('kbd', 'Ctrl+Enter'), ' runs the tool.'));
-  const form = createForm(schema, args, () => {});
+  const form = createForm(schema, args, () => { isFormNewer = true; });
   const raw = h('textarea.code', { rows: 12, spellcheck: 'false', 'aria-label': 'Arguments as JSON', id: newId('json') });
   const rawProblem = h('div.problem', { role: 'status' });
+  const earlier = h('p.warn');
   let tab = ['form', 'json', 'schema', 'past'].includes(context.query.get('tab')) ? context.query.get('tab') : 'form';
-  raw.addEventListener('input', () => { rawProblem.textContent = problemText(raw.value); });
+  const showProblem = () => { rawProblem.textContent = problemText(raw.value.trim() || '{}'); };
+  raw.addEventListener('input', () => {
+    showProblem();
+    if (!rawProblem.textContent) lastGood = raw.value;
+  });
+  /** The JSON that counts now, if it is not the form that counts. */
+  const currentText = () => (tab === 'json' ? raw.value : tab === 'form' || isFormNewer ? undefined : malformed);
   /** The arguments as the visible tab has them. JSON that is malformed is not sent. */
-  const current = () => (tab === 'json' ? parse(raw.value.trim() || '{}') : form.get() ?? {});
+  const current = () => (currentText() === undefined ? form.get() ?? {} : parse(currentText().trim() || '{}'));
+  const toForm = () => {
+    malformed = problemText(raw.value.trim() || '{}') ? raw.value : undefined;
+    const text = malformed === undefined ? raw.value : lastGood;
+    if (text !== undefined) form.set(parse(text.trim() || '{}'));
+    isFormNewer = false;
+  };
+  const toJson = () => {
+    raw.value = malformed === undefined || isFormNewer ? stringify(form.get() ?? {}, 2) : malformed;
+    lastGood = undefined;
+    showProblem();
+    const text = isFormNewer ? malformed : undefined;
+    fill(earlier, text === undefined ? null : ['The form was changed after the JSON was left malformed. This is the JSON of the form. ', button('Bring the malformed JSON back', () => {
+      raw.value = text;
+      fill(earlier);
+      showProblem();
+      raw.focus();
+    }, { class: 'small' })]);
+  };
   const left = h('section.input', { 'aria-label': 'Arguments' });
   const choose = (next, focus) => {
     if (next !== tab) {
-      try {
-        if (tab === 'json') form.set(parse(raw.value.trim() || '{}'));
-        else if (next === 'json') raw.value = stringify(form.get() ?? {}, 2);
-      } catch {
-        // Text that is malformed stays, and the form stays as it was.
-        rawProblem.textContent = problemText(raw.value);
-      }
+      if (tab === 'json') toForm();
+      else if (next === 'json') toJson();
       tab = next;
       context.setQuery({ tab: next === 'form' ? undefined : next });
     }
@@ -97,8 +112,8 @@ async function one(context, tool) {
   };
   const past = pastInputs(tool.name);
   const draw = () => fill(left, tabs('Arguments', [
-    ['form', 'Form', () => [form.element, past.length ? h('p', h('label', 'Earlier inputs ', h('select', { onchange: (event) => { if (event.target.value !== '') form.set(parse(past[Number(event.target.value)])); } }, h('option', { value: '' }, 'choose…'), past.map((it, index) => h('option', { value: index }, it.slice(0, 80)))))) : null]],
-    ['json', 'JSON', () => [raw, rawProblem]],
+    ['form', 'Form', () => [malformed === undefined || isFormNewer ? null : h('p.warn', { role: 'status' }, `The JSON is malformed (${problemText(malformed)}). The form shows its last well-formed value. `, button('Back to the JSON', () => { choose('json'); raw.focus(); }, { class: 'small' })), form.element, past.length ? h('p', h('label', 'Earlier inputs ', h('select', { onchange: (event) => { if (event.target.value !== '') form.set(parse(past[Number(event.target.value)])); isFormNewer = true; } }, h('option', { value: '' }, 'choose…'), past.map((it, index) => h('option', { value: index }, it.slice(0, 80)))))) : null]],
+    ['json', 'JSON', () => [earlier, raw, rawProblem]],
     ['schema', 'Schema', () => [h('h2', 'As the agent gets it'), tree(schema), tool.outputSchema ? [h('h2', 'Output'), tree(tool.outputSchema)] : null, tool.annotations ? [h('h2', 'Hints'), tree(tool.annotations)] : null]],
     ['past', 'Past calls', () => pastCalls(context, tool.name)],
   ], tab, choose));
@@ -115,14 +130,16 @@ async function one(context, tool) {
     try {
       now = current();
     } catch {
+      if (tab !== 'json') choose('json');
       fill(status, h('span.bad', `The JSON is malformed: ${problemText(raw.value)}`));
       raw.focus();
       return;
     }
-    const errors = tab === 'form' ? form.check() : check(schema, now);
-    if (errors.length && !isForced) {
+    const errors = tab === 'form' ? form.check() : problemsIn(schema, now);
+    const isMalformed = errors.some((it) => it.isMalformed);
+    if (errors.length && (isMalformed || !isForced)) {
       if (tab === 'form') form.focusFirstError();
-      fill(status, `${errors.length === 1 ? '1 problem' : `${errors.length} problems`}${tab === 'form' ? '' : `: ${errors[0].path.join('.') || 'arguments'} ${errors[0].message}`} `, button('Send anyway', () => run(true), { class: 'small' }));
+      fill(status, `${errors.length === 1 ? '1 problem' : `${errors.length} problems`}${tab === 'form' ? '' : `: ${problemLine(errors[0].path, errors[0].message)}`} `, isMalformed ? 'Malformed JSON cannot be sent.' : button('Send anyway', () => run(true), { class: 'small' }));
       return;
     }
     remember(tool.name, now, schema);
@@ -142,18 +159,16 @@ async function one(context, tool) {
     stop.hidden = true;
   };
   context.onLeave(() => running?.abort());
-  left.addEventListener('focusout', (event) => {
-    if (tab === 'form' && event.target.getAttribute?.('aria-invalid')) form.check();
-  });
   return [
-    tool.title && tool.title !== tool.name ? h('p', h('strong', tool.title)) : null,
+    tool.title && tool.title !== tool.name ? h('p', h('strong', visible(tool.title))) : null,
     tool.description ? h('details.description', { open: tool.description.length < 300 }, h('summary', 'Description'), markdown(tool.description)) : null,
-    note, h('div.runbar', runButton, stop, status, button('Link', () => { context.setQuery({ args: safeArgs() }); say('The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' }), button('Compare revisions', () => { location.hash = `${to('eras', tool.name)}?args=${encodeURIComponent(safeArgs() ?? '{}')}`; }, { class: 'small', title: 'makes this call as clients of other revisions do' })),
+    note, h('div.runbar', runButton, stop, status, button('Link', () => { const text = safeArgs(); context.setQuery({ args: text }); say(text === undefined ? 'The arguments are malformed; the address has none' : 'The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' }), button('Compare revisions', () => { const text = safeArgs(); if (text === undefined) run(false); else location.hash = `${to('eras', tool.name)}?args=${encodeURIComponent(text)}`; }, { class: 'small', title: 'makes this call as clients of other revisions do' })),
     panes('form', 'pair-of-panes', left, output),
   ];
   function safeArgs() {
     try {
-      return stringify(withoutSecrets(current(), schema));
+      const now = current();
+      return problemsIn(schema, now).some((it) => it.isMalformed) ? undefined : stringify(withoutSecrets(now, schema) ?? {});
     } catch {
       return undefined;
     }
@@ -198,7 +213,7 @@ function recordLink(answer) {
 /** An error of the protocol: the tool was not reached. */
 export function refusedView({ error, status }) {
   const advice = { '-32602': 'The arguments or the name are wrong. Look at the schema.', '-32601': 'The server does not know this method.', '-32020': 'A header does not repeat what the body says.', '-32603': 'The server has a fault; its log says more.' }[error.code];
-  return h('div.failure', { role: 'alert' }, h('p', h('strong', `Refused (${error.code ?? status}): `), error.message ?? 'no reason'), advice ? h('p', advice) : null, error.data === undefined ? null : tree(error.data, 'data'));
+  return h('div.failure', { role: 'alert' }, h('p', h('strong', `Refused (${error.code ?? status}): `), visible(error.message ?? 'no reason')), advice ? h('p', advice) : null, error.data === undefined ? null : tree(error.data, 'data'));
 }
 
 function gatewayFailure(error, retry) {
@@ -215,9 +230,9 @@ function questions(requests, { output, tool, signal }) {
     const choices = {};
     const parts = entries.map(([key, request]) => {
       const { params = {} } = request;
-      const who = h('p', h('strong', `${tool.name} asks: `), params.message ?? '');
+      const who = h('p', h('strong', `${tool.name} asks: `), visible(params.message ?? ''));
       if (request.method !== 'elicitation/create') return h('div', who, h('p.warn', `This page does not answer ${request.method}.`));
-      if (params.mode === 'url') return h('div', who, h('p', 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, String(params.url)), ' first.'));
+      if (params.mode === 'url') return h('div', who, h('p', 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, visible(params.url)), ' first.'));
       const form = createForm(params.requestedSchema ?? {}, undefined);
       forms.set(key, form);
       return h('div', who, form.element);

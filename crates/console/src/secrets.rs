@@ -69,13 +69,9 @@ fn part_without_secrets(text: &str, secret_names: &[String]) -> String {
         if !is_marked && !is_secret(name) {
             continue;
         }
-        let is_text = value.starts_with('"');
-        let length = match is_text {
-            true => end_of_string(value).unwrap_or(value.len()),
-            false => value.find([',', '}', ']']).unwrap_or(value.len()),
-        };
-        // Objects and lists have secrets in members of their own.
-        if is_text || (is_marked && !value.starts_with(['{', '['])) {
+        // The secrets of an object are in members of its own.
+        if value.starts_with(['"', '[']) || is_marked {
+            let length = end_of_value(value);
             shown.push_str(":\"");
             shown.push_str(HIDDEN);
             shown.push('"');
@@ -84,6 +80,35 @@ fn part_without_secrets(text: &str, secret_names: &[String]) -> String {
     }
     shown.push_str(rest);
     shown
+}
+
+/// Returns the bytes of the JSON value at the beginning of a text; all of the text if the value does not end.
+fn end_of_value(text: &str) -> usize {
+    if !text.starts_with(['"', '{', '[']) {
+        return text.find([',', '}', ']']).unwrap_or(text.len());
+    }
+    let (mut at, mut depth) = (0, 0_usize);
+    loop {
+        let Some(found) = text[at..].find(['"', '{', '[', '}', ']']) else { return text.len() };
+        at += found;
+        match text.as_bytes()[at] {
+            b'"' => match end_of_string(&text[at..]) {
+                Some(length) => at += length,
+                None => return text.len(),
+            },
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            _ => {
+                depth = depth.saturating_sub(1);
+                at += 1;
+            }
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
 }
 
 /// Returns the bytes of the JSON string at the beginning of a text, quotes included; None if it does not end.
@@ -122,12 +147,13 @@ fn hide(value: &mut Value, secret_names: &[String]) {
     match value {
         Value::Object(members) => {
             for (name, value) in members.iter_mut() {
-                let is_secret = is_secret(name) || secret_names.iter().any(|secret| secret == name);
+                let is_marked = secret_names.iter().any(|secret| secret == name);
                 match value {
-                    Value::String(text) if is_secret => HIDDEN.clone_into(text),
-                    Value::Number(_) if secret_names.iter().any(|secret| secret == name) => {
+                    Value::Null | Value::Bool(_) => {}
+                    Value::String(_) | Value::Array(_) if is_secret(name) => {
                         *value = Value::from(HIDDEN);
                     }
+                    _ if is_marked => *value = Value::from(HIDDEN),
                     value => hide(value, secret_names),
                 }
             }
@@ -164,11 +190,15 @@ fn is_marked(schema: &Value, root: &Value, depth: usize) -> bool {
         return false;
     }
     let is_marked_below = |schema: &Value| is_marked(schema, root, depth + 1);
-    let parts = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|name| schema[name].as_array());
+    let lists = ["anyOf", "oneOf", "allOf", "prefixItems"];
+    let parts = lists.into_iter().filter_map(|name| schema[name].as_array());
+    // A list or a map of secrets is secret as a whole.
+    let inside = [&schema["items"], &schema["additionalProperties"]].into_iter();
+    let patterns = schema["patternProperties"].as_object().into_iter().flat_map(|it| it.values());
     let referred = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
     schema["format"] == "password"
         || schema["writeOnly"] == true
-        || parts.flatten().any(is_marked_below)
+        || parts.flatten().chain(inside).chain(patterns).any(is_marked_below)
         || referred.is_some_and(is_marked_below)
 }
 
@@ -231,6 +261,26 @@ mod tests {
             !shown.contains("1234") && !shown.contains("xyzzy") && shown.contains("anna"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn lists_and_maps_of_secrets_are_hidden() {
+        let password = json!({"type": "string", "format": "password"});
+        let schema = json!({"properties": {
+            "pins": {"type": "array", "items": password},
+            "by_host": {"type": "object", "additionalProperties": password},
+            "plain": {"type": "array", "items": {"type": "string"}},
+        }});
+        let names = secret_names(&schema);
+        assert_eq!(names, ["by_host", "pins"]);
+        let value = json!({"pins": ["a1"], "by_host": {"h": "b2"}, "plain": ["c"], "passwords": ["d4"], "n": [1]});
+        let hidden = json!({"pins": "(hidden)", "by_host": "(hidden)", "plain": ["c"], "passwords": "(hidden)", "n": [1]});
+        assert_eq!(recorded(value.clone(), &names), hidden.to_string());
+        let text = value.to_string();
+        assert_eq!(answer_without_secrets(&text, &names), hidden.to_string());
+        // A message that was cut.
+        let cut = part_without_secrets(r#"{"a": 1, "pins": ["x]", {"y": ["z"#, &names);
+        assert_eq!(cut, r#"{"a": 1, "pins":"(hidden)""#);
     }
 
     #[test]
