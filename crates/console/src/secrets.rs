@@ -184,22 +184,29 @@ pub fn secret_names(schema: &Value) -> Vec<String> {
 
 const MAX_DEPTH: usize = 32;
 
-/// Whether a schema, one that it refers to, or one of its alternatives is marked as secret.
-fn is_marked(schema: &Value, root: &Value, depth: usize) -> bool {
-    if depth > MAX_DEPTH {
-        return false;
+/// Schemas that are looked at to decide about one member: references may lead to themselves in many ways.
+const MAX_LOOKS: usize = 1_000;
+
+/// Whether a member with this schema holds secrets. One whose schema is too much to look through counts as secret.
+fn is_marked(schema: &Value, root: &Value) -> bool {
+    let mut open = vec![schema];
+    for _ in 0..MAX_LOOKS {
+        let Some(schema) = open.pop().map(Value::as_object) else { return false };
+        let Some(schema) = schema else { continue };
+        let is = |name: &str, value: Value| schema.get(name) == Some(&value);
+        if is("format", "password".into()) || is("writeOnly", true.into()) {
+            return true;
+        }
+        let lists = ["anyOf", "oneOf", "allOf", "prefixItems"].into_iter();
+        open.extend(lists.filter_map(|name| schema.get(name)?.as_array()).flatten());
+        // A list or a map of secrets is secret as a whole.
+        open.extend(["items", "additionalProperties"].into_iter().filter_map(|it| schema.get(it)));
+        let patterns = schema.get("patternProperties").and_then(Value::as_object);
+        open.extend(patterns.into_iter().flat_map(|patterns| patterns.values()));
+        let to = schema.get("$ref").and_then(Value::as_str);
+        open.extend(to.and_then(|to| root.pointer(to.strip_prefix('#')?)));
     }
-    let is_marked_below = |schema: &Value| is_marked(schema, root, depth + 1);
-    let lists = ["anyOf", "oneOf", "allOf", "prefixItems"];
-    let parts = lists.into_iter().filter_map(|name| schema[name].as_array());
-    // A list or a map of secrets is secret as a whole.
-    let inside = [&schema["items"], &schema["additionalProperties"]].into_iter();
-    let patterns = schema["patternProperties"].as_object().into_iter().flat_map(|it| it.values());
-    let referred = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
-    schema["format"] == "password"
-        || schema["writeOnly"] == true
-        || parts.flatten().chain(inside).chain(patterns).any(is_marked_below)
-        || referred.is_some_and(is_marked_below)
+    true
 }
 
 fn collect(schema: &Value, root: &Value, names: &mut Vec<String>, depth: usize) {
@@ -210,7 +217,7 @@ fn collect(schema: &Value, root: &Value, names: &mut Vec<String>, depth: usize) 
         Value::Object(members) => {
             if let Some(Value::Object(properties)) = members.get("properties") {
                 for (name, property) in properties {
-                    if is_marked(property, root, 0) {
+                    if is_marked(property, root) {
                         names.push(name.clone());
                     }
                 }
@@ -261,6 +268,16 @@ mod tests {
             !shown.contains("1234") && !shown.contains("xyzzy") && shown.contains("anna"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_schema_that_leads_to_itself_ends() {
+        let own = json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}], "items": {"$ref": "#"}});
+        let mut schema = own.clone();
+        schema["properties"] = json!({"a": own});
+        assert_eq!(secret_names(&schema), ["a"], "too much to look through");
+        let list = json!({"properties": {"next": {"$ref": "#"}, "name": {"type": "string"}}});
+        assert!(secret_names(&list).is_empty());
     }
 
     #[test]
