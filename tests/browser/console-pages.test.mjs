@@ -60,6 +60,30 @@ for (const theme of THEMES) {
   }
 }
 
+for (const width of [768, 1024]) {
+  test(`nothing is too wide and no bar is covered, ${width} px`, { timeout: 60_000 }, async () => {
+    const page = await openPage(browser, server, '#/', { width });
+    const wrong = [];
+    for (const [name, hash, text] of PAGES()) {
+      await go(page, hash);
+      await has(page, text, name);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      if (over > 0) wrong.push(`${name}: ${over} px too wide`);
+    }
+    // A low window, so that the page is scrolled and its bars stick.
+    await page.setViewportSize({ width, height: 400 });
+    await go(page, '#/tools/lab__form');
+    const bottom = await page.locator('header').evaluate((it) => it.getBoundingClientRect().bottom);
+    await page.evaluate(() => window.scrollTo(0, 150));
+    for (const bar of ['.runbar', '.side']) {
+      const top = await page.locator(bar).evaluate((it) => it.getBoundingClientRect().top);
+      if (top < bottom - 1) wrong.push(`${bar} begins at ${top} px, under the header, which ends at ${bottom} px`);
+    }
+    assert.deepEqual([...wrong, ...page.problems], []);
+    await page.context().close();
+  });
+}
+
 test('a link shows its state again, and Back works', async () => {
   const page = await openPage(browser, server, '#/calls?q=fails&outcome=tool_failed');
   assert.equal(await page.locator('input[type=search]').inputValue(), 'fails');
