@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { after, before, test } from 'node:test';
-import { callTool, go, openPage, startBrowser, startServer, upstream } from './support.mjs';
+import { callTool, go, openCallView, openPage, startBrowser, startServer, upstream } from './support.mjs';
+import { labUpstream } from './views-lab.mjs';
 
 const grows = { command: process.execPath, args: [fileURLToPath(new URL('catalog-upstream.mjs', import.meta.url))] };
 let server;
@@ -42,6 +43,31 @@ test('lost events take neither the form nor the running call', { timeout: 60_000
   assert.match(await page.locator('.output').innerText(), /done/);
   assert.equal(await field.inputValue(), '1500');
   await page.context().close();
+});
+
+test('lost events leave an open View, and a restart of the server leaves what was typed', { timeout: 90_000 }, async () => {
+  let own = await startServer({ servers: { lab: upstream, views: labUpstream() } });
+  try {
+    const page = await openPage(browser, own, '#/');
+    await isLive(page);
+    await openCallView(page, (await callTool(own, 'views__app', {})).id);
+    await page.locator('.view').evaluate((it) => { it.dataset.wasThere = 'yes'; });
+    await loseEvents(page);
+    assert.equal(await page.locator('.view[data-was-there=yes]').count(), 1);
+    await go(page, '#/tools/lab__echo');
+    await page.getByLabel(/^text/).fill('typed');
+    const { port } = new URL(own.url);
+    await own.stop();
+    await page.waitForSelector('.age[data-state=lost]');
+    const anew = page.waitForResponse((it) => it.request().headers()['mcp-method'] === 'tools/list' && it.ok());
+    own = await startServer({ servers: { lab: upstream, views: labUpstream() }, port });
+    // The page hears that events were lost, and fetches its list.
+    await anew;
+    assert.equal(await page.getByLabel(/^text/).inputValue(), 'typed');
+    await page.context().close();
+  } finally {
+    await own.stop();
+  }
 });
 
 test('lists are fetched anew when events were lost', { timeout: 60_000 }, async () => {
