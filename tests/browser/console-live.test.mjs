@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { after, before, test } from 'node:test';
-import { callTool, go, openPage, startBrowser, startServer, upstream } from './support.mjs';
+import { callTool, go, openCallView, openPage, startBrowser, startServer, upstream } from './support.mjs';
+import { labUpstream } from './views-lab.mjs';
 
 const grows = { command: process.execPath, args: [fileURLToPath(new URL('catalog-upstream.mjs', import.meta.url))] };
 let server;
@@ -26,6 +27,8 @@ const loseEvents = (page) => page.evaluate(async () => {
   const { live } = await import(new URL('console/api.js', document.baseURI));
   live.dispatchEvent(new CustomEvent('reset', { detail: {} }));
 });
+/** Waits until the page hears of events. */
+const isLive = (page) => page.waitForSelector('.age[data-state=live]');
 const countOfCalls = async () => (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
 
 test('lost events take neither the form nor the running call', { timeout: 60_000 }, async () => {
@@ -40,6 +43,31 @@ test('lost events take neither the form nor the running call', { timeout: 60_000
   assert.match(await page.locator('.output').innerText(), /done/);
   assert.equal(await field.inputValue(), '1500');
   await page.context().close();
+});
+
+test('lost events leave an open View, and a restart of the server leaves what was typed', { timeout: 90_000 }, async () => {
+  let own = await startServer({ servers: { lab: upstream, views: labUpstream() } });
+  try {
+    const page = await openPage(browser, own, '#/');
+    await isLive(page);
+    await openCallView(page, (await callTool(own, 'views__app', {})).id);
+    await page.locator('.view').evaluate((it) => { it.dataset.wasThere = 'yes'; });
+    await loseEvents(page);
+    assert.equal(await page.locator('.view[data-was-there=yes]').count(), 1);
+    await go(page, '#/tools/lab__echo');
+    await page.getByLabel(/^text/).fill('typed');
+    const { port } = new URL(own.url);
+    await own.stop();
+    await page.waitForSelector('.age[data-state=lost]');
+    const anew = page.waitForResponse((it) => it.request().headers()['mcp-method'] === 'tools/list' && it.ok());
+    own = await startServer({ servers: { lab: upstream, views: labUpstream() }, port });
+    // The page hears that events were lost, and fetches its list.
+    await anew;
+    assert.equal(await page.getByLabel(/^text/).inputValue(), 'typed');
+    await page.context().close();
+  } finally {
+    await own.stop();
+  }
 });
 
 test('lists are fetched anew when events were lost', { timeout: 60_000 }, async () => {
@@ -58,6 +86,7 @@ test('lists are fetched anew when events were lost', { timeout: 60_000 }, async 
 
 test('a changed list comes into the page, and an open form stays until its user wants the new one', { timeout: 60_000 }, async () => {
   const page = await openPage(browser, server, '#/tools/grows__changing?q=grows');
+  await isLive(page);
   await page.getByLabel(/^first/).fill('typed');
   const item = page.locator('.side a', { hasText: 'grows__steady' });
   await item.focus();
@@ -72,6 +101,27 @@ test('a changed list comes into the page, and an open form stays until its user 
   await page.getByText('No tool is called grows__new_2').waitFor();
   await callTool(server, 'grows__grow', {});
   await page.getByText('The tool is there now.').waitFor();
+  await page.context().close();
+});
+
+test('changes of a server stay until its user has seen them, and say since when', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/servers/grows');
+  await isLive(page);
+  const changes = page.getByLabel('Changes');
+  assert.equal(await changes.count(), 0);
+  await callTool(server, 'grows__grow', {});
+  await changes.waitFor();
+  for (let time = 0; time < 2; time += 1) {
+    await page.reload();
+    await changes.waitFor();
+    assert.match(await changes.innerText(), /^\+ .*new_\d+$/m);
+    assert.match(await page.locator('main').innerText(), /Changed since .*\d:\d\d/);
+  }
+  await page.getByRole('button', { name: 'Seen' }).click();
+  await page.getByText('unchanged since you have seen it').waitFor();
+  await page.reload();
+  await page.getByText(/unchanged since .*\d:\d\d/).waitFor();
+  assert.equal(await changes.count(), 0);
   await page.context().close();
 });
 
@@ -113,6 +163,7 @@ test('opening a link calls no tool', { timeout: 60_000 }, async () => {
 test('the log of messages: calls to make again, whole exports, older ones, and new ones while it is filtered', { timeout: 120_000 }, async () => {
   await callTool(server, 'lab__form', { path: 'again.txt', mode: 'read', password: 'xyzzy-1' });
   const page = await openPage(browser, server, '#/messages?q=again.txt');
+  await isLive(page);
   await page.locator('[role=listitem]').first().waitFor();
   const count = () => page.locator('[role=listitem]').count();
   const before = await count();

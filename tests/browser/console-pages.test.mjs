@@ -1,5 +1,6 @@
 // Every page by its link, at three widths, in both themes: no foreign request, nothing wider than the window. Axe-core finds nothing in the light
 // theme on a wide screen, and nothing in the dark one on a narrow screen.
+// At two widths between them, nothing is wider than the window and no bar is covered.
 
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -58,6 +59,30 @@ for (const theme of THEMES) {
       await page.context().close();
     });
   }
+}
+
+for (const width of [768, 1024]) {
+  test(`nothing is too wide and no bar is covered, ${width} px`, { timeout: 60_000 }, async () => {
+    const page = await openPage(browser, server, '#/', { width });
+    const wrong = [];
+    for (const [name, hash, text] of PAGES()) {
+      await go(page, hash);
+      await has(page, text, name);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      if (over > 0) wrong.push(`${name}: ${over} px too wide`);
+    }
+    // A low window, so that the page is scrolled and its bars stick.
+    await page.setViewportSize({ width, height: 400 });
+    await go(page, '#/tools/lab__form');
+    const bottom = await page.locator('header').evaluate((it) => it.getBoundingClientRect().bottom);
+    await page.evaluate(() => window.scrollTo(0, 150));
+    for (const bar of ['.runbar', '.side']) {
+      const top = await page.locator(bar).evaluate((it) => it.getBoundingClientRect().top);
+      if (top < bottom - 1) wrong.push(`${bar} begins at ${top} px, under the header, which ends at ${bottom} px`);
+    }
+    assert.deepEqual([...wrong, ...page.problems], []);
+    await page.context().close();
+  });
 }
 
 test('a link shows its state again, and Back works', async () => {

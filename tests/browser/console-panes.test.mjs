@@ -53,6 +53,43 @@ test('a phone shows one pane and no handle', async () => {
   await page.context().close();
 });
 
+test('rows are low for a mouse and higher for a finger', async () => {
+  for (const [isTouch, wanted] of [[false, 28], [true, 36]]) {
+    const page = await openPage(browser, server, '#/tools');
+    // Headless browsers differ in the pointer that they report.
+    await page.addInitScript((touch) => {
+      const own = window.matchMedia.bind(window);
+      window.matchMedia = (query) => (query === '(pointer: fine)' ? { matches: !touch } : own(query));
+    }, isTouch);
+    await page.reload();
+    const [first, second] = await Promise.all([0, 1].map((at) => page.locator('.row a').nth(at).evaluate((it) => it.getBoundingClientRect()).then(({ top, height }) => ({ top, height }))));
+    assert.equal(first.height, wanted);
+    assert.equal(second.top - first.top, wanted);
+    await page.context().close();
+  }
+});
+
+test('a long list is opened as text, whole and as it is filtered', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/calls');
+  const open = page.getByRole('button', { name: 'Open as text' });
+  assert.equal(await open.isVisible(), false, 'a short list is seen as it is');
+  for (let at = 0; at < 120; at += 1) await callTool(server, at % 2 ? 'lab__echo' : 'lab__fails', { text: 'x' });
+  await page.reload();
+  await open.click();
+  const text = page.getByRole('dialog', { name: 'Calls as text' }).getByRole('group', { name: 'Calls' });
+  assert.ok((await text.textContent()).trim().split('\n').length >= 120);
+  assert.match(await text.textContent(), /tool failed {2}lab__fails {2}/);
+  assert.deepEqual(await findings(page), []);
+  await page.keyboard.press('Escape');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Open as text');
+  await page.getByLabel('Filter calls').fill('echo');
+  await page.getByText(/^\d+ calls$/).waitFor();
+  await page.waitForFunction(() => !document.querySelector('main [role=list]').textContent.includes('fails'));
+  await open.click();
+  assert.ok(!(await text.textContent()).includes('lab__fails'));
+  await page.context().close();
+});
+
 test('the list of artifacts names the tool that made each', async () => {
   await callTool(server, 'lab__large');
   const page = await openPage(browser, server, '#/artifacts');

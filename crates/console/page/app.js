@@ -215,6 +215,9 @@ document.body.replaceChildren(
   link('#main', 'Skip to the content'),
   h('header', h('a', { href: '#/', class: 'brand' }, 'Marquetry'), nav, h('div.right', age, button('Go to…', palette, { class: 'small', 'aria-keyshortcuts': 'Control+K' }), button('?', help, { class: 'small', 'aria-label': 'Keys' }))),
   main, h('div', { id: 'status', role: 'status', class: 'hidden' }));
+// What sticks below the header stays in sight, however many lines the header has.
+const header = document.body.querySelector('header');
+new ResizeObserver(() => document.documentElement.style.setProperty('--header', `${header.offsetHeight}px`)).observe(header);
 const skip = document.body.querySelector('a');
 skip.className = 'skip';
 skip.addEventListener('click', (event) => { event.preventDefault(); main.focus(); });

@@ -157,12 +157,29 @@ export function table(label, heads, rows) {
       h('tbody', rows.map((cells) => h('tr', cells.map((cell) => h('td', cell)))))));
 }
 
+// Rows that are offered as text: those that are drawn at once need no other way to be read, and a text has an end.
+const LONG = 50;
+const MOST_LINES = 10_000;
+
+/** Shows the rows of a list as a text, which can be searched, selected and copied as a whole. */
+function openAsText(label, items, row) {
+  const lines = items.slice(0, MOST_LINES).map((item) => [...row(item).childNodes].map((it) => it.textContent).filter(Boolean).join('  '));
+  const chunks = [];
+  for (let at = 0; at < lines.length; at += 200) chunks.push(h('span.chunk', `${lines.slice(at, at + 200).join('\n')}\n`));
+  const box = dialog(`${label} as text`, undefined, h('h2', `${label} as text`), items.length > lines.length ? h('p.muted', `the first ${lines.length} of ${items.length}`) : null,
+    h('pre.literal', { tabIndex: 0, role: 'group', 'aria-label': label }, chunks), h('p', button('Copy', () => copy(lines.join('\n'))), ' ', button('Close', () => box.close(), { autofocus: true })));
+}
+
 /** A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link of one item. */
-export function virtualList(label, items, row, height = 36) {
+export function virtualList(label, items, row) {
+  // A finger needs more room than the pointer of a mouse.
+  const height = matchMedia('(pointer: fine)').matches ? 28 : 36;
   const list = h('div.rows', { role: 'list', 'aria-label': label });
   const before = h('div.spacer');
   const after = h('div.spacer');
   const box = h('div.virtual', before, list, after);
+  box.style.setProperty('--row', `${height}px`);
+  const asText = button('Open as text', () => openAsText(label, items, row), { class: 'small' });
   let shown = '';
   const draw = () => {
     const room = box.clientHeight || 600;
@@ -171,6 +188,7 @@ export function virtualList(label, items, row, height = 36) {
     const key = `${first}-${last}-${items.length}`;
     if (key === shown) return;
     shown = key;
+    asText.hidden = items.length < LONG;
     // The order is in attributes too: assistive technology sees only the rows that are drawn.
     const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
     fill(list, items.slice(first, last).map((item, index) => h('div', {
@@ -192,7 +210,7 @@ export function virtualList(label, items, row, height = 36) {
   draw();
   later();
   return {
-    element: box,
+    element: h('div', box, asText),
     /** Shows other items; the position stays. */
     update(next) { items = next; shown = ''; later(); },
   };

@@ -96,6 +96,7 @@ export async function servers(context) {
   const draw = async () => fill(box, context.name ? await one(context, log) : serversTable(await data('state')));
   await draw();
   context.onReset(draw);
+  if (context.name) context.on('catalog', () => draw().catch(() => {}));
   context.on('server.state', () => draw().catch((error) => fill(box, failure(error, context.again))));
   return box;
 }
@@ -130,7 +131,8 @@ async function one(context, log) {
     }
   });
   const { interface: lists, connection } = details;
-  const changes = compared(context.name, lists);
+  // A server without a connection has no lists to compare.
+  const changes = connection ? compared(context.name, lists) : null;
   return [
     h('p', badge(found.state), ' ', found.problem ?? '', found.retry_in_ms ? ` It is started again within ${Math.ceil(found.retry_in_ms / 1000)} s.` : ''),
     h('p', restart, ' ', said), log[0],
@@ -142,20 +144,35 @@ async function one(context, log) {
   ];
 }
 
-/** Compares the lists of a server with those that this browser saw last. */
+/** Compares the lists of a server with those that its user has seen. Changes are shown until the user says that they are seen. */
 function compared(name, lists) {
   const key = `marquetry.interface.${name}`;
   const now = { tools: lists.tools, prompts: lists.prompts };
+  const keep = () => {
+    try {
+      localStorage.setItem(key, JSON.stringify({ ...now, at: Date.now() }));
+    } catch { /* A full store costs the comparison alone. */ }
+  };
   let before;
   try {
     before = JSON.parse(localStorage.getItem(key) ?? 'null');
   } catch { before = null; }
-  try {
-    localStorage.setItem(key, JSON.stringify(now));
-  } catch { /* A full store costs the comparison alone. */ }
-  if (!before) return null;
+  if (!before) {
+    keep();
+    return null;
+  }
+  const since = before.at ? new Date(before.at).toLocaleString() : 'this browser looked last';
   const lines = ['tools', 'prompts'].flatMap((kind) => [
     ...now[kind].filter((it) => !before[kind]?.includes(it)).map((it) => `+ ${it}`),
     ...(before[kind] ?? []).filter((it) => !now[kind].includes(it)).map((it) => `− ${it}`)]);
-  return lines.length ? h('div', h('p', 'Since this browser looked last:'), h('pre', { tabIndex: 0, 'aria-label': 'Changes' }, lines.join('\n'))) : h('p.muted', 'unchanged since this browser looked last');
+  if (!lines.length) {
+    keep();
+    return h('p.muted', `unchanged since ${since}`);
+  }
+  const box = h('div', { tabIndex: -1 }, h('p', `Changed since ${since}:`), h('pre', { tabIndex: 0, 'aria-label': 'Changes' }, lines.join('\n')), button('Seen', () => {
+    keep();
+    // The focus stays here when the button goes.
+    fill(box, h('p.muted', 'unchanged since you have seen it')).focus();
+  }, { class: 'small' }));
+  return box;
 }
