@@ -88,11 +88,18 @@ async fn models_that_cannot_be_made() {
     let runner = || with_path(Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new())));
     for (provider, part) in [
         ("gemini", "unknown provider \"gemini\": use openai, anthropic, ollama, or custom"),
-        ("openai", "requires a key"),
-        ("custom", "needs a base URL"),
+        ("openai", "requires a key, such as one in $OPENAI_API_KEY; see apiKey and baseUrl of agentConfig or judgeConfig"),
+        ("custom", "set baseUrl in agentConfig or judgeConfig, or CUSTOM_BASE_URL in the environment"),
+        ("anthropic at a URL", "requires a key: set apiKey beside baseUrl; ANTHROPIC_API_KEY goes only to"),
     ] {
         let mut case = case("models");
-        case.agent_config = Some(ModelSettings::new(provider, "m"));
+        let (provider, url) = match provider.split_once(" at a URL") {
+            Some((provider, _)) => (provider, Some("http://127.0.0.1:9/v1".to_owned())),
+            None => (provider, None),
+        };
+        let mut settings = ModelSettings::new(provider, "m");
+        settings.base_url = url;
+        case.agent_config = Some(settings);
         error(&run(&runner(), case.clone()).await, &["the agent's model cannot be asked", part]);
         let judge = case.agent_config.replace(ModelSettings::new("ollama", "m"));
         case.judge_config = judge;
@@ -300,12 +307,17 @@ async fn providers_that_fail() {
         ),
         (
             vec![ProviderAnswer::endless(200, "application/json", "x".repeat(9_999))],
-            &["more than 100000 bytes"],
+            &["more than 100000 bytes; set a smaller agentConfig.maxTokens"],
         ),
-        (vec![ProviderAnswer::silence()], &["did not answer within 0.5 s"]),
+        (
+            vec![ProviderAnswer::silence()],
+            &["did not answer within 0.5 s", "set agentConfig.stream to true"],
+        ),
     ] {
         let result = provider(answers).await;
         error(&result, parts);
+        let told = result.error.as_deref().unwrap_or_default();
+        assert!(!told.contains("max_answer_bytes") && !told.contains("the time limit"), "{told}");
         assert!(!serde_json::to_string(&result).unwrap().contains("12345678"));
     }
 }
