@@ -93,8 +93,15 @@ test("reports are written in four formats", { skip }, async (t) => {
 });
 
 test("history, comparison and the test of a judge read the database", { skip }, async (t) => {
-  const { command, cases } = await world(t);
+  const { command, cases, home } = await world(t);
   const own = [];
+  const absent = join(home, "typo", "tests.db");
+  for (const args of [["history"], ["history", "writes a file"], ["compare"], ["judge-check", cases]]) {
+    const { code, stderr } = await command([...args, "--database", absent], { own });
+    assert.equal(code, 2, stderr);
+    assert.ok(stderr.includes(`there is no database ${absent}: check --database`), stderr);
+  }
+  await assert.rejects(stat(join(home, "typo")), { code: "ENOENT" });
   assert.equal((await command(["history", "writes a file"], { own })).code, 2);
   for (const [database, want] of [["http://127.0.0.1:9", /cannot be reached/], ["http://db.example", /use libsql: or https:/]]) {
     const { code, stderr } = await command(["history", "--database", database], { own });
@@ -120,13 +127,18 @@ test("history, comparison and the test of a judge read the database", { skip }, 
 
 test("a run that has become worse is a regression", { skip }, async (t) => {
   let answer = "yes";
-  const { command, cases } = await world(t, { judge: (request) => votes(answer)(request) });
+  const { command, cases } = await world(t, { judge: (request) => (answer ? votes(answer)(request) : { content: "?" }) });
   assert.equal((await command([cases, "--repeat", "10"])).code, 0);
   answer = "no";
   assert.equal((await command([cases, "--repeat", "10"])).code, 1);
   const worse = await command(["compare"], { own: [] });
   assert.equal(worse.code, 1);
   assert.match(worse.stdout, /writes a file: 100 % .* -> 0 % .* regression/);
+  answer = undefined;
+  assert.equal((await command([cases])).code, 3);
+  const none = await command(["compare"], { own: [] });
+  assert.equal(none.code, 3, none.stdout + none.stderr);
+  assert.match(none.stderr, /no trial of the run .* has a verdict/);
 });
 
 test("a judge that compares calls with the task notices all faults", { skip }, async (t) => {

@@ -58,10 +58,10 @@ pub enum EndpointFailure {
     #[error("cannot be reached: {0}; check that it runs, and the base URL")]
     Unreachable(String),
     /// The time limit passed.
-    #[error("did not answer within {} s: raise the time limit, or send less at a time", .0.as_secs_f64())]
+    #[error("did not answer within {} s: send less at a time, or use a faster model", .0.as_secs_f64())]
     Timeout(Duration),
     /// The answer is longer than the limit, in bytes.
-    #[error("sent an answer of more than {0} bytes (max_answer_bytes)")]
+    #[error("sent an answer of more than {0} bytes")]
     TooLarge(usize),
     /// The answer cannot be parsed, or breaks the rules of its interface.
     #[error("sent an invalid answer: {0}")]

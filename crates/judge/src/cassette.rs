@@ -81,7 +81,7 @@ pub enum CassetteError {
     },
     /// A request differs from the recorded one.
     #[error(
-        "request {number} on {channel} differs from the recording at {place}: recorded {recorded}, now {found}; record again \
+        "request {number} on {channel} differs from the recording at {place}: recorded {recorded}, now {found}; record again (--record) \
          if the change is intended"
     )]
     Mismatch {
@@ -98,7 +98,7 @@ pub enum CassetteError {
     },
     /// There are more requests than recorded.
     #[error(
-        "the recording of {channel} ends after {number} requests, and there is one more: {found}; record again"
+        "the recording of {channel} ends after {number} requests, and there is one more: {found}; record again (--record)"
     )]
     Ended {
         /// The case, and the model or server.
@@ -135,7 +135,7 @@ impl Cassette {
         if file.version != VERSION {
             let found = file.version;
             return Err(failed(format!(
-                "it has version {found}, this program reads {VERSION}: record again"
+                "it has version {found}, this program reads {VERSION}: record again (--record)"
             )));
         }
         let mut left: HashMap<String, Vec<usize>> = HashMap::new();

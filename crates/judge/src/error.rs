@@ -3,7 +3,7 @@
 use marquetry_llm::ChatError;
 use marquetry_protocol::client::ClientError;
 
-use crate::{budget::LimitReached, cassette::CassetteError, judge::JudgeError};
+use crate::{budget::LimitReached, cassette::CassetteError, judge::JudgeError, models::advice};
 
 /// Why a case or a trial ended with the status `error`. `Display` says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub enum TrialError {
     #[error("{0}")]
     Limit(#[from] LimitReached),
     /// The model that works could not be asked.
-    #[error("the agent's model cannot be asked: {0}")]
+    #[error("the agent's model cannot be asked: {0}{advice}", advice = advice(.0, "agentConfig"))]
     Agent(ChatError),
     /// The model's answer was cut.
     #[error(

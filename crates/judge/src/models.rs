@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use marquetry_llm::{
-    ApiKey, ChatAnswer, ChatError, ChatModel, ChatRequest, ModelConfig, Provider, RemoteModel,
+    ApiKey, ChatAnswer, ChatError, ChatModel, ChatRequest, EndpointFailure, ModelConfig, Provider,
+    RemoteModel,
 };
 
 use crate::ModelSettings;
@@ -26,6 +27,24 @@ pub(crate) async fn ask(
     match is_streamed {
         true => model.stream(request, &mut |_| {}).await,
         false => model.chat(request).await,
+    }
+}
+
+/// Returns what to change in a case after this error, to append to the error: `member` is that of the model.
+pub(crate) fn advice(error: &ChatError, member: &str) -> String {
+    let ChatError::Provider(failure) = error else { return String::new() };
+    match failure {
+        // The time limit of a stream holds between two of its pieces.
+        EndpointFailure::Timeout(_) => {
+            format!("; set {member}.stream to true, or a smaller {member}.maxTokens")
+        }
+        EndpointFailure::TooLarge(_) => format!("; set a smaller {member}.maxTokens"),
+        EndpointFailure::Unauthorized { .. } => format!("; see {member}.apiKey"),
+        EndpointFailure::Redirected { .. } | EndpointFailure::Unreachable(_) => {
+            format!("; see {member}.baseUrl")
+        }
+        EndpointFailure::Refused { .. } => format!("; see {member}.model and {member}.baseUrl"),
+        _ => String::new(),
     }
 }
 
@@ -132,10 +151,30 @@ impl Models for RemoteModels {
             }
         };
         let access = (self.access)(provider, settings)?;
+        let name = &settings.provider;
+        let variable = name.to_ascii_uppercase();
+        if provider == Provider::Custom && access.base_url.is_none() {
+            return Err(ChatError::Config(format!(
+                "the provider {name} needs a base URL: set baseUrl in agentConfig or judgeConfig, or {variable}_BASE_URL in the environment"
+            )));
+        }
+        if provider.needs_key() && access.api_key.is_none() && settings.base_url.is_some() {
+            return Err(ChatError::Config(format!(
+                "the provider {name} requires a key: set apiKey beside baseUrl; {variable}_API_KEY goes only to the \
+                 provider's own URL and to {variable}_BASE_URL"
+            )));
+        }
         let mut config = ModelConfig::new(provider, &settings.model);
         config.base_url = access.base_url;
         config.api_key = access.api_key;
         (self.config)(&mut config);
-        Ok(Arc::new(RemoteModel::new(config)?))
+        let model = RemoteModel::new(config).map_err(|error| match error {
+            ChatError::Config(problem) => ChatError::Config(format!(
+                "{problem}; see apiKey and baseUrl of agentConfig or judgeConfig, and {variable}_API_KEY and \
+                 {variable}_BASE_URL in the environment"
+            )),
+            error => error,
+        })?;
+        Ok(Arc::new(model))
     }
 }

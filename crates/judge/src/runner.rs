@@ -492,8 +492,9 @@ fn replace_non_finite(case: &mut TestCase) -> Result<(), TrialError> {
             *value = usual;
         }
     };
-    let Limits { max_cost_usd, .. } = &mut case.limits;
-    check("limits", "maxCostUsd", max_cost_usd, Limits::default().max_cost_usd);
+    if let Some(cost) = &mut case.limits.max_cost_usd {
+        check("limits", "maxCostUsd", cost, 1.0);
+    }
     check("the case", "requiredPassRate", &mut case.required_pass_rate, 1.0);
     if let Some(accuracy) = &mut case.expect.min_tool_accuracy {
         check("expect", "minToolAccuracy", accuracy, 1.0);
@@ -563,8 +564,16 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
             "is empty or has a blank item: remove it to use the usual items",
         ));
     }
-    for (member, settings) in [("agentConfig", Some(agent)), ("judgeConfig", case.judge())] {
+    // Without a model of its own, the agent has the judge's.
+    let agent_member = if case.agent_config.is_some() { "agentConfig" } else { "judgeConfig" };
+    for (member, settings) in [(agent_member, Some(agent)), ("judgeConfig", case.judge())] {
         let Some(settings) = settings else { continue };
+        // Without a price, no cost is counted, and the limit would have no effect.
+        if case.limits.max_cost_usd.is_some() && settings.price.is_none() {
+            let problem = "has no price, so limits.maxCostUsd cannot be checked: give price, with zeros for a model that costs nothing, \
+                           or remove the limit";
+            return Err(error(member, problem));
+        }
         if !settings.temperature.is_none_or(|value| (0.0..=2.0).contains(&value)) {
             return Err(error(member, "has a temperature that is not between 0 and 2"));
         }

@@ -91,7 +91,7 @@ pub(crate) enum Task {
         #[command(flatten)]
         database: DatabaseArgs,
     },
-    /// Compare two runs, case by case. Exits with 1 if a case has become worse.
+    /// Compare two runs, case by case. Exits with 1 if a case has become worse, and with 3 if the later run has no verdict.
     Compare {
         /// Id of the earlier run; `latest~1` is the one before the newest.
         #[arg(default_value = "latest~1")]

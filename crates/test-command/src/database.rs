@@ -41,10 +41,33 @@ pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) 
     }
 }
 
-/// Opens the database that the arguments name, or that of the user.
+/// Opens the database that the arguments name, or that of the user, and creates it if it is missing.
 pub(crate) async fn open(
     arguments: &DatabaseArgs,
     environment: Environment<'_>,
+) -> Result<Arc<dyn ResultStore>, Failed> {
+    open_or_refuse(arguments, environment, Missing::Create).await
+}
+
+/// As [`open`], but refuses a missing file, for commands that only read.
+pub(crate) async fn open_existing(
+    arguments: &DatabaseArgs,
+    environment: Environment<'_>,
+) -> Result<Arc<dyn ResultStore>, Failed> {
+    open_or_refuse(arguments, environment, Missing::Refuse).await
+}
+
+/// What becomes of a database file that does not exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Create,
+    Refuse,
+}
+
+async fn open_or_refuse(
+    arguments: &DatabaseArgs,
+    environment: Environment<'_>,
+    missing: Missing,
 ) -> Result<Arc<dyn ResultStore>, Failed> {
     let named = arguments.database.clone();
     let named = named.or_else(|| (environment.variable)("TEST_DATABASE").map(PathBuf::from));
@@ -68,6 +91,13 @@ pub(crate) async fn open(
     let failed = |problem: String| {
         Failed::error(format!("the database {} cannot be opened: {problem}", path.display()))
     };
+    // An error other than "not found" is told by the store, with its reason.
+    if missing == Missing::Refuse && matches!(path.try_exists(), Ok(false)) {
+        return Err(Failed::usage(format!(
+            "there is no database {}: check --database and $TEST_DATABASE; a run of `marquetry test` creates it",
+            path.display()
+        )));
+    }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
     }
@@ -83,4 +113,25 @@ fn user_database(environment: Environment<'_>) -> Option<PathBuf> {
     let data =
         folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))?;
     Some(data.join("marquetry/tests.db"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_commands_that_write_create_a_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/tests.db");
+        let arguments = DatabaseArgs { database: Some(path.clone()) };
+        let environment = Environment { variable: &|_| None, guard: None, program: None };
+        let refused = open_existing(&arguments, environment).await.err().unwrap();
+        assert_eq!(refused.code, Failed::USAGE);
+        let named = format!("there is no database {}: check --database", path.display());
+        assert!(refused.message.starts_with(&named), "{}", refused.message);
+        assert!(!folder.path().join("new").exists());
+        open(&arguments, environment).await.unwrap();
+        assert!(path.is_file());
+        open_existing(&arguments, environment).await.unwrap();
+    }
 }

@@ -37,7 +37,7 @@ pub(crate) fn history(
 ) -> Result<(), Failed> {
     let runtime = Runtime::new().map_err(Failed::error)?;
     let text = runtime.block_on(async {
-        let store = database::open(database, environment).await?;
+        let store = database::open_existing(database, environment).await?;
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         match name {
             Some(name) => history_of_case(&*store, name, limit, as_json).await,
@@ -114,7 +114,7 @@ async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Fai
     Ok(text)
 }
 
-/// Prints what has changed between two runs. A regression is a failure.
+/// Prints what has changed between two runs. A regression is a failure, and a later run without any verdict is an error.
 pub(crate) fn compare(
     before: &str,
     after: &str,
@@ -124,7 +124,7 @@ pub(crate) fn compare(
 ) -> Result<(), Failed> {
     let runtime = Runtime::new().map_err(Failed::error)?;
     let comparison = runtime.block_on(async {
-        let store = database::open(database, environment).await?;
+        let store = database::open_existing(database, environment).await?;
         let (before, after) = (run_id(&*store, before).await?, run_id(&*store, after).await?);
         store::compare(&*store, &before, &after).await.map_err(|error| match error {
             StoreError::NotFound { .. } => Failed::usage(error),
@@ -149,6 +149,13 @@ pub(crate) fn compare(
         _ = writeln!(text, "\nall: {} -> {}", rate(&all.base), rate(&all.new));
         _ = writeln!(text, "verdict: {}", change(comparison.verdict));
         print(&text);
+    }
+    // Not of `all`: it leaves out cases that only one run has.
+    if comparison.cases.iter().all(|case| case.new.of == 0) {
+        return Err(Failed::error(format!(
+            "no trial of the run {} has a verdict; `marquetry test history NAME` shows the results of a case",
+            comparison.new_run
+        )));
     }
     match comparison.verdict {
         Change::Regression => Err(Failed::printed(Failed::FAIL)),
@@ -207,7 +214,7 @@ pub(crate) fn judge_check(
     let model = model.map_err(Failed::usage)?;
     let runtime = Runtime::new().map_err(Failed::error)?;
     let report = runtime.block_on(async {
-        let store = database::open(database, environment).await?;
+        let store = database::open_existing(database, environment).await?;
         let mut traces = Vec::new();
         for case in &cases {
             let mut filter = ResultFilter::default();

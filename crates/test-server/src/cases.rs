@@ -14,6 +14,7 @@
 //! A file whose top level has `cases` is a case file; any other YAML file is a scenario without a model.
 
 use std::{
+    collections::BTreeMap,
     fmt, fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -21,7 +22,7 @@ use std::{
 
 use marquetry_judge::{ModelSettings, ServerConfig, TestCase};
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::Value;
 
 /// A file of test cases, with what its cases have in common.
@@ -48,6 +49,7 @@ pub struct CaseFile {
     #[serde(default)]
     pub checklist: Option<Vec<String>>,
     /// The cases.
+    #[serde(deserialize_with = "cases_or_none")]
     pub cases: Vec<TestCase>,
 }
 
@@ -82,8 +84,11 @@ pub enum CaseFileError {
         /// The name.
         name: String,
     },
+    /// The file has nothing but comments.
+    #[error("{}: the file is empty; give it `cases`, or the `steps` of a scenario", .0.display())]
+    Blank(PathBuf),
     /// The file has no cases.
-    #[error("{}: cases is empty", .0.display())]
+    #[error("{}: cases is empty; add a case with a name and a prompt", .0.display())]
     Empty(PathBuf),
 }
 
@@ -92,7 +97,7 @@ pub enum CaseFileError {
 pub struct TestFiles {
     /// Case files.
     pub cases: Vec<PathBuf>,
-    /// Scenarios, and files that are neither: the reader of scenarios says what is wrong with them.
+    /// Scenarios, and files that are neither, but not empty ones: the reader of scenarios says what is wrong with them.
     pub scenarios: Vec<PathBuf>,
 }
 
@@ -118,6 +123,9 @@ impl CaseFile {
             strict_booleans: true,
             with_snippet: false,
         };
+        if is_blank(text) {
+            return Err(CaseFileError::Blank(path.to_owned()));
+        }
         let file: Self = serde_yaml::from_str_with_options(text, options)
             .map_err(|error| content_error(&error, path))?;
         if file.cases.is_empty() {
@@ -157,6 +165,11 @@ impl CaseFile {
     }
 }
 
+/// Reads `cases:` without a value as an empty list, which has an error of its own.
+fn cases_or_none<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<TestCase>, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_default())
+}
+
 fn fill<T: Clone>(given: &mut Option<T>, default: &Option<T>) {
     if given.is_none() {
         given.clone_from(default);
@@ -178,8 +191,11 @@ impl TestFiles {
         paths.dedup();
         let mut found = Self::default();
         for path in paths {
-            let list =
-                if has_cases(&read(&path)?) { &mut found.cases } else { &mut found.scenarios };
+            let text = read(&path)?;
+            if is_blank(&text) {
+                return Err(CaseFileError::Blank(path));
+            }
+            let list = if has_cases(&text) { &mut found.cases } else { &mut found.scenarios };
             list.push(path);
         }
         Ok(found)
@@ -217,14 +233,17 @@ fn read(path: &Path) -> Result<String, CaseFileError> {
     String::from_utf8(bytes).map_err(|_| failed(io::Error::other("it is not UTF-8")))
 }
 
-/// Whether the top level of a YAML text has the key `cases`.
+/// Whether a YAML text has nothing but comments.
+fn is_blank(text: &str) -> bool {
+    text.lines()
+        .map(str::trim)
+        .all(|line| line.is_empty() || line == "---" || line.starts_with('#'))
+}
+
+/// Whether the top level of a YAML text has the key `cases`, also without a value.
 fn has_cases(text: &str) -> bool {
-    #[derive(Deserialize)]
-    struct TopLevel {
-        cases: Option<IgnoredAny>,
-    }
-    match serde_yaml::from_str::<TopLevel>(text) {
-        Ok(top) => top.cases.is_some(),
+    match serde_yaml::from_str::<BTreeMap<String, IgnoredAny>>(text) {
+        Ok(top) => top.contains_key("cases"),
         // A syntax error further down must not make another kind of the file.
         Err(_) => text.lines().any(|line| line.starts_with("cases:")),
     }
@@ -280,7 +299,10 @@ cases:
     #[test]
     fn mistakes_have_their_place() {
         for (text, want) in [
-            ("cases: []", "a.yaml: cases is empty"),
+            ("cases: []", "a.yaml: cases is empty; add a case"),
+            ("name: n\ncases:", "a.yaml: cases is empty; add a case"),
+            ("", "a.yaml: the file is empty; give it `cases`"),
+            ("# later\n---\n", "a.yaml: the file is empty; give it `cases`"),
             (
                 "cases:\n  - {name: a, prompt: p}\n  - {name: a, prompt: q}",
                 "a.yaml: two cases are called \"a\"",
@@ -332,6 +354,7 @@ cases:
             ("sub/broken.yml", "judgeConfig: {\ncases:\n  - {"),
             ("scenario.yaml", "id: scenario\nsteps:\n  - {call: cases}"),
             ("nothing.yaml", "]"),
+            ("null.yaml", "cases:"),
             ("notes.md", "cases:"),
         ] {
             let path = folder.path().join(name);
@@ -345,8 +368,11 @@ cases:
                 .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
                 .collect()
         };
-        assert_eq!(names(&found.cases), ["cases.yaml", "broken.yml"]);
+        assert_eq!(names(&found.cases), ["cases.yaml", "null.yaml", "broken.yml"]);
         assert_eq!(names(&found.scenarios), ["nothing.yaml", "scenario.yaml"]);
+        fs::write(folder.path().join("sub/empty.yaml"), "# later\n").unwrap();
+        let empty = TestFiles::find(&[folder.path().to_owned()]).unwrap_err();
+        assert!(empty.to_string().contains("empty.yaml: the file is empty"), "{empty}");
         let missing = TestFiles::find(&[folder.path().join("absent.yaml")]).unwrap_err();
         assert!(missing.to_string().contains("absent.yaml"), "{missing}");
     }

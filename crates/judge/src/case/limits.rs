@@ -21,8 +21,9 @@ pub struct Limits {
     pub call_timeout_ms: u64,
     /// Most time until a server has started and listed its tools, in milliseconds; 30,000 by default.
     pub connect_timeout_ms: u64,
-    /// Most cost in US dollars, where the `price` of the models is given; 1 by default.
-    pub max_cost_usd: f64,
+    /// Most cost in US dollars. It requires the `price` of each model. Without it, 1 where the `price` of the models is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
     /// Most tools that the model gets; 128 by default, which is OpenAI's limit.
     pub max_tools: u32,
     /// Longest result of a tool that the model is shown and that is recorded, in bytes; 65,536 by default. The rest is
@@ -39,14 +40,22 @@ impl Default for Limits {
             timeout_ms: 300_000,
             call_timeout_ms: 60_000,
             connect_timeout_ms: 30_000,
-            max_cost_usd: 1.0,
+            max_cost_usd: None,
             max_tools: 128,
             max_result_bytes: 65_536,
         }
     }
 }
 
+/// [`Limits::max_cost_usd`] of cases that do not give it.
+const USUAL_COST_USD: f64 = 1.0;
+
 impl Limits {
+    /// Returns the cost that a trial may have.
+    pub(crate) fn cost_usd(&self) -> f64 {
+        self.max_cost_usd.unwrap_or(USUAL_COST_USD)
+    }
+
     /// Returns the smaller of each limit: for a server that bounds what its callers may ask for.
     #[must_use]
     pub fn at_most(self, most: &Self) -> Self {
@@ -57,7 +66,7 @@ impl Limits {
             timeout_ms: self.timeout_ms.min(most.timeout_ms),
             call_timeout_ms: self.call_timeout_ms.min(most.call_timeout_ms),
             connect_timeout_ms: self.connect_timeout_ms.min(most.connect_timeout_ms),
-            max_cost_usd: self.max_cost_usd.min(most.max_cost_usd),
+            max_cost_usd: Some(self.cost_usd().min(most.cost_usd())),
             max_tools: self.max_tools.min(most.max_tools),
             max_result_bytes: self.max_result_bytes.min(most.max_result_bytes),
         }

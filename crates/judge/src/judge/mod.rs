@@ -19,7 +19,7 @@ use crate::{
     ExpectedTool, ModelSettings, ToolCallRecord,
     budget::{Budget, LimitReached, usage_of},
     case::Price,
-    models::ask,
+    models::{advice, ask},
     result::{ItemVerdict, TokenUsage},
     time::millis,
 };
@@ -129,7 +129,7 @@ pub struct Judgement {
 #[non_exhaustive]
 pub enum JudgeError {
     /// The model could not be asked.
-    #[error("the judge cannot be asked: {0}")]
+    #[error("the judge cannot be asked: {0}{advice}", advice = advice(.0, "judgeConfig"))]
     Model(ChatError),
     /// The answer has not the required form, after several attempts.
     #[error(

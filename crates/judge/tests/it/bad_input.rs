@@ -84,15 +84,49 @@ async fn cases_that_cannot_run() {
 }
 
 #[tokio::test]
+async fn a_limit_of_cost_requires_the_price_of_each_model() {
+    let price = Some(Price { input_per_million: 0.0, output_per_million: 0.0 });
+    let mut case = case("cost");
+    case.limits = serde_json::from_value(json!({"maxCostUsd": 1})).unwrap();
+    case.agent_config = case.judge_config.clone();
+    for member in ["agentConfig", "judgeConfig"] {
+        let result = run(&runner(good_work(), votes("yes")), case.clone()).await;
+        error(&result, &[member, "has no price, so limits.maxCostUsd cannot be checked"]);
+        match member {
+            "agentConfig" => case.agent_config.as_mut().unwrap().price = price,
+            _ => case.judge_config.as_mut().unwrap().price = price,
+        }
+    }
+    let result = run(&runner(good_work(), votes("yes")), case).await;
+    assert_eq!(result.status, Status::Passed, "{:?}", result.error);
+}
+
+#[tokio::test]
 async fn models_that_cannot_be_made() {
     let runner = || with_path(Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new())));
     for (provider, part) in [
         ("gemini", "unknown provider \"gemini\": use openai, anthropic, ollama, or custom"),
-        ("openai", "requires a key"),
-        ("custom", "needs a base URL"),
+        (
+            "openai",
+            "requires a key, such as one in $OPENAI_API_KEY; see apiKey and baseUrl of agentConfig or judgeConfig",
+        ),
+        (
+            "custom",
+            "set baseUrl in agentConfig or judgeConfig, or CUSTOM_BASE_URL in the environment",
+        ),
+        (
+            "anthropic at a URL",
+            "requires a key: set apiKey beside baseUrl; ANTHROPIC_API_KEY goes only to",
+        ),
     ] {
         let mut case = case("models");
-        case.agent_config = Some(ModelSettings::new(provider, "m"));
+        let (provider, url) = match provider.split_once(" at a URL") {
+            Some((provider, _)) => (provider, Some("http://127.0.0.1:9/v1".to_owned())),
+            None => (provider, None),
+        };
+        let mut settings = ModelSettings::new(provider, "m");
+        settings.base_url = url;
+        case.agent_config = Some(settings);
         error(&run(&runner(), case.clone()).await, &["the agent's model cannot be asked", part]);
         let judge = case.agent_config.replace(ModelSettings::new("ollama", "m"));
         case.judge_config = judge;
@@ -300,12 +334,17 @@ async fn providers_that_fail() {
         ),
         (
             vec![ProviderAnswer::endless(200, "application/json", "x".repeat(9_999))],
-            &["more than 100000 bytes"],
+            &["more than 100000 bytes; set a smaller agentConfig.maxTokens"],
         ),
-        (vec![ProviderAnswer::silence()], &["did not answer within 0.5 s"]),
+        (
+            vec![ProviderAnswer::silence()],
+            &["did not answer within 0.5 s", "set agentConfig.stream to true"],
+        ),
     ] {
         let result = provider(answers).await;
         error(&result, parts);
+        let told = result.error.as_deref().unwrap_or_default();
+        assert!(!told.contains("max_answer_bytes") && !told.contains("the time limit"), "{told}");
         assert!(!serde_json::to_string(&result).unwrap().contains("12345678"));
     }
 }
@@ -438,7 +477,7 @@ async fn numbers_that_json_does_not_have_are_refused_and_the_result_is_readable(
     type Change = fn(&mut TestCase, f64);
     let changes: [(&str, Change); 5] = [
         ("the case has requiredPassRate", |case, value| case.required_pass_rate = value),
-        ("limits has maxCostUsd", |case, value| case.limits.max_cost_usd = value),
+        ("limits has maxCostUsd", |case, value| case.limits.max_cost_usd = Some(value)),
         ("expect has minToolAccuracy", |case, value| {
             case.expect.min_tool_accuracy = Some(value);
         }),

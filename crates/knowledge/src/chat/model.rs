@@ -60,5 +60,11 @@ pub(super) fn failure(error: ChatError) -> Failure {
         ) => ErrorCode::Internal,
         _ => ErrorCode::Unavailable,
     };
-    Failure::new(code, format!("the model gave no answer: {error}"))
+    let advice = match &error {
+        ChatError::Provider(EndpointFailure::Timeout(_)) => {
+            "; or raise timeout_ms and answer_timeout_ms in [knowledge.chat]"
+        }
+        _ => "",
+    };
+    Failure::new(code, format!("the model gave no answer: {error}{advice}"))
 }

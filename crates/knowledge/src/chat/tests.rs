@@ -279,7 +279,11 @@ async fn a_model_that_fails_loses_nothing() {
             ErrorCode::Unavailable,
             "the model gave no answer",
         ),
-        (ProviderAnswer::silence(), ErrorCode::Unavailable, "did not answer within 0.3 s"),
+        (
+            ProviderAnswer::silence(),
+            ErrorCode::Unavailable,
+            "raise timeout_ms and answer_timeout_ms in [knowledge.chat]",
+        ),
         (ProviderAnswer::text("  "), ErrorCode::Unavailable, "said nothing"),
         (ProviderAnswer::text("<think>hm</think>"), ErrorCode::Unavailable, "said nothing"),
     ];

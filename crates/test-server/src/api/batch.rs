@@ -26,7 +26,7 @@ use super::{
 
 /// A request to run many tests.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct BatchRequest {
     /// Name of the run.
     name: Option<String>,
