@@ -56,6 +56,8 @@ test('metadata of a View in the list of resources counts if its contents have no
   const url = `http://127.0.0.1:${target.address().port}`;
   assert.equal(await view.frame.evaluate((url) => fetch(url).then((it) => it.text(), () => 'blocked'), url), 'x');
   assert.equal(await page.locator('.view-border').count(), 0);
+  // `csp-audit-log`: the program's log has the policy of each View.
+  await until(() => server.text().includes('a View is opened') && server.text().includes(`connect-src ${url}`));
   const other = await openRawView(page, server, 'lab__raw');
   assert.equal(await other.frame.evaluate((url) => fetch(url).then((it) => it.text(), () => 'blocked'), url), 'blocked');
   await page.context().close();
@@ -122,4 +124,19 @@ test('a View gets the secrets of the call that its page makes, and none of a rec
   await page.frameLocator('main iframe').frameLocator('iframe').locator('#log', { hasText: 'loaded' }).waitFor();
   assert.deepEqual(await given(), [{ word: 'w' }, { given: { word: 'w', pin: '(hidden)' } }]);
   await page.context().close();
+});
+
+test('Views are framed from the origin that is set, which must not be that of the page', { timeout: 60_000 }, async () => {
+  // A reverse proxy in the place of the port of Views: the browser reaches the same program under another name.
+  const port = await new Promise((done) => {
+    const free = createServer().listen(0, '127.0.0.1', () => { const { port: found } = free.address(); free.close(() => done(found)); });
+  });
+  const own = await startServer({ servers: { lab: labUpstream() }, config: `[console]\nviews_port = ${port}\nviews_origin = 'http://localhost:${port}'\n` });
+  const { id } = await callTool(own, 'lab__app', {});
+  const page = await openPage(browser, own);
+  const view = await openCallView(page, id);
+  await view.locator('#log', { hasText: 'connected' }).waitFor();
+  assert.ok((await page.locator('main iframe').getAttribute('src')).startsWith(`http://localhost:${port}/view/`));
+  await page.context().close();
+  await own.stop();
 });

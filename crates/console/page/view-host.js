@@ -25,6 +25,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
   for (const note of view.notes) told('note', note);
   if (!view.frame) throw new Error('this server has no second port for Views (console.views_port)');
   const { origin } = new URL(view.frame);
+  if (origin === location.origin) throw new Error('Views need another origin than this page (console.views_origin)');
   const running = new Map();
   const answers = new Map();
   let nextCall = 1;

@@ -97,6 +97,9 @@ struct Inner {
     /// The console, if it is switched on.
     #[cfg(feature = "console")]
     console: Option<marquetry_console::Console>,
+    /// `console.views_origin`
+    #[cfg(feature = "console")]
+    views_origin: Option<String>,
     serve_options: ServeOptions,
     stop: CancellationToken,
     /// Listeners and pipes in use; shutting down waits for them.
@@ -250,7 +253,8 @@ impl App {
             };
             address.set_ip(here);
         }
-        console.allow_frames_of(format!("http://{address}"));
+        let origin = self.inner.views_origin.clone();
+        console.allow_frames_of(origin.unwrap_or_else(|| format!("http://{address}")));
         let service = hyper_util::service::TowerToHyperService::new(console.sandbox_router());
         let (options, stop) = (self.inner.serve_options.clone(), self.inner.stop.clone());
         let serve = marquetry_protocol::server::http::serve(listener, service, options, stop);
@@ -458,7 +462,8 @@ impl AppBuilder {
                 }
             });
         #[cfg(feature = "console")]
-        let shown_artifacts = artifacts.clone();
+        let (shown_artifacts, views_origin) =
+            (artifacts.clone(), config.console.views_origin.clone());
         let calls = TaskTracker::new();
         #[cfg(feature = "console")]
         let authenticator = match (&console, authenticator) {
@@ -564,6 +569,8 @@ impl AppBuilder {
             metadata,
             #[cfg(feature = "console")]
             console: shown,
+            #[cfg(feature = "console")]
+            views_origin,
             serve_options,
             stop,
             serving: TaskTracker::new(),

@@ -177,6 +177,13 @@ impl Views {
         let session = Arc::new(Session::new(opening, self.clone()));
         sessions.insert(session.id().to_owned(), session.clone());
         drop(sessions);
+        // Specification, "Security": hosts log the policy under which a View runs.
+        tracing::info!(
+            view = session.number(),
+            tool = session.tool(),
+            policy = session.sandbox().policy(),
+            "a View is opened"
+        );
         self.remove_if_unused(&session);
         Ok(session)
     }

@@ -117,6 +117,10 @@ impl Session {
         &self.id
     }
 
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn tool(&self) -> &str {
         &self.tool
     }

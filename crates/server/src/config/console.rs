@@ -41,6 +41,10 @@ pub struct ConsoleConfig {
     /// Port of the frames of Views, at the address of `server.listen`. It must differ from the port of the page, so that Views have
     /// another origin and cannot access the page. 0 takes a free port.
     pub views_port: u16,
+    /// Origin under which browsers reach the frames of Views, if it is not this machine's address with `views_port`: behind a reverse proxy, which
+    /// forwards it to that port, or for browsers on other machines. It must differ from the origin of the page.
+    #[schemars(example = &"https://views.example.org")]
+    pub views_origin: Option<String>,
     /// Number of Views that can be open at the same time. One caller with a token may have a quarter of them.
     pub max_views: NonZeroUsize,
     /// Largest document of a View, in bytes.
@@ -75,6 +79,7 @@ impl Default for ConsoleConfig {
             max_streams: n(64),
             scenarios_directory: None,
             views_port: 0,
+            views_origin: None,
             max_views: n(32),
             max_view_bytes: n(10 << 20),
             max_view_message_bytes: n(10 << 20),
@@ -84,6 +89,24 @@ impl Default for ConsoleConfig {
             max_view_context_bytes: n(256 << 10),
             view_idle_ms: NonZeroU64::new(60_000).expect("60,000 is more than zero"),
         }
+    }
+}
+
+impl ConsoleConfig {
+    /// Checks `views_origin`. The error says what is wrong.
+    pub(crate) fn check_views_origin(&self) -> Result<(), String> {
+        let Some(origin) = &self.views_origin else { return Ok(()) };
+        let uri = origin.parse::<http::Uri>().ok();
+        let is_origin = uri.is_some_and(|uri| match (uri.scheme_str(), uri.authority()) {
+            (Some(scheme @ ("http" | "https")), Some(authority)) => {
+                !authority.as_str().contains('@') && *origin == format!("{scheme}://{authority}")
+            }
+            _ => false,
+        });
+        if is_origin {
+            return Ok(());
+        }
+        Err(format!("{origin:?} is no origin; expected one such as \"https://views.example.org\""))
     }
 }
 
@@ -110,5 +133,35 @@ impl ConsoleConfig {
         views.limits.max_denials = self.max_view_denials.get();
         views.limits.max_model_context_bytes = self.max_view_context_bytes.get();
         options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_origin_of_views_is_a_scheme_and_a_host() {
+        let check = |origin: &str| {
+            let views_origin = Some(origin.to_owned());
+            ConsoleConfig { views_origin, ..ConsoleConfig::default() }.check_views_origin()
+        };
+        for origin in ["https://views.example.org", "http://192.168.1.5:3003", "http://[::1]:1"] {
+            assert_eq!(check(origin), Ok(()));
+        }
+        for wrong in [
+            "views.example.org",
+            "https://views.example.org/",
+            "https://a.example/views",
+            "https://u@a.example",
+            "ftp://a.example",
+            "https://a.example; script-src *",
+            "*",
+            "",
+        ] {
+            let problem = check(wrong).unwrap_err();
+            assert!(problem.contains("expected one such as"), "{problem}");
+        }
+        assert_eq!(ConsoleConfig::default().check_views_origin(), Ok(()));
     }
 }

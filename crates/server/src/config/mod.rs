@@ -242,7 +242,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A server without a transport, or an invalid artifact directory.
+    /// A server without a transport, an invalid artifact directory, or another setting that cannot be used.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.artifacts.store == StoreKind::Directory
             && let Err(problem) = self.artifacts.check_directory()
@@ -251,6 +251,9 @@ impl Config {
         }
         if let Err(problem) = self.plantuml.check_engine() {
             return Err(self.fault("plantuml.engine", problem));
+        }
+        if let Err(problem) = self.console.check_views_origin() {
+            return Err(self.fault("console.views_origin", problem));
         }
         self.resource_server()?;
         self.check_knowledge()?;
