@@ -48,6 +48,7 @@ test("a failing case has the exit status 1, with the expected call beside the ac
   const { code, stdout } = await command([cases, "--repeat", "2"]);
   assert.equal(code, 1, stdout);
   assert.match(stdout, /FAILED \(\d+ ms, 0 of 2 trials\)/);
+  assert.match(stdout, /^0 of 2 trials passed \(95 % interval 0 to 66 %\)$/m);
   assert.match(stdout, /! write_file \{"path":"hallo\.txt"\} +server1\/write_file \{"path":"hello\.txt"/);
   assert.match(stdout, /test result: FAILED\. 0 passed; 1 failed/);
 });

@@ -96,6 +96,21 @@ pub enum CassetteError {
         /// The present value.
         found: String,
     },
+    /// Recorded requests were not made.
+    #[error(
+        "{left} of {number} recorded requests on {channel} were not made, the first {first}; record again (--record) if the change is \
+         intended"
+    )]
+    Left {
+        /// The case, and the model or server.
+        channel: String,
+        /// The number of requests that were not made.
+        left: usize,
+        /// The number of recorded requests.
+        number: usize,
+        /// The first request that was not made.
+        first: String,
+    },
     /// There are more requests than recorded.
     #[error(
         "the recording of {channel} ends after {number} requests, and there is one more: {found}; record again (--record)"
@@ -175,6 +190,28 @@ impl Cassette {
         write_private(&beside, &(text + "\n"))
             .and_then(|()| fs::rename(&beside, path))
             .map_err(failed)
+    }
+
+    /// Checks that a replayed case has made all requests that were recorded.
+    pub(crate) fn check_replayed(&self, case: &str) -> Result<(), CassetteError> {
+        if !self.0.is_replay {
+            return Ok(());
+        }
+        let tape = self.tape();
+        let of_case = |channel: &str| {
+            let rest = channel.strip_prefix(case);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let mut channels = tape.left.iter();
+        let left = channels.find(|(channel, left)| !left.is_empty() && of_case(channel));
+        let Some((channel, left)) = left else { return Ok(()) };
+        let first = left.last().map(|place| tape.entries[*place].request.to_string());
+        Err(CassetteError::Left {
+            channel: channel.clone(),
+            left: left.len(),
+            number: tape.entries.iter().filter(|entry| entry.channel == *channel).count(),
+            first: cut(&first.unwrap_or_default(), 400),
+        })
     }
 
     pub(crate) fn channel(&self, name: String, redactor: Arc<Redactor>) -> Channel {

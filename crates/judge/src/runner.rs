@@ -190,6 +190,13 @@ impl Runner {
             Err(error) => (Status::Error, Some(error)),
             Ok(()) => status_of(&case, &trials),
         };
+        let tape = context.cassette.as_ref();
+        let (status, error) = match tape.map(|tape| tape.check_replayed(&case.name)) {
+            Some(Err(problem)) if status != Status::Error => {
+                (Status::Error, Some(redactor.text(problem.to_string())))
+            }
+            _ => (status, error),
+        };
         let mut result = TestResult {
             id: new_id(),
             run_id: context.run_id,

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use marquetry_judge::{
-    ExpectedTool, Matching, Status, TestResult, ToolCallRecord, Trial, check, stats::wilson,
+    ExpectedTool, Matching, Status, TestResult, ToolCallRecord, Trial, check,
+    report::trials_in_words,
 };
 use serde_json::json;
 
@@ -13,6 +14,10 @@ const SIDE: usize = 48;
 /// Returns the summary of results; it ends with cargo's line.
 pub(crate) fn of(results: &[TestResult]) -> String {
     let mut text = String::new();
+    let repeated = results.iter().filter(|it| it.status == Status::Passed);
+    for (result, trials) in repeated.filter_map(|it| Some((it, trials_in_words(it)?))) {
+        _ = writeln!(text, "{}: {trials}", one_line(&result.test_case.name));
+    }
     let open: Vec<_> = results.iter().filter(|it| it.status != Status::Passed).collect();
     if !open.is_empty() {
         text.push_str("\nfailures:\n");
@@ -37,19 +42,8 @@ pub(crate) fn of(results: &[TestResult]) -> String {
 
 fn describe(text: &mut String, result: &TestResult) {
     _ = writeln!(text, "\n---- {} ----", one_line(&result.test_case.name));
-    let counts = result.counts();
-    let trials = u32::try_from(result.trials.len()).unwrap_or(u32::MAX);
-    if trials > 1 {
-        let judged = trials - counts.errors;
-        let interval = wilson(counts.passed, judged);
-        _ = writeln!(
-            text,
-            "{} of {judged} trials passed (95 % interval {:.0} to {:.0} %), {} without a verdict",
-            counts.passed,
-            interval.low * 100.0,
-            interval.high * 100.0,
-            counts.errors
-        );
+    if let Some(trials) = trials_in_words(result) {
+        _ = writeln!(text, "{trials}");
     }
     if let Some(error) = &result.error {
         _ = writeln!(text, "error: {}", one_line(error));

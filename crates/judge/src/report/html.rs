@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Summary, escaped, problem};
+use super::{Summary, escaped, problem, trials_in_words};
 use crate::{Status, TestResult, Trial};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}\
@@ -42,7 +42,11 @@ fn one(page: &mut String, result: &TestResult) {
         result.duration,
         escaped(&result.test_case.prompt)
     );
-    if status != Status::Passed {
+    if status == Status::Passed {
+        if let Some(trials) = trials_in_words(result) {
+            _ = writeln!(page, "<p>{}</p>", escaped(&trials));
+        }
+    } else {
         _ = writeln!(page, "<pre>{}</pre>", escaped(&problem(result)));
     }
     _ = writeln!(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Summary, escaped, problem};
+use super::{Summary, escaped, problem, trials_in_words};
 use crate::{Status, TestResult};
 
 /// Returns results as JUnit XML: one suite, one test case for each result.
@@ -23,9 +23,18 @@ pub fn junit(results: &[TestResult]) -> String {
             "    <testcase name=\"{name}\" classname=\"marquetry.judge\" time=\"{time}\" timestamp=\"{}\"",
             result.timestamp
         );
+        let properties = trials_in_words(result).map(|trials| {
+            let trials = escaped(&trials);
+            format!(
+                "\n      <properties><property name=\"trials\" value=\"{trials}\"/></properties>"
+            )
+        });
         let kind = match result.status {
             Status::Passed => {
-                xml.push_str("/>\n");
+                match properties {
+                    Some(properties) => _ = writeln!(xml, ">{properties}\n    </testcase>"),
+                    None => xml.push_str("/>\n"),
+                }
                 continue;
             }
             Status::Failed => "failure",
@@ -35,7 +44,8 @@ pub fn junit(results: &[TestResult]) -> String {
         let first = escaped(text.lines().next().unwrap_or_default());
         _ = writeln!(
             xml,
-            ">\n      <{kind} message=\"{first}\">{}</{kind}>\n    </testcase>",
+            ">{}\n      <{kind} message=\"{first}\">{}</{kind}>\n    </testcase>",
+            properties.unwrap_or_default(),
             escaped(&text)
         );
     }

@@ -7,11 +7,17 @@ mod html;
 mod junit;
 mod tap;
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{html::html, junit::junit, tap::tap};
-use crate::{Status, TestResult, result::CheckResult};
+use crate::{
+    Status, TestResult,
+    result::{CheckResult, TrialCounts},
+    stats::{Interval, pass_at_k, pass_hat_k, wilson},
+};
 
 /// The numbers of results by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +65,42 @@ pub fn json(results: &[TestResult]) -> String {
     text.unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string())) + "\n"
 }
 
+/// Says how the trials of a repeated case ended, with the 95 % interval of its pass rate and the chances that one of 3 trials passes and that
+/// all do. `None` for a case with one trial.
+///
+/// ```text
+/// 4 of 5 trials passed (95 % interval 38 to 96 %; at least one of 3 passes: 100 %; all of 3: 40 %)
+/// ```
+pub fn trials_in_words(result: &TestResult) -> Option<String> {
+    /// Trials of one use, as the history has it.
+    const USE: u32 = 3;
+    if result.trials.len() < 2 {
+        return None;
+    }
+    let TrialCounts { passed, failed, errors } = result.counts();
+    let judged = passed + failed;
+    let mut words = format!("{passed} of {judged} trials passed");
+    if judged > 0 {
+        let Interval { low, high } = wilson(passed, judged);
+        let percent = |share: f64| format!("{:.0}", share * 100.0);
+        _ = write!(words, " (95 % interval {} to {} %", percent(low), percent(high));
+        if judged >= USE {
+            let (any, all) = (pass_at_k(judged, passed, USE), pass_hat_k(judged, passed, USE));
+            _ = write!(
+                words,
+                "; at least one of {USE} passes: {} %; all of {USE}: {} %",
+                percent(any),
+                percent(all)
+            );
+        }
+        words.push(')');
+    }
+    if errors > 0 {
+        _ = write!(words, ", {errors} without a verdict");
+    }
+    Some(words)
+}
+
 /// Returns why a result did not pass, in a few lines: the error, or the failed checks and the judge's reasons.
 fn problem(result: &TestResult) -> String {
     if let Some(error) = &result.error {
@@ -66,10 +108,7 @@ fn problem(result: &TestResult) -> String {
     }
     let Some(trial) = result.deciding_trial() else { return result.verdict.reasoning.clone() };
     let mut lines = Vec::new();
-    let counts = result.counts();
-    if result.trials.len() > 1 {
-        lines.push(format!("{} of {} trials passed", counts.passed, result.trials.len()));
-    }
+    lines.extend(trials_in_words(result));
     for CheckResult { name, detail, expected, actual, .. } in
         trial.checks.iter().filter(|check| !check.passed)
     {

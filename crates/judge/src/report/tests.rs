@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::{TestCase, Timestamp, Verdict};
+use crate::{TestCase, Timestamp, Trial, Verdict, result::TokenUsage};
 
 fn result(name: &str, status: Status, error: Option<&str>) -> TestResult {
     TestResult {
@@ -61,6 +61,46 @@ fn html_escapes_everything_and_loads_nothing() {
         &["1 passed", "1 failed", "1 errors", "Do &lt;it&gt; &amp; more", "default-src 'none'"],
     );
     assert!(!page.contains("<it>") && !page.contains("<x>") && !page.contains("<script"));
+}
+
+/// A result whose trials ended so.
+fn repeated(passed: u32, failed: u32, errors: u32) -> TestResult {
+    let trial = |status| Trial {
+        index: 0,
+        status,
+        error: None,
+        turns: Vec::new(),
+        tool_calls: Vec::new(),
+        answer: String::new(),
+        checks: Vec::new(),
+        votes: Vec::new(),
+        verdict: Verdict::none(""),
+        usage: TokenUsage::default(),
+        work_ms: 0,
+        duration_ms: 0,
+    };
+    let all = [(passed, Status::Passed), (failed, Status::Failed), (errors, Status::Error)];
+    let trials = all.into_iter().flat_map(|(count, status)| (0..count).map(move |_| status));
+    let trials = trials.map(trial).collect();
+    TestResult { trials, ..result("again", Status::Passed, None) }
+}
+
+#[test]
+fn repetitions_are_told_with_their_interval_and_chances() {
+    let words = |passed, failed, errors| trials_in_words(&repeated(passed, failed, errors));
+    assert_eq!(words(1, 0, 0), None);
+    assert_eq!(
+        words(4, 1, 0).unwrap(),
+        "4 of 5 trials passed (95 % interval 38 to 96 %; at least one of 3 passes: 100 %; all of 3: 40 %)"
+    );
+    assert_eq!(
+        words(1, 1, 2).unwrap(),
+        "1 of 2 trials passed (95 % interval 9 to 91 %), 2 without a verdict"
+    );
+    assert_eq!(words(0, 0, 2).unwrap(), "0 of 0 trials passed, 2 without a verdict");
+    let results = [repeated(2, 1, 0)];
+    expect(&junit(&results), &["<property name=\"trials\" value=\"2 of 3 trials passed (95 %"]);
+    expect(&html(&results), &["<p>2 of 3 trials passed (95 %"]);
 }
 
 #[test]

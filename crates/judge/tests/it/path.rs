@@ -193,6 +193,14 @@ async fn a_cassette_replays_without_models_and_servers() {
     assert_eq!(replayed.tool_calls[1].response, recorded.tool_calls[1].response);
     assert_eq!(replayed.trials[0].votes.len(), 3);
 
+    let mut with_one_vote = case.clone();
+    with_one_vote.judge_config.as_mut().unwrap().votes = Some(1);
+    let shorter = empty.run_with(with_one_vote, replay()).await;
+    assert_eq!(shorter.status, Status::Error);
+    let error = shorter.error.unwrap();
+    assert!(error.contains("2 of 3 recorded requests on taped/"), "{error}");
+    assert!(error.contains("were not made") && error.contains("--record"), "{error}");
+
     case.prompt = "Something else.".to_owned();
     let differing = empty.run_with(case, replay()).await;
     let error = differing.error.unwrap();
