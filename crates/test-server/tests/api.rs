@@ -265,14 +265,11 @@ async fn commands_are_refused_unless_they_are_allowed() {
 #[tokio::test]
 async fn a_batch_with_an_unknown_member_is_refused() {
     let world = World::start(ApiOptions::default(), true).await;
-    let batch = json!({"cases": [case("a")], "concurency": 1});
+    let batch = json!({"cases": [case("a")], "parallel": 1});
     let answer = world.ask("POST", "/api/test/batch", Some(batch)).await;
     assert_eq!(answer["status"], 400, "{answer}");
     let told = answer["body"]["error"].as_str().unwrap();
-    assert!(
-        told.contains("unknown field `concurency`") && told.contains("`concurrency`"),
-        "{told}"
-    );
+    assert!(told.contains("unknown field `parallel`") && told.contains("`concurrency`"), "{told}");
 }
 
 #[tokio::test]

@@ -21,6 +21,15 @@ Answer with one JSON object and nothing else:
 Every item appears once. \"reasoning\" is a summary in one or two sentences. \"suggestions\" says what the agent or its \
 tools should do better; leave it empty if there is nothing.";
 
+/// Bytes of evidence in one question, before it is escaped as JSON: judges read a bounded text. With many calls, the values of each are shorter.
+const MAX_EVIDENCE_BYTES: usize = 256 << 10;
+
+/// The least that is shown of a value.
+const MIN_VALUE_BYTES: usize = 200;
+
+/// Calls that a question shows; of more, the first and the last.
+const MAX_CALLS: usize = MAX_EVIDENCE_BYTES / (4 * MIN_VALUE_BYTES);
+
 /// Returns the question of one vote.
 pub(super) fn question(
     input: &JudgeInput<'_>,
@@ -30,10 +39,17 @@ pub(super) fn question(
     shuffle: &mut Shuffle,
 ) -> String {
     let total = input.tool_calls.len();
+    let shown_calls = total.min(MAX_CALLS);
+    // Each call has arguments, a result and perhaps an error.
+    let max_bytes =
+        (MAX_EVIDENCE_BYTES / (3 * shown_calls + 1)).max(MIN_VALUE_BYTES).min(max_bytes);
+    let is_shown =
+        |place: usize| place < shown_calls.div_ceil(2) || total - place <= shown_calls / 2;
     let mut evidence: Vec<Value> = input
         .tool_calls
         .iter()
         .enumerate()
+        .filter(|(place, _)| is_shown(*place))
         .map(|(place, call)| {
             json!({
                 "kind": "tool call",
@@ -42,7 +58,7 @@ pub(super) fn question(
                 "server": call.server_id,
                 "arguments": shown(&call.parameters, max_bytes),
                 "succeeded": call.success,
-                "error": call.error,
+                "error": call.error.as_deref().map(|error| cut(error, max_bytes)),
                 "result": shown(&call.response, max_bytes),
             })
         })
@@ -50,6 +66,12 @@ pub(super) fn question(
     evidence.push(json!({"kind": "final answer", "text": cut(input.answer, max_bytes)}));
     if total == 0 {
         evidence.push(json!({"kind": "note", "text": "The agent called no tool."}));
+    }
+    if shown_calls < total {
+        let (first, left_out) = (shown_calls.div_ceil(2) + 1, total - shown_calls);
+        let last = first + left_out - 1;
+        let text = format!("The calls {first} to {last} are left out, since there are too many.");
+        evidence.push(json!({"kind": "note", "text": text}));
     }
     shuffle.shuffle(&mut evidence);
     let mut items: Vec<Value> = ids

@@ -107,3 +107,26 @@ async fn each_vote_sees_another_order_and_answers_come_back_in_that_of_the_check
     assert_eq!(votes[0].prompt_hash, votes[2].prompt_hash);
     assert_ne!(votes[0].prompt_hash, prompt::hash(&checklist[1..]));
 }
+
+#[test]
+fn a_question_is_bounded_however_many_calls_there_are() {
+    let long = "x".repeat(20_000);
+    let checklist = ["it worked".to_owned()];
+    for count in [1_usize, 50, 5_000] {
+        let calls: Vec<_> = (0..count)
+            .map(|number| {
+                ToolCallRecord::of_text("s", "t", json!({"n": number, "of": long}), &long)
+            })
+            .collect();
+        let input = JudgeInput { tool_calls: &calls, ..input(&checklist) };
+        let ids = ["item1".to_owned()];
+        let mut shuffle = Shuffle::new(1, 1);
+        let question = prompt::question(&input, &checklist, &ids, 4096, &mut shuffle);
+        assert!(question.len() < 600_000, "{count} calls: {} bytes", question.len());
+        // The first and the last call are there, and what is left out is said.
+        for number in [1, count] {
+            assert!(question.contains(&format!("\"{number} of {count}\"")), "{count} calls");
+        }
+        assert_eq!(question.contains("are left out, since there are too many"), count == 5_000);
+    }
+}
