@@ -5,7 +5,8 @@ import { mkdir, readFile, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { environment, startModel, votes } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, base, fileServer, run, until } from "./server.mjs";
+import { MCPTestSDK } from "../../sdk/typescript/index.js";
+import { AIMOCK, FILESYSTEM, PROGRAM, base, fileServer, run, testServer, until } from "./server.mjs";
 import { folder, missing, root } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
@@ -124,6 +125,22 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   assert.equal(check.code, 1, check.stderr);
   const { detection, falseAlarms } = JSON.parse(check.stdout);
   assert.deepEqual([detection.rate, falseAlarms.rate], [0, 0]);
+});
+
+test("the history tells the chances of a case, and how judges agree with people", { skip }, async (t) => {
+  const { command, cases, home, mock } = await world(t);
+  const database = join(home, "tests.db");
+  assert.equal((await command([cases, "--repeat", "3", "--database", database])).code, 0);
+  const { url } = await testServer(t, home, { args: ["--database", database], env: environment(mock) });
+  const sdk = new MCPTestSDK(url);
+  const [{ id }] = (await sdk.results()).items;
+  for (const [trial, passed] of [[0, true], [1, true], [2, false]]) await sdk.putOverride(id, { trial, passed, reason: "seen", author: "anna" });
+  const history = (more) => command(["history", ...more, "--database", database], { own: [] });
+  assert.match((await history(["writes a file"])).stdout, /of 3 trials, at least one passes: 100 %; all pass: 100 %/);
+  // A judge that says yes to everything agrees by chance alone.
+  assert.match((await history([])).stdout, /judges, compared with the verdicts of people:\n.*gpt-4  κ 0\.00; equal verdicts 67 % \(2 of 3;/);
+  const { judges } = JSON.parse((await history(["--json"])).stdout);
+  assert.deepEqual([judges.length, judges[0].kappa], [1, 0]);
 });
 
 test("a run that has become worse is a regression", { skip }, async (t) => {

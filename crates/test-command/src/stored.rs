@@ -77,14 +77,19 @@ async fn history_of_case(
         );
     }
     _ = writeln!(text, "\npass rate {}", rate(&history.pass_rate));
+    if let (Some(any), Some(all)) = (history.pass_at_3, history.pass_hat_3) {
+        let (any, all) = (any * 100.0, all * 100.0);
+        _ = writeln!(text, "of 3 trials, at least one passes: {any:.0} %; all pass: {all:.0} %");
+    }
     Ok(text)
 }
 
 async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Failed> {
     let cases = store::flakiness(store).await.map_err(Failed::error)?;
     let runs = store.runs(&PageRequest::default()).await.map_err(Failed::error)?;
+    let judges = store::judge_agreement(store).await.map_err(Failed::error)?;
     if as_json {
-        return Ok(pretty(&json!({"cases": cases, "runs": runs.items})));
+        return Ok(pretty(&json!({"cases": cases, "judges": judges, "runs": runs.items})));
     }
     let mut text = String::new();
     for case in &cases {
@@ -95,6 +100,20 @@ async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Fai
             rate(&case.pass_rate),
             case.flips.count,
             case.flips.of
+        );
+    }
+    if !judges.is_empty() {
+        text.push_str("\njudges, compared with the verdicts of people:\n");
+    }
+    for judge in &judges {
+        let kappa = judge.kappa.map_or_else(|| "not defined".to_owned(), |it| format!("{it:.2}"));
+        let (equal, of) =
+            (judge.verdicts.both_passed + judge.verdicts.both_failed, judge.verdicts.total());
+        _ = writeln!(
+            text,
+            "{}  κ {kappa}; equal verdicts {}",
+            one_line(&judge.model),
+            rate(&Rate::new(equal, of))
         );
     }
     text.push_str("\nruns, the newest first:\n");
@@ -261,7 +280,7 @@ pub(crate) fn judge_check(
     if detection < MIN_DETECTION || alarms > MAX_FALSE_ALARMS {
         return Err(Failed::printed(Failed::FAIL));
     }
-    // A fault without a verdict was not noticed, but nobody knows whether it would have been.
+    // Faults without a verdict count for neither side, so the check has no result.
     if report.errors > 0 {
         return Err(Failed::printed(Failed::ERROR));
     }
