@@ -126,6 +126,22 @@ test('a View gets the secrets of the call that its page makes, and none of a rec
   await page.context().close();
 });
 
+test('a tool of the View that has the name of a tool of a server says so', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__app', {});
+  const page = await openPage(browser, server);
+  const view = await openCallView(page, id);
+  await view.locator('#log', { hasText: 'connected' }).waitFor();
+  await view.locator('body').evaluate(() => {
+    app.onlisttools = async () => ({ tools: ['secret', 'other'].map((name) => ({ name, description: 'hidden\u202etext', inputSchema: { type: 'object' } })) });
+    app.sendToolListChanged();
+  });
+  const tools = page.getByRole('region', { name: 'Tools of the View' });
+  await tools.getByText('other', { exact: true }).waitFor();
+  assert.equal(await tools.getByText('A server has a tool of this name, too.').count(), 1);
+  assert.equal(await tools.getByText('hidden‹202E›text').count(), 2);
+  await page.context().close();
+});
+
 test('Views are framed from the origin that is set, which must not be that of the page', { timeout: 60_000 }, async () => {
   // A reverse proxy in the place of the port of Views: the browser reaches the same program under another name.
   const port = await new Promise((done) => {

@@ -4,8 +4,8 @@ import { spawn } from "node:child_process";
 import { mkdir, readFile, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { environment, startModel, votes } from "./model.mjs";
 import { MCPTestSDK } from "../../sdk/typescript/index.js";
+import { environment, startModel, votes } from "./model.mjs";
 import { AIMOCK, FILESYSTEM, PROGRAM, base, fileServer, run, testServer, until } from "./server.mjs";
 import { folder, missing, root } from "./support.mjs";
 
@@ -131,7 +131,7 @@ test("the history tells the chances of a case, and how judges agree with people"
   const { command, cases, home, mock } = await world(t);
   const database = join(home, "tests.db");
   assert.equal((await command([cases, "--repeat", "3", "--database", database])).code, 0);
-  const { url } = await testServer(t, home, { args: ["--database", database], env: environment(mock) });
+  const { url } = await testServer(t, home, { env: environment(mock) });
   const sdk = new MCPTestSDK(url);
   const [{ id }] = (await sdk.results()).items;
   for (const [trial, passed] of [[0, true], [1, true], [2, false]]) await sdk.putOverride(id, { trial, passed, reason: "seen", author: "anna" });

@@ -1,6 +1,6 @@
 // The View of a call: its frame, what it says, its tools, and the log of its messages.
 
-import { data } from './api.js';
+import { data, list } from './api.js';
 import { button, bytes, consent, empty, fill, h, newId, time } from './dom.js';
 import { createForm } from './form.js';
 import { stringify } from './json.js';
@@ -30,9 +30,10 @@ function panelOf({ record, uri, context, signal, own, tool, place, again }) {
   fill(place);
   const notes = h('div', { role: 'status' });
   const model = toldToModel();
+  const serverTools = list('tools/list', 'tools').catch(() => []);
   const provided = h('section', { 'aria-label': 'Tools of the View' });
   const told = (kind, value) => {
-    if (kind === 'appTools') viewTools(provided, value, (name, args) => opened.then((it) => it.callTool(name, args)));
+    if (kind === 'appTools') viewTools(provided, value, serverTools, (name, args) => opened.then((it) => it.callTool(name, args)));
     if (kind === 'modelContext' || kind === 'message') model.add(kind, value);
     if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
     if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
@@ -83,8 +84,9 @@ function toldToModel() {
   };
 }
 
-/** The tools that a View provides, each with a form and its last result. */
-function viewTools(box, all, callTool) {
+/** The tools that a View provides, each with a form and its last result. They are the View's, whatever names it gives them. */
+async function viewTools(box, all, serverTools, callTool) {
+  const ofServers = new Set((await serverTools).flatMap(({ name }) => [name, name.split('__').at(-1)]));
   if (!all.length) { fill(box); return; }
   fill(box, h('h2', 'Tools of the View'), all.slice(0, MAX_VIEW_TOOLS).map(({ tool, needsConsent }) => {
     const form = createForm(tool.inputSchema ?? { type: 'object' });
@@ -102,7 +104,7 @@ function viewTools(box, all, callTool) {
       }
       run.disabled = false;
     }, { 'aria-label': `Run ${tool.name}` });
-    return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), tool.description ? h('p', tool.description) : null, form.element, h('p', run), output);
+    return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), ofServers.has(tool.name) ? h('p.warn', 'A server has a tool of this name, too. This one belongs to the View, and runs in it.') : null, tool.description ? h('p', ...visible(tool.description)) : null, form.element, h('p', run), output);
   }), all.length > MAX_VIEW_TOOLS ? h('p.muted', `the first ${MAX_VIEW_TOOLS} of ${all.length}`) : null);
 }
 
