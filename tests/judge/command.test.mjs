@@ -139,7 +139,8 @@ test("the history tells the chances of a case, and how judges agree with people"
   assert.match((await history(["writes a file"])).stdout, /of 3 trials, at least one passes: 100 %; all pass: 100 %/);
   // A judge that says yes to everything agrees by chance alone.
   assert.match((await history([])).stdout, /judges, compared with the verdicts of people:\n.*gpt-4  κ 0\.00; equal verdicts 67 % \(2 of 3;/);
-  const { judges } = JSON.parse((await history(["--json"])).stdout);
+  const { judges, runs } = JSON.parse((await history(["--json"])).stdout);
+  assert.match(runs[0].configurationId, /^[0-9a-f]{16}$/);
   assert.deepEqual([judges.length, judges[0].kappa], [1, 0]);
 });
 

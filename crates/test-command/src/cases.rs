@@ -12,7 +12,7 @@ use marquetry_judge::{
     MemoryStore, ResultStore, RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
     cassette::Cassette,
     report,
-    store::{NewRun, RunStatus, while_run_lives},
+    store::{Configuration, NewRun, RunStatus, while_run_lives},
 };
 use marquetry_test_server::CaseFile;
 use tokio::runtime::Runtime;
@@ -162,10 +162,14 @@ async fn run_all(
         None => database::open(&arguments.database, environment).await?,
     };
     let runner = database::runner(Arc::clone(&store), environment);
+    let configuration = Configuration::shared_by(cases.iter().map(|loaded| &loaded.case));
+    if let Some(configuration) = &configuration {
+        store.put_configuration(configuration).await.map_err(Failed::error)?;
+    }
     let new = NewRun {
         name: Some(name_of(&cases)),
+        configuration_id: configuration.map(|configuration| configuration.id),
         total_tests: u32::try_from(cases.len()).unwrap_or(u32::MAX),
-        ..NewRun::default()
     };
     let run = store.start_run(new).await.map_err(Failed::error)?;
     let jobs = arguments

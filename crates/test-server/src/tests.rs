@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use marquetry_judge::{
     ModelSettings, RunContext, Runner, ServerConfig, TestCase, TestResult, case::Limits,
+    store::Configuration,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,6 +101,13 @@ impl Tests {
             database: self.runner.store().check().await.is_ok(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+
+    /// Returns the configuration that all these cases have with the defaults of this server; see [`Configuration::shared_by`].
+    pub(crate) fn configuration(&self, cases: &[TestCase]) -> Option<Configuration> {
+        let mut cases = cases.to_vec();
+        cases.iter_mut().for_each(|case| self.complete(case));
+        Configuration::shared_by(&cases)
     }
 
     fn complete(&self, case: &mut TestCase) {

@@ -332,6 +332,32 @@ pub struct Configuration {
     pub judge_config: Option<ModelSettings>,
 }
 
+impl Configuration {
+    /// Returns the configuration that these cases share, without secrets. `None` if their servers or judges differ, or if they name neither.
+    ///
+    /// Its id is a hash of its content, so that a configuration is stored once, however many runs have it.
+    #[must_use]
+    pub fn shared_by<'a>(cases: impl IntoIterator<Item = &'a TestCase>) -> Option<Self> {
+        let mut cases = cases.into_iter();
+        let first = cases.next()?;
+        let is_equal = |case: &TestCase| {
+            case.server_configs == first.server_configs && case.judge_config == first.judge_config
+        };
+        let server_configs = first.server_configs.clone().unwrap_or_default();
+        let judge_config = first.judge_config.clone();
+        if !cases.all(is_equal) || (server_configs.is_empty() && judge_config.is_none()) {
+            return None;
+        }
+        let servers = server_configs.iter().map(|server| server.name().unwrap_or("server"));
+        let judge = judge_config.as_ref().map(|judge| format!("judge {}", judge.model));
+        let name = servers.map(ToOwned::to_owned).chain(judge).collect::<Vec<_>>().join(", ");
+        let id = String::new();
+        let shared = Self { id, name, description: None, server_configs, judge_config }.redacted();
+        let content = serde_json::to_vec(&shared).ok()?;
+        Some(Self { id: blake3::hash(&content).to_hex()[..16].to_owned(), ..shared })
+    }
+}
+
 /// A batch that begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

@@ -71,12 +71,17 @@ pub(super) async fn batch(
     if let Some(refusal) = request.cases.iter().find_map(|case| shared.tests.refusal(case)) {
         return Err(ApiError::Forbidden(refusal));
     }
+    let store = shared.tests.runner().store();
+    let configuration = shared.tests.configuration(&request.cases);
+    if let Some(configuration) = &configuration {
+        store.put_configuration(configuration).await?;
+    }
     let run = NewRun {
         name: request.name.clone(),
+        configuration_id: configuration.map(|configuration| configuration.id),
         total_tests: u32::try_from(request.cases.len()).unwrap_or(u32::MAX),
-        ..NewRun::default()
     };
-    let started = shared.tests.runner().store().start_run(run).await?;
+    let started = store.start_run(run).await?;
     let (sender, receiver) = mpsc::channel(MAX_EVENTS);
     let events = sender.clone();
     let stopped = stopped(&shared, async move { events.closed().await });
