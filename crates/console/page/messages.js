@@ -110,7 +110,9 @@ async function all(context) {
   let kept = [];
   let waiting = [];
   const page = async (before) => (await data(`messages?q=${encodeURIComponent(filter.value)}${before ? `&before=${encodeURIComponent(before)}` : ''}`)).messages;
+  let searches = 0;
   const fetchAll = async () => {
+    searches += 1;
     kept = await page();
     waiting = [];
     older.hidden = kept.length < PAGE;
@@ -121,14 +123,23 @@ async function all(context) {
   const count = h('span.muted');
   const nothing = empty('The log has no such message.', 'It fills as agents, servers and Views speak.');
   const draw = () => { rows.update(kept); count.textContent = `${kept.length} messages`; nothing.hidden = kept.length > 0; };
+  /** Adds the messages that have come; older ones that were fetched stay. */
+  const fetchNew = async () => {
+    const search = searches;
+    const found = await page();
+    if (search !== searches) return;
+    const known = new Set(kept.map((it) => it.id));
+    kept = [...found.filter((it) => !known.has(it.id)), ...kept].slice(0, MOST);
+    draw();
+  };
   let asked;
-  const soon = (after) => {
+  const soon = (fetch, after) => {
     clearTimeout(asked);
-    asked = setTimeout(() => { asked = undefined; fetchAll().catch(() => {}); }, after);
+    asked = setTimeout(() => { asked = undefined; fetch().catch(() => {}); }, after);
   };
   const filter = h('input', { type: 'search', placeholder: 'text in messages', 'aria-label': 'Search messages', value: context.query.get('q') ?? '', oninput: () => {
     context.setQuery({ q: filter.value });
-    soon(150);
+    soon(fetchAll, 150);
   } });
   let isPaused = false;
   const pause = button('Pause', () => { isPaused = !isPaused; pause.setAttribute('aria-pressed', isPaused); if (!isPaused) fetchAll(); }, { 'aria-pressed': 'false' });
@@ -141,7 +152,7 @@ async function all(context) {
   context.on('message', (event) => {
     if (isPaused) return;
     // The server searches the texts, which an event has not.
-    if (filter.value) { if (!asked) soon(500); return; }
+    if (filter.value) { if (!asked) soon(fetchNew, 500); return; }
     // Many come at a time; the list changes once for all.
     if (!waiting.length) queueMicrotask(() => { kept = [...waiting.reverse(), ...kept].slice(0, MOST); waiting = []; draw(); });
     waiting.push(event.detail);
