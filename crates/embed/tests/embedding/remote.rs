@@ -319,7 +319,7 @@ async fn a_huge_answer_is_not_kept() {
     let (failure, message) =
         failure(RemoteEmbedder::open(options).await.unwrap().embed(&texts(&["one"])).await);
     assert_eq!(failure, EndpointFailure::TooLarge(1 << 20));
-    assert!(message.contains("max_answer_bytes"), "{message}");
+    assert!(message.contains("more than 1048576 bytes"), "{message}");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ pub use self::{
     memory::MemoryStore,
 };
 use crate::{
-    ModelSettings, ServerConfig, Status, TestResult, Timestamp,
+    ModelSettings, ServerConfig, Status, TestCase, TestResult, Timestamp,
     result::{TrialCounts, Vote},
 };
 
