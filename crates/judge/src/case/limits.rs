@@ -66,9 +66,32 @@ impl Limits {
             timeout_ms: self.timeout_ms.min(most.timeout_ms),
             call_timeout_ms: self.call_timeout_ms.min(most.call_timeout_ms),
             connect_timeout_ms: self.connect_timeout_ms.min(most.connect_timeout_ms),
-            max_cost_usd: Some(self.cost_usd().min(most.cost_usd())),
+            max_cost_usd: match self.max_cost_usd {
+                // A limit that nobody gave requires no price.
+                None if most.cost_usd() >= USUAL_COST_USD => None,
+                _ => Some(self.cost_usd().min(most.cost_usd())),
+            },
             max_tools: self.max_tools.min(most.max_tools),
             max_result_bytes: self.max_result_bytes.min(most.max_result_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_of_the_operator_requires_a_price_only_below_the_usual_cost() {
+        let of = |max_cost_usd| Limits { max_cost_usd, ..Limits::default() };
+        for (case, most, want) in [
+            (None, None, None),
+            (None, Some(5.0), None),
+            (None, Some(0.5), Some(0.5)),
+            (Some(3.0), None, Some(1.0)),
+            (Some(0.2), Some(0.5), Some(0.2)),
+        ] {
+            assert_eq!(of(case).at_most(&of(most)).max_cost_usd, want, "{case:?} {most:?}");
         }
     }
 }
