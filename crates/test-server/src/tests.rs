@@ -104,7 +104,8 @@ impl Tests {
     }
 
     /// Returns the configuration that all these cases have with the defaults of this server; see [`Configuration::shared_by`].
-    pub(crate) fn configuration(&self, cases: &[TestCase]) -> Option<Configuration> {
+    #[must_use]
+    pub fn configuration(&self, cases: &[TestCase]) -> Option<Configuration> {
         let mut cases = cases.to_vec();
         cases.iter_mut().for_each(|case| self.complete(case));
         Configuration::shared_by(&cases)
