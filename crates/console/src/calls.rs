@@ -11,7 +11,7 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     Audience, Events, Options, Outcome, Viewer,
     record::{Record, Step, StoredText, micros, outcome_of},
-    secrets::answer_without_secrets,
+    secrets::without_secrets,
 };
 
 /// The record of calls. Cheap to clone.
@@ -182,7 +182,7 @@ impl Calls {
     /// Hides what is secret in an answer of a call.
     pub(crate) fn without_secrets(&self, id: &str, viewer: &Viewer, answer: &str) -> String {
         let names = self.inner.with(id, viewer, |record| record.secret_names.clone());
-        answer_without_secrets(answer, &names.unwrap_or_default())
+        without_secrets(answer, &names.unwrap_or_default())
     }
 
     /// Returns the tool of a call.

@@ -13,7 +13,7 @@ use serde_json::{Value, json, value::RawValue};
 use crate::{
     Audience, Events, Options, Viewer,
     calls::{now_ms, shortened},
-    secrets::message_without_secrets,
+    secrets::without_secrets,
 };
 
 /// What is kept of one message, in bytes.
@@ -282,7 +282,7 @@ impl Message {
 
     /// Returns the text as it is shown.
     fn text(&self, secret_names: &[String]) -> String {
-        message_without_secrets(&self.raw(), secret_names)
+        without_secrets(&self.raw(), secret_names)
     }
 
     /// Returns whether the query is in the peer or in the text as it is shown, so that a search finds no secret.

@@ -1,6 +1,6 @@
 //! Leaves secrets out of what is recorded.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::Value;
 
@@ -20,68 +20,43 @@ const NAMES: [&str; 9] = [
     "accesstoken",
 ];
 
-/// Returns the JSON with the values of secret members replaced. A member is secret by its name; `secret_names` names further ones, which
-/// the schema of the tool marks.
-pub(crate) fn without_secrets(text: &str, secret_names: &[String]) -> String {
-    if !mentions_secret(text, secret_names) {
-        return text.to_owned();
-    }
-    let Ok(mut value) = serde_json::from_str::<Value>(text) else { return HIDDEN.to_owned() };
-    hide(&mut value, secret_names);
-    value.to_string()
-}
-
-/// Returns the text of a message with the values of secret members replaced, also in one that was cut or is no JSON.
-pub(crate) fn message_without_secrets(text: &str, secret_names: &[String]) -> String {
-    if !mentions_secret(text, secret_names) {
-        return text.to_owned();
-    }
-    match serde_json::from_str::<Value>(text) {
-        Ok(mut value) => {
-            hide(&mut value, secret_names);
-            value.to_string()
-        }
-        Err(_) => part_without_secrets(text, secret_names),
-    }
-}
-
-/// Returns an answer with the values of secret members replaced. All other bytes stay as they are: numbers may have more digits than a
-/// program keeps.
-pub(crate) fn answer_without_secrets(text: &str, secret_names: &[String]) -> String {
-    if mentions_secret(text, secret_names) {
-        part_without_secrets(text, secret_names)
-    } else {
-        text.to_owned()
-    }
-}
-
-/// Replaces the texts and numbers behind secret names in a part of JSON.
-fn part_without_secrets(text: &str, secret_names: &[String]) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find('"') {
+/// Returns JSON with the values of secret members replaced, also JSON that was cut. All other bytes stay as they are: numbers may have
+/// more digits than a program keeps.
+///
+/// A member is secret by its name; `secret_names` names further ones, which the schema of the tool marks. Under a name that looks secret,
+/// texts and lists are replaced; numbers stay, and the secrets of an object are in members of its own.
+pub(crate) fn without_secrets(json: &str, secret_names: &[String]) -> String {
+    let mut shown = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(start) = memchr::memchr(b'"', rest.as_bytes()) {
         let end = end_of_string(&rest[start..]).map_or(rest.len(), |end| start + end);
-        let name = rest[start..end].trim_matches('"');
+        let (string, after) = (&rest[start..end], &rest[end..]);
         shown.push_str(&rest[..end]);
-        rest = &rest[end..];
-        let is_marked = secret_names.iter().any(|secret| secret == name);
-        let Some(value) = rest.trim_start().strip_prefix(':').map(str::trim_start) else {
+        rest = after;
+        let Some(value) = after.trim_start().strip_prefix(':').map(str::trim_start) else {
             continue;
         };
-        if !is_marked && !is_secret(name) {
-            continue;
-        }
-        // The secrets of an object are in members of its own.
-        if value.starts_with(['"', '[']) || is_marked {
-            let length = end_of_value(value);
+        let name = name_of(string);
+        let is_marked = secret_names.iter().any(|secret| *secret == name);
+        if is_marked || (value.starts_with(['"', '[']) && is_secret(&name)) {
             shown.push_str(":\"");
             shown.push_str(HIDDEN);
             shown.push('"');
-            rest = &value[length..];
+            rest = &value[end_of_value(value)..];
         }
     }
     shown.push_str(rest);
     shown
+}
+
+/// Returns the name that a JSON string tells, which may be written with escapes.
+fn name_of(string: &str) -> Cow<'_, str> {
+    if string.contains('\\')
+        && let Ok(name) = serde_json::from_str::<String>(string)
+    {
+        return Cow::Owned(name);
+    }
+    Cow::Borrowed(string.trim_matches('"'))
 }
 
 /// Returns the bytes of the JSON value at the beginning of a text; all of the text if the value does not end.
@@ -115,53 +90,13 @@ fn end_of_value(text: &str) -> usize {
 
 /// Returns the bytes of the JSON string at the beginning of a text, quotes included; None if it does not end.
 fn end_of_string(text: &str) -> Option<usize> {
-    let mut is_escaped = false;
-    let mut inside = text.char_indices().skip(1);
-    inside.find_map(|(at, character)| match character {
-        _ if is_escaped => {
-            is_escaped = false;
-            None
+    let mut at = 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.as_bytes().get(at..)?)?;
+        match text.as_bytes()[at] {
+            b'"' => return Some(at + 1),
+            _ => at += 2,
         }
-        '\\' => {
-            is_escaped = true;
-            None
-        }
-        '"' => Some(at + 1),
-        _ => None,
-    })
-}
-
-/// Whether one of the names may be in the text; most messages have none, and are not read further.
-fn mentions_secret(text: &str, secret_names: &[String]) -> bool {
-    if secret_names.iter().any(|name| text.contains(name.as_str())) {
-        return true;
-    }
-    let plain: String = text
-        .chars()
-        .filter(|character| !matches!(character, '_' | '-'))
-        .map(|character| character.to_ascii_lowercase())
-        .collect();
-    // `token` is secret only as a whole name; `max_tokens` is not.
-    plain.contains("token\"") || NAMES.iter().any(|name| plain.contains(name))
-}
-
-fn hide(value: &mut Value, secret_names: &[String]) {
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members.iter_mut() {
-                let is_marked = secret_names.iter().any(|secret| secret == name);
-                match value {
-                    Value::Null | Value::Bool(_) => {}
-                    Value::String(_) | Value::Array(_) if is_secret(name) => {
-                        *value = Value::from(HIDDEN);
-                    }
-                    _ if is_marked => *value = Value::from(HIDDEN),
-                    value => hide(value, secret_names),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, secret_names)),
-        _ => {}
     }
 }
 
@@ -241,6 +176,7 @@ fn collect(schema: &Value, root: &Value, names: &mut Vec<String>, depth: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn recorded(value: Value, names: &[String]) -> String {
@@ -290,6 +226,64 @@ mod tests {
         assert_eq!(secret_names(&schema), ["a"], "too much to look through");
     }
 
+    /// What `without_secrets` does, for JSON that was read.
+    fn hide(value: &mut Value, secret_names: &[String]) {
+        match value {
+            Value::Object(members) => {
+                for (name, value) in members.iter_mut() {
+                    let is_hidden = secret_names.contains(name)
+                        || (is_secret(name) && (value.is_string() || value.is_array()));
+                    if is_hidden {
+                        *value = HIDDEN.into();
+                    } else {
+                        hide(value, secret_names);
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| hide(item, secret_names)),
+            _ => {}
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let text = prop_oneof![r#"[a":,{}\[\]\\\\ é]{0,6}"#, Just("token".to_owned())];
+        let name = prop_oneof![
+            text.clone(),
+            prop::sample::select(vec!["Pass\tword", "API-Key", "pin", "progressToken"])
+                .prop_map(str::to_owned)
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((name.clone(), inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_hidden_as_its_value_is(value in any_json(), is_pretty: bool) {
+            let names = ["pin".to_owned(), "\\".to_owned()];
+            let text = if is_pretty { format!("{value:#}") } else { value.to_string() };
+            let shown = without_secrets(&text, &names);
+            let mut hidden = value;
+            hide(&mut hidden, &names);
+            prop_assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), hidden, "{}", text);
+        }
+
+        #[test]
+        fn all_text_is_looked_through(text in r#"[a":,{}\[\]\\\\ é]{0,40}"#) {
+            without_secrets(&text, &["a".to_owned()]);
+        }
+    }
+
     #[test]
     fn lists_and_maps_of_secrets_are_hidden() {
         let password = json!({"type": "string", "format": "password"});
@@ -302,23 +296,21 @@ mod tests {
         assert_eq!(names, ["pins", "by_host"]);
         let value = json!({"pins": ["a1"], "by_host": {"h": "b2"}, "plain": ["c"], "passwords": ["d4"], "n": [1]});
         let hidden = json!({"pins": "(hidden)", "by_host": "(hidden)", "plain": ["c"], "passwords": "(hidden)", "n": [1]});
-        assert_eq!(recorded(value.clone(), &names), hidden.to_string());
-        let text = value.to_string();
-        assert_eq!(answer_without_secrets(&text, &names), hidden.to_string());
+        assert_eq!(recorded(value, &names), hidden.to_string());
         // A message that was cut.
-        let cut = part_without_secrets(r#"{"a": 1, "pins": ["x]", {"y": ["z"#, &names);
+        let cut = without_secrets(r#"{"a": 1, "pins": ["x]", {"y": ["z"#, &names);
         assert_eq!(cut, r#"{"a": 1, "pins":"(hidden)""#);
     }
 
     #[test]
-    fn an_answer_loses_its_secrets_and_no_other_byte() {
+    fn secrets_are_lost_and_no_other_byte() {
         let names = ["pin".to_owned()];
         assert_eq!(
-            answer_without_secrets(
-                r#"{"n": 12345678901234567890.10, "api_key" : "k\"x", "pin": 7, "a": [{"Password":"p"}], "text":"api_key"}"#,
+            without_secrets(
+                r#"{"n": 12345678901234567890.10, "api_key" : "k\"x", "pin": 7, "a": [{"Password":"p"}], "pass\u0077ord": "w", "text":"api_key"}"#,
                 &names
             ),
-            r#"{"n": 12345678901234567890.10, "api_key":"(hidden)", "pin":"(hidden)", "a": [{"Password":"(hidden)"}], "text":"api_key"}"#
+            r#"{"n": 12345678901234567890.10, "api_key":"(hidden)", "pin":"(hidden)", "a": [{"Password":"(hidden)"}], "pass\u0077ord":"(hidden)", "text":"api_key"}"#
         );
     }
 
@@ -326,7 +318,7 @@ mod tests {
     fn text_without_secrets_is_kept_byte_for_byte() {
         let text = r#"{ "n" : 12345678901234567890123 }"#;
         assert_eq!(without_secrets(text, &[]), text);
-        assert_eq!(message_without_secrets("no JSON, token\"", &[]), "no JSON, token\"");
+        assert_eq!(without_secrets("no JSON, token\"", &[]), "no JSON, token\"");
     }
 
     #[test]
@@ -350,10 +342,10 @@ mod tests {
         }});
         let (whole, names) = (whole.to_string(), ["pin".to_owned()]);
         for end in 0..whole.len() {
-            let shown = message_without_secrets(&whole[..end], &names);
+            let shown = without_secrets(&whole[..end], &names);
             assert!(!shown.contains("12") && !shown.contains("xyz"), "{shown}");
         }
-        let shown = message_without_secrets(&whole[..whole.len() - 2], &names);
+        let shown = without_secrets(&whole[..whole.len() - 2], &names);
         assert!(shown.contains(r#""name":"anna""#) && shown.contains("(hidden)"), "{shown}");
     }
 }
