@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { test } from "node:test";
 import { MCPTestSDK } from "../../sdk/typescript/index.js";
 import { WIRES, environment, startModel } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, childrenOf, fileServer, testServer, until } from "./server.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, childrenOf, fileServer, run, testServer, until } from "./server.mjs";
 import { folder, missing } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
@@ -47,14 +47,14 @@ const FAULTS = {
   },
 };
 
-async function world(t) {
+async function world(t, args = []) {
   const judge = () => ({ content: "Well done!" });
   const mock = await startModel(t, { judge, scripts: [{ when: /good/, answer: "Done." }] });
   for (const [words, { answer, options }] of Object.entries(FAULTS)) {
     mock.on({ userMessage: `Prompt: ${words}.` }, answer, options);
   }
   const home = await folder(t);
-  const server = await testServer(t, home, { env: environment(mock) });
+  const server = await testServer(t, home, { args, env: environment(mock) });
   return { mock, home, sdk: new MCPTestSDK(server.url), ...server };
 }
 
@@ -99,6 +99,17 @@ for (const { provider, model } of WIRES) {
     assert.equal((await sdk.results({ status: "error" })).items[0].id, result.id);
   });
 }
+
+test("the operator of a test server bounds the limits of tests", { skip }, async (t) => {
+  const { sdk, home } = await world(t, ["--limit", "maxTurns=2"]);
+  const settings = { expect: { answer: "Done." }, serverConfigs: [fileServer(home)], agentConfig: { provider: "openai", model: "gpt-4" } };
+  const result = await sdk.runTest({ name: "endless", prompt: "Prompt: endless.", limits: { maxTurns: 90 }, ...settings });
+  assert.equal(result.status, "error");
+  assert.match(result.error, /limits\.maxTurns \(2\)/);
+  const { code, stderr } = await run(["test-server", "--limit", "maxTurn=2"]);
+  assert.equal(code, 2);
+  assert.match(stderr, /unknown field `maxTurn`, expected one of `maxTurns`/);
+});
 
 /** A provider with the wire of OpenAI that limits the rate, with these headers, until it has refused so many requests. */
 async function limiter(t, refusals, headers) {

@@ -3,8 +3,9 @@
 use std::{net::IpAddr, path::PathBuf, str::FromStr};
 
 use clap::{Args, Subcommand, ValueEnum};
-use marquetry_judge::ModelSettings;
+use marquetry_judge::{Limits, ModelSettings};
 use marquetry_scenarios::Revision;
+use serde_json::Number;
 
 /// Arguments of `marquetry test`.
 #[derive(Args, Debug)]
@@ -145,8 +146,34 @@ pub struct TestServerArgs {
     /// Tests that run at a time.
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) jobs: usize,
+    /// Upper bound of one of the `limits` that tests may ask for, such as maxCostUsd=0.5; may be given several times.
+    #[arg(long, value_name = "NAME=NUMBER")]
+    pub(crate) limit: Vec<Bound>,
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
+}
+
+/// An upper bound of a limit of tests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) name: String,
+    pub(crate) number: Number,
+}
+
+impl FromStr for Bound {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, number) = text.split_once('=').ok_or("expected NAME=NUMBER")?;
+        let bound = Self {
+            name: name.to_owned(),
+            number: number.parse().map_err(|_| format!("{number:?} is not a number"))?,
+        };
+        // Each bound by itself, so that the error names it.
+        Limits::bounds([(bound.name.clone(), bound.number.clone())])
+            .map_err(|it| it.to_string())?;
+        Ok(bound)
+    }
 }
 
 /// Format of the outcome on standard output.

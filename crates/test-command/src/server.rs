@@ -3,14 +3,14 @@
 use std::{net::SocketAddr, path::Path};
 
 use marquetry_client_files::{ClientFile, ReadOptions, Transport, expand::workspace_of};
-use marquetry_judge::{ApiKey, ServerConfig};
+use marquetry_judge::{ApiKey, Limits, ServerConfig};
 use marquetry_protocol::server::http::HostGuard;
 use marquetry_test_server::{ApiOptions, CaseDefaults, Commands, TestApi, Tests};
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use crate::{
     Environment, Failed,
-    arguments::{DatabaseArgs, TestServerArgs},
+    arguments::{Bound, DatabaseArgs, TestServerArgs},
     database,
 };
 
@@ -47,6 +47,8 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
     let mut defaults = CaseDefaults::default();
     defaults.commands = if arguments.no_commands { Commands::Refused } else { Commands::Allowed };
     defaults.judge_config = arguments.model.as_ref().map(|model| model.settings());
+    let bounds = arguments.limit.iter().cloned().map(|Bound { name, number }| (name, number));
+    defaults.limits = Some(Limits::bounds(bounds).map_err(Failed::usage)?);
     let mut servers = Vec::new();
     for file in &arguments.mcp_config {
         servers.extend(servers_of_file(file, environment)?);

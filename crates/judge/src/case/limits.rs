@@ -56,6 +56,31 @@ impl Limits {
         self.max_cost_usd.unwrap_or(USUAL_COST_USD)
     }
 
+    /// Returns bounds for [`Self::at_most`] by their names in cases, such as `maxTurns`; all others stay open.
+    ///
+    /// # Errors
+    /// A limit that does not exist, or a value that it cannot have.
+    pub fn bounds(
+        named: impl IntoIterator<Item = (String, serde_json::Number)>,
+    ) -> Result<Self, serde_json::Error> {
+        let open = Self {
+            max_turns: u32::MAX,
+            max_tool_calls: u32::MAX,
+            max_tokens: u64::MAX,
+            timeout_ms: u64::MAX,
+            call_timeout_ms: u64::MAX,
+            connect_timeout_ms: u64::MAX,
+            max_cost_usd: Some(f64::MAX),
+            max_tools: u32::MAX,
+            max_result_bytes: u64::MAX,
+        };
+        let mut bounds = serde_json::to_value(open)?;
+        for (name, number) in named {
+            bounds[name] = number.into();
+        }
+        serde_json::from_value(bounds)
+    }
+
     /// Returns the smaller of each limit: for a server that bounds what its callers may ask for.
     #[must_use]
     pub fn at_most(self, most: &Self) -> Self {
@@ -80,6 +105,33 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_are_named_as_in_cases() {
+        let bounds = |text: &str| {
+            let named: serde_json::Map<String, _> = serde_json::from_str(text).unwrap();
+            let number = |it: serde_json::Value| it.as_number().unwrap().clone();
+            Limits::bounds(named.into_iter().map(|(name, value)| (name, number(value))))
+        };
+        let case = Limits {
+            max_turns: 90,
+            timeout_ms: 900_000,
+            max_cost_usd: Some(7.5),
+            ..Limits::default()
+        };
+        assert_eq!(case.at_most(&bounds("{}").unwrap()), case);
+        assert_eq!(Limits::default().at_most(&bounds("{}").unwrap()), Limits::default());
+        let most = bounds(r#"{"maxTurns": 5, "maxCostUsd": 0.5}"#).unwrap();
+        assert_eq!(case.at_most(&most), Limits { max_turns: 5, max_cost_usd: Some(0.5), ..case });
+        for (text, said) in [
+            (r#"{"maxTurn": 5}"#, "unknown field `maxTurn`, expected one of `maxTurns`"),
+            (r#"{"maxTurns": -1}"#, "invalid value: integer `-1`"),
+            (r#"{"maxTurns": 0.5}"#, "invalid type: floating point `0.5`"),
+        ] {
+            let error = bounds(text).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
 
     #[test]
     fn a_bound_of_the_operator_requires_a_price_only_below_the_usual_cost() {
