@@ -117,6 +117,26 @@ test('a value that its field cannot show is shown as JSON, and stays', async () 
   assert.equal(errors, 4);
 });
 
+test('rows with the same name, or with a value and no name, are told and lose nothing', async () => {
+  const schema = { type: 'object', properties: { own: { type: 'string' } }, additionalProperties: { type: 'integer' } };
+  await page.evaluate((it) => {
+    const form = window.lab.createForm(it, { own: 'x', '': 1, a: 2 });
+    window.lab.now = () => [form.check().map(({ message }) => message), window.lab.stringify(form.get())];
+    document.querySelector('main .body').replaceChildren(form.element);
+  }, schema);
+  const now = () => page.evaluate(() => window.lab.now());
+  assert.deepEqual(await now(), [[], '{"own":"x","":1,"a":2}'], 'an empty name that came with the value is one');
+  await page.getByRole('button', { name: '+ name and value' }).click();
+  await page.getByLabel('value').last().fill('3');
+  assert.deepEqual(await now(), [['a value has no name'], '{"own":"x","":1,"a":2,"":3}']);
+  for (const name of ['a', 'own']) {
+    await page.getByLabel('Name', { exact: true }).last().fill(name);
+    assert.deepEqual(await now(), [[`the name ${name} is used twice`], `{"own":"x","":1,"a":2,"${name}":3}`]);
+  }
+  await page.getByLabel('Name', { exact: true }).last().fill('b');
+  assert.deepEqual(await now(), [[], '{"own":"x","":1,"a":2,"b":3}']);
+});
+
 test('a pattern that takes too long is said to be left to the server', async () => {
   await through({ type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } }, required: ['a'] }, undefined);
   await page.locator('main .body textarea').fill(`${'a'.repeat(100)}!`);

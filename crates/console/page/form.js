@@ -1,9 +1,10 @@
 // Forms from JSON Schema. A field that is unset is not sent; null and empty text are values of their own.
 
-import { afterClick, button, fill, focusIn, h, newId, say, search } from './dom.js';
-import { isObject, Malformed, nameOf, parse, problemLine, stringify } from './json.js';
+import { afterClick, button, fill, focusIn, h, say, search } from './dom.js';
+import { choiceField, constField, group, jsonField, multiField, numberField, stringField } from './fields.js';
+import { isObject, Malformed, nameOf, problemLine, stringify } from './json.js';
 import { marked, visible } from './result.js';
-import { branchesOf, fitsPattern, initial, isSecret, kindOf, mentionsSecret, nearestBranch, openedStart, optionsOf, partsAt, partsOf, problemsIn, propertiesOf, resolve, withoutNull } from './schema.js';
+import { branchesOf, initial, isSecret, kindOf, nearestBranch, openedStart, partsAt, partsOf, problemsIn, propertiesOf, resolve, withoutNull } from './schema.js';
 
 const UNSET = undefined;
 
@@ -116,116 +117,6 @@ function field(at, value) {
   };
 }
 
-// Names and texts of a schema come from an upstream.
-function labelOf(at, note = '') {
-  return [h('span.name', visible(at.name || at.title || 'value')), at.isRequired ? h('span.star', { 'aria-hidden': 'true' }, ' *') : null, h('span.muted', visible(` ${KINDS[at.kind] ?? at.kind}${note}`))];
-}
-
-/** The frame of a field with one control: label, description, control, problem. */
-function framed(at, control, ...more) {
-  control.id ||= newId('f');
-  const [about, problem] = [newId('about'), newId('problem')];
-  control.setAttribute('aria-describedby', `${about} ${problem}`);
-  if (at.isRequired) control.setAttribute('aria-required', 'true');
-  const notes = [at.schema.format, at.schema.deprecated ? 'deprecated' : '', at.isRequired ? '' : 'optional'].filter(Boolean).map((it) => `, ${it}`);
-  return h('div.field', { 'data-path': JSON.stringify(at.path) },
-    h('label', { for: control.id }, labelOf(at, notes.join(''))),
-    h('div.about', { id: about, hidden: !at.about }, visible(at.about ?? '')),
-    h('div.control', control, ...more),
-    h('div.problem', { id: problem }));
-}
-
-/** The frame of a field with several controls. */
-function group(at, ...content) {
-  const [about, problem] = [newId('about'), newId('problem')];
-  const isInner = at.path.length > 0;
-  return h(isInner ? 'fieldset' : 'fieldset.outer', { 'data-path': JSON.stringify(at.path), 'aria-describedby': `${about} ${problem}` },
-    isInner ? h('legend', labelOf(at)) : h('legend.hidden', visible(at.title || 'Arguments')),
-    h('div.about', { id: about, hidden: !at.about || !isInner }, visible(at.about ?? '')),
-    content, h('div.problem', { id: problem }));
-}
-
-const KINDS = { multi: 'choices', enum: 'choice', json: 'JSON', union: 'one of several' };
-const INPUT_MODES = { __proto__: null, email: 'email', uri: 'url', url: 'url', 'uri-reference': 'url' };
-const EXAMPLES = { __proto__: null, date: '2026-11-22', time: '09:30:00Z', 'date-time': '2026-11-22T09:30:00Z', duration: 'PT5M' };
-
-function stringField(at, start) {
-  let isSet = typeof start === 'string';
-  const example = EXAMPLES[at.schema.format] ?? (Array.isArray(at.schema.examples) ? at.schema.examples[0] : undefined);
-  const props = { spellcheck: 'false', autocomplete: 'off', placeholder: marked(example), inputmode: INPUT_MODES[at.schema.format], value: isSet ? start : '' };
-  const input = at.isHidden ? h('input', { ...props, type: 'password' }) : h('textarea', { ...props, rows: 1 });
-  const state = h('span.muted');
-  const put = (text) => {
-    input.value = text ?? '';
-    isSet = text !== UNSET;
-    update();
-    at.changed();
-  };
-  const unset = button('Unset', () => put(UNSET), { class: 'small', 'aria-label': `Unset ${at.name}` });
-  const update = () => {
-    state.textContent = isSet ? (input.value === '' ? 'empty text' : '') : 'not sent';
-    unset.hidden = !isSet;
-    if (!at.isHidden) input.rows = Math.min(12, input.value.split('\n').length);
-  };
-  input.addEventListener('input', () => { isSet = true; update(); at.changed(); });
-  input.addEventListener('change', () => {
-    if (at.schema.pattern && fitsPattern(at.schema.pattern, input.value) === UNSET) state.textContent = 'only the server checks the pattern';
-  });
-  update();
-  // A required text may be meant to be empty; this says so without typing.
-  const blank = at.isRequired || at.isOpened ? button('Empty', () => put(''), { class: 'small', 'aria-label': `Make ${at.name} empty text` }) : null;
-  return { element: framed(at, input, state, blank, unset), get: () => (isSet ? input.value : UNSET) };
-}
-
-function numberField(at, start) {
-  const shown = ['number', 'bigint', 'string'].includes(typeof start) ? String(start) : '';
-  const input = h('input', { type: at.isHidden ? 'password' : 'text', inputmode: at.kind === 'integer' ? 'numeric' : 'decimal', autocomplete: 'off', value: shown, placeholder: range(at.schema), oninput: at.changed });
-  return {
-    element: framed(at, input),
-    get() {
-      const text = input.value.trim();
-      // Text that is no number is kept as it is, so that the check says what was found.
-      return text === '' ? UNSET : /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? parse(text) : text;
-    },
-  };
-}
-
-const range = ({ minimum, maximum }) => [['from', minimum], ['to', maximum]].filter(([, it]) => it !== undefined).map((it) => it.join(' ')).join(' ');
-
-function choiceField(at, start) {
-  const options = optionsOf(at.schema, at.root);
-  const chosen = options.findIndex((it) => start !== UNSET && stringify(it.value) === stringify(start));
-  const select = h('select', { onchange: at.changed }, h('option', { value: '' }, at.isRequired ? 'choose…' : 'not sent'),
-    options.map((it, index) => h('option', { value: index, selected: index === chosen, title: marked(it.about) }, visible(it.label))));
-  const filter = search(`Filter ${at.name}`, () => {
-    const wanted = filter.value.toLowerCase();
-    [...select.options].forEach((option, index) => { option.hidden = index > 0 && !option.textContent.toLowerCase().includes(wanted); });
-  }, options.length >= 8);
-  return { element: framed(at, select, filter), get: () => (select.value === '' ? UNSET : options[Number(select.value)].value) };
-}
-
-function constField(at, start) {
-  const value = at.kind === 'null' ? null : at.schema.const;
-  const text = h('output', visible(stringify(value)));
-  if (at.isRequired) return { element: framed(at, text), get: () => value };
-  const box = h('input', { type: 'checkbox', checked: start !== UNSET, onchange: at.changed });
-  return { element: framed(at, box, text), get: () => (box.checked ? value : UNSET) };
-}
-
-function multiField(at, start) {
-  const options = optionsOf(resolve(at.schema.items, at.root), at.root);
-  const has = (value) => Array.isArray(start) && start.some((it) => stringify(it) === stringify(value));
-  let isSet = Array.isArray(start);
-  const boxes = options.map((it) => h('input', { type: 'checkbox', id: newId('c'), checked: has(it.value), onchange: () => { isSet = true; at.changed(); } }));
-  return {
-    element: group(at, h('div.choices', boxes.map((box, index) => h('label', { for: box.id }, box, visible(` ${options[index].label}`))))),
-    get() {
-      const values = options.filter((_, index) => boxes[index].checked).map((it) => it.value);
-      return values.length || isSet || at.isRequired ? values : UNSET;
-    },
-  };
-}
-
 const removeButton = (name, act, title) => button('×', act, { class: 'small remove', 'aria-label': `Remove ${name}`, title });
 
 function objectField(at, start) {
@@ -270,20 +161,31 @@ function objectField(at, start) {
     element: group(at, place, filter, more, rest ? h('div.others', rest.element) : null, none),
     get() {
       const members = [...names].map((name) => [name, shown.get(name)?.get()]).filter(([, member]) => member !== UNSET);
-      const found = Object.fromEntries([...members, ...Object.entries(rest?.get() ?? {})]);
-      return Object.keys(found).length || isSet ? found : UNSET;
+      const all = [...members, ...(rest?.members() ?? [])];
+      return all.length || isSet ? objectOf(all) : UNSET;
     },
   };
 }
 
+/** Makes an object of names and values. One with a name twice, or with a value that has no name, stands as text until it is mended. */
+function objectOf(members) {
+  const names = members.map(([name]) => name);
+  const twice = names.find((name, index) => name !== undefined && names.indexOf(name) < index);
+  const problem = names.includes(undefined) ? 'a value has no name' : twice === undefined ? '' : `the name ${nameOf(twice)} is used twice`;
+  if (!problem) return Object.fromEntries(members);
+  return new Malformed(`{${members.map(([name, value]) => `${stringify(name ?? '')}:${stringify(value)}`).join(',')}}`, problem);
+}
+
+/** Makes the rows of a map, which has members of any name: { element, members() }. The name of a row without one is undefined. */
 function rowsOfMap(at, start) {
   const schema = at.schema.additionalProperties === undefined ? true : at.schema.additionalProperties;
   let rows = [];
   const place = h('div');
   const add = (name, value, focus) => {
-    const key = h('input', { type: 'text', value: name, placeholder: 'name', 'aria-label': 'Name', oninput: at.changed, autocomplete: 'off' });
+    const key = h('input', { type: 'text', value: name ?? '', placeholder: 'name', 'aria-label': 'Name', oninput: at.changed, autocomplete: 'off' });
     const editor = fieldIn(at, name || '?', { schema, name: 'value', isRequired: true }, value);
-    const row = { key, editor };
+    // An empty name is one only where it came with the value.
+    const row = { editor, name: () => (key.value === '' && name !== '' ? UNSET : key.value) };
     row.element = h('div.pair', key, editor.element, removeButton(name || 'the row', () => { rows = rows.filter((it) => it !== row); row.element.remove(); at.changed(); }));
     rows.push(row);
     place.append(row.element);
@@ -291,15 +193,15 @@ function rowsOfMap(at, start) {
   };
   Object.entries(start ?? {}).forEach(([name, value]) => add(name, value));
   return {
-    element: h('div', place, button('+ name and value', () => { add('', initial(schema, at.root), true); at.changed(); }, { class: 'add small' })),
-    get: () => Object.fromEntries(rows.filter((row) => row.key.value !== '').map((row) => [row.key.value, row.editor.get()]).filter(([, value]) => value !== UNSET)),
+    element: h('div', place, button('+ name and value', () => { add(UNSET, initial(schema, at.root), true); at.changed(); }, { class: 'add small' })),
+    members: () => rows.map((row) => [row.name(), row.editor.get()]).filter(([, value]) => value !== UNSET),
   };
 }
 
 function mapField(at, start) {
   let isSet = start !== UNSET || at.isRequired;
   const rows = rowsOfMap({ ...at, changed: () => { isSet = true; at.changed(); } }, isObject(start) ? start : {});
-  return { element: group(at, rows.element), get: () => (isSet ? rows.get() : UNSET) };
+  return { element: group(at, rows.element), get: () => (isSet ? objectOf(rows.members()) : UNSET) };
 }
 
 function arrayField(at, start) {
@@ -340,7 +242,7 @@ function tupleField(at, start) {
       const found = editors.map((editor) => editor.get());
       while (found.length && found[found.length - 1] === UNSET) found.pop();
       // Items beyond the fixed ones come from the JSON tab, and stay.
-      const all = [...found.map((it) => it === UNSET ? new Malformed('') : it), ...(found.length === fixed.length ? values.slice(fixed.length) : [])];
+      const all = [...found.map((it) => it === UNSET ? new Malformed('', 'has no value, but later items have') : it), ...(found.length === fixed.length ? values.slice(fixed.length) : [])];
       return all.length || at.isRequired ? all : UNSET;
     },
   };
@@ -365,22 +267,6 @@ function unionField(at, start) {
   };
   show(current, start);
   return { element: group(at, select, place), get: () => (current < 0 ? UNSET : kept.get(current).get()) };
-}
-
-function jsonField(at, start) {
-  const input = h(at.isHidden ? 'input' : 'textarea', { type: at.isHidden ? 'password' : undefined, autocomplete: 'off', rows: 3, spellcheck: 'false', class: 'code', value: start === UNSET ? '' : stringify(start, at.isHidden ? 0 : 2), oninput: at.changed });
-  const note = !at.isHidden && mentionsSecret(at.parts, at.root) && h('span.muted', 'A secret in it is shown as you type it, and not kept.');
-  return {
-    element: framed(at, input, note),
-    get() {
-      if (!input.value.trim()) return UNSET;
-      try {
-        return parse(input.value);
-      } catch {
-        return new Malformed(input.value);
-      }
-    },
-  };
 }
 
 const MAKERS = {

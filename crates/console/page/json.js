@@ -68,10 +68,14 @@ export function problemText(text) {
   return found ? `line ${found.line}, column ${found.column}: ${found.message}` : '';
 }
 
-/** Text that was typed as JSON and is malformed. It stands in a value until it is mended, so that it is neither lost nor sent as a text. */
+/**
+ * Text that was typed as JSON and is malformed, or that cannot be sent for another `problem`. It stands in a value until it is mended, so
+ * that it is neither lost nor sent as a text.
+ */
 export class Malformed {
-  constructor(text) {
+  constructor(text, problem = `malformed JSON, ${problemText(text)}`) {
     this.text = text;
+    this.problem = problem;
   }
 }
 
@@ -83,7 +87,7 @@ export const problemLine = (path, message) => (path.length ? `${path.map(nameOf)
 
 /** Returns the malformed parts of a value as problems: [{ path, message, isMalformed }]. */
 export function malformedIn(value, path = []) {
-  if (value instanceof Malformed) return [{ path, message: value.text.trim() ? `malformed JSON, ${problemText(value.text)}` : 'has no value, but later items have', isMalformed: true }];
+  if (value instanceof Malformed) return [{ path, message: value.problem, isMalformed: true }];
   if (value === null || typeof value !== 'object') return [];
   return Object.entries(value).flatMap(([key, item]) => malformedIn(item, [...path, Array.isArray(value) ? Number(key) : key]));
 }

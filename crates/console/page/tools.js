@@ -139,7 +139,7 @@ async function one(context, tool) {
     const isMalformed = errors.some((it) => it.isMalformed);
     if (errors.length && (isMalformed || !isForced)) {
       if (tab === 'form') form.focusFirstError();
-      fill(status, `${errors.length === 1 ? '1 problem' : `${errors.length} problems`}${tab === 'form' ? '' : `: ${problemLine(errors[0].path, errors[0].message)}`} `, isMalformed ? 'Malformed JSON cannot be sent.' : button('Send anyway', () => run(true), { class: 'small' }));
+      fill(status, `${errors.length === 1 ? '1 problem' : `${errors.length} problems`}${tab === 'form' ? '' : `: ${problemLine(errors[0].path, errors[0].message)}`} `, isMalformed ? 'It cannot be sent like this.' : button('Send anyway', () => run(true), { class: 'small' }));
       return;
     }
     remember(tool.name, now, schema);

@@ -31,6 +31,7 @@ pub(crate) const FILES: &[File] = files! {
     "content.js" "text/javascript; charset=utf-8",
     "dom.js" "text/javascript; charset=utf-8",
     "eras.js" "text/javascript; charset=utf-8",
+    "fields.js" "text/javascript; charset=utf-8",
     "form.js" "text/javascript; charset=utf-8",
     "home.js" "text/javascript; charset=utf-8",
     "json.js" "text/javascript; charset=utf-8",

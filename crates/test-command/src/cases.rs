@@ -251,7 +251,7 @@ async fn run_one(
     Ok(result)
 }
 
-/// What a test is told when the user presses Ctrl-C.
+/// The reason in the results of tests that Ctrl-C ended.
 const INTERRUPTED: &str = "the program was interrupted";
 
 /// Completes at SIGINT or SIGTERM, with the reason.
