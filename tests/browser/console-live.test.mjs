@@ -125,6 +125,18 @@ test('changes of a server stay until its user has seen them, and say since when'
   await page.context().close();
 });
 
+test('a table that is drawn again keeps the focus', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/');
+  await isLive(page);
+  const link = page.getByRole('group', { name: 'Servers' }).getByRole('link').first();
+  await link.focus();
+  const row = await link.elementHandle();
+  await callTool(server, 'lab__echo', { text: 'x' });
+  await page.waitForFunction((it) => !it.isConnected, row);
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), await row.evaluate((it) => it.textContent));
+  await page.context().close();
+});
+
 test('the focus goes to the heading of each new page, also with Back', { timeout: 60_000 }, async () => {
   const page = await openPage(browser, server, '#/');
   const focused = () => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.textContent}`);

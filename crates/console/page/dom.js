@@ -43,6 +43,16 @@ export function fill(element, ...children) {
   return element;
 }
 
+const keyOf = (it) => it.getAttribute('href') ?? it.getAttribute('aria-label') ?? it.textContent;
+
+/** Replaces what is inside of an element, as `fill` does. The focus stays on the link or the button that it was on. */
+export function refill(element, ...children) {
+  const focused = document.activeElement;
+  const key = element.contains(focused) ? keyOf(focused) : undefined;
+  fill(element, ...children);
+  if (key !== undefined) [...element.querySelectorAll('a, button, [tabindex]')].find((it) => keyOf(it) === key)?.focus({ preventScroll: true });
+}
+
 let lastId = 0;
 /** Returns an id that no other element has. */
 export function newId(prefix = 'n') {

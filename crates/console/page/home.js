@@ -1,7 +1,7 @@
 // The first page, and the servers.
 
 import { data, post } from './api.js';
-import { badge, button, bytes, copy, duration, empty, failure, fill, h, link, table, time, to } from './dom.js';
+import { badge, button, bytes, copy, duration, empty, failure, fill, h, link, refill, table, time, to } from './dom.js';
 import { literal, tree, visible } from './result.js';
 
 const root = document.documentElement.dataset;
@@ -63,8 +63,8 @@ export async function home(context) {
     const [state, { calls }] = await Promise.all([data('state'), data('calls')]);
     status = state.server?.status;
     count(state.stats);
-    fill(last, h('h2', 'Last calls'), callsTable(calls.slice(0, 10)));
-    fill(upstreams, h('h2', 'Servers'), serversTable(state));
+    refill(last, h('h2', 'Last calls'), callsTable(calls.slice(0, 10)));
+    refill(upstreams, h('h2', 'Servers'), serversTable(state));
     return state;
   };
   const { questions } = await draw();
@@ -93,7 +93,7 @@ function serversTable(state) {
 export async function servers(context) {
   const box = h('div');
   const log = context.name ? await liveLog(context) : undefined;
-  const draw = async () => fill(box, context.name ? await one(context, log) : serversTable(await data('state')));
+  const draw = async () => refill(box, context.name ? await one(context, log) : serversTable(await data('state')));
   await draw();
   context.onReset(draw);
   if (context.name) context.on('catalog', () => draw().catch(() => {}));
