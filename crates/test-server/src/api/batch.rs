@@ -61,7 +61,7 @@ pub(super) async fn batch(
     let problem = match request.cases.len() {
         0 => Some("cases is empty".to_owned()),
         many if many > shared.options.max_batch => {
-            Some(format!("{many} cases, more than {} (max_batch)", shared.options.max_batch))
+            Some(format!("{many} cases; a batch has at most {}", shared.options.max_batch))
         }
         _ => None,
     };

@@ -13,7 +13,7 @@ use serde_json::json;
 pub(super) enum ApiError {
     #[error("the body is no {wanted}: {problem}")]
     Body { wanted: &'static str, problem: String },
-    #[error("the body is longer than {0} bytes (max_body_bytes)")]
+    #[error("the body is longer than {0} bytes")]
     TooLong(usize),
     #[error("the query is wrong: {0}")]
     Query(String),
@@ -29,9 +29,9 @@ pub(super) enum ApiError {
     NoResult(String),
     #[error("{0}")]
     Missing(StoreError),
-    #[error("{0} event streams are open already (max_streams); close a page, and try again")]
+    #[error("{0} event streams are open already; close a page, and try again")]
     TooManyStreams(usize),
-    #[error("{waiting} requests wait for their tests already (max_waiting); try again later")]
+    #[error("{waiting} requests wait for their tests already; try again later")]
     Busy { waiting: usize },
     #[error("the server is stopping; send the request again after its restart")]
     Stopping,
