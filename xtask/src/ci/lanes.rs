@@ -1,7 +1,8 @@
-//! Runs steps in two lanes at the same time.
+//! Runs steps in three lanes at the same time.
 //!
-//! One lane compiles. The other runs built programs, most of which wait more than they compute.
-//! The lane that compiles yields the processor, so that tests with time limits run as if they were alone.
+//! Two lanes compile, each into a build directory of its own, since much of a compilation uses one core. The third runs built programs, most
+//! of which wait more than they compute. The lanes that compile yield the processor, so that tests with time limits run as if they were
+//! alone.
 
 use std::{
     collections::VecDeque,
@@ -72,12 +73,14 @@ impl Plan {
         ended
     }
 
-    /// Runs the steps in two lanes, and shows the output of a step after its end.
+    /// Runs the steps in lanes, and shows the output of a step after its end.
     pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
-        let (mut compile, mut programs) = (VecDeque::new(), VecDeque::new());
+        let (mut compile, mut apart, mut programs) =
+            (VecDeque::new(), VecDeque::new(), VecDeque::new());
         for &step in steps {
             match step.work {
                 Work::Build | Work::Compile(_) => compile.push_back(step),
+                Work::CompileApart(_) => apart.push_back(step),
                 Work::Quick(_) | Work::Programs(_) | Work::Tests(_) => programs.push_back(step),
             }
         }
@@ -102,6 +105,7 @@ impl Plan {
         };
         thread::scope(|scope| {
             scope.spawn(|| lane(compile));
+            scope.spawn(|| lane(apart));
             scope.spawn(|| lane(programs));
         });
         let mut ended = ended.into_inner().expect("no holder panics");
@@ -165,14 +169,14 @@ impl Plan {
                 builder.get(to)?;
                 return Ok(Outcome::Passed);
             }
-            Work::Quick(lines) | Work::Compile(lines) => lines()?,
+            Work::Quick(lines) | Work::Compile(lines) | Work::CompileApart(lines) => lines()?,
             Work::Programs(lines) | Work::Tests(lines) => lines(&builder.get(to)?)?,
         };
         let lines = lines.into_iter().map(|mut line| {
             if let Some(seed) = &self.seed {
                 line = line.with_env(SEED, seed);
             }
-            line.yields = yields && matches!(step.work, Work::Compile(_));
+            line.yields = yields && matches!(step.work, Work::Compile(_) | Work::CompileApart(_));
             line.limit = self.strict.then_some(LIMIT);
             line
         });

@@ -21,6 +21,8 @@ pub(super) enum Work {
     Build,
     /// Commands that compile. Cargo runs one at a time, as it locks the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
+    /// Commands that compile into a build directory of their own, beside the other ones. What both compile is compiled twice.
+    CompileApart(fn() -> Result<Vec<Line>, Failed>),
     /// Built programs. They run without cargo, beside the commands that compile.
     Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
     /// Built test programs. They run two at a time, as most of them wait more than they compute.
@@ -105,7 +107,10 @@ pub(super) const STEPS: &[Step] = &[
         name: "features",
         about: "each crate alone: without features, with the default ones, and with each feature alone",
         needs: None,
-        work: Work::Compile(|| Ok(vec![Line::xtask("features")?])),
+        work: Work::CompileApart(|| {
+            let folder = root().join("target/features");
+            Ok(vec![Line::xtask("features")?.with_env("CARGO_TARGET_DIR", folder)])
+        }),
     },
     Step {
         name: "scenarios",
@@ -163,7 +168,7 @@ pub(super) const STEPS: &[Step] = &[
             Ok(vec![Line { folder: root().join("tests/judge"), ..line }])
         }),
     },
-    // Last, as it uses all cores, and the lane that compiles has ended by then.
+    // Last, as it uses all cores.
     Step {
         name: "test",
         about: "unit and integration tests, and the corpus of the fuzz targets",
