@@ -17,14 +17,14 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::{
     sync::watch,
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 
 use crate::{Options, Viewer, random::run_name};
 
 /// Events that happen within this time are sent together, so that a busy server does not wake the page for each.
 const BATCH: Duration = Duration::from_millis(100);
-/// A comment is sent after this time without an event, so that the page notices a dead connection.
+/// A comment is sent on a stream after this time without a byte, so that proxies keep it, and its page notices a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The shortest time between two counts of calls on one stream. Counting reads the whole record of calls.
 const STATS_INTERVAL: Duration = Duration::from_secs(1);
@@ -165,7 +165,7 @@ impl Events {
             let Some(oldest) = kept.events.pop_front() else { break };
             kept.bytes -= oldest.frame.len();
         }
-        drop(kept);
+        // Under the lock, so that a later number is not followed by an earlier one, which would let readers wait for what is there.
         self.last.send_replace(number);
     }
 
@@ -349,19 +349,18 @@ struct Reader {
 impl Reader {
     /// Returns the next batch. `None` when the server ends.
     async fn next(&mut self) -> Option<String> {
+        // Events of others may come all the time, and are nothing that this stream is sent.
+        let quiet_until = Instant::now() + KEEP_ALIVE;
         loop {
             let last = *self.changes.borrow_and_update();
             if self.events.is_closed.load(Ordering::Relaxed) {
                 return None;
             }
             if last <= self.number {
-                let now = Instant::now();
-                let stats_wait = self.stats_due.map(|due| due.saturating_duration_since(now));
-                let wait = stats_wait.map_or(KEEP_ALIVE, |wait| wait.min(KEEP_ALIVE));
-                match timeout(wait, self.changes.changed()).await {
+                let wake = self.stats_due.map_or(quiet_until, |due| due.min(quiet_until));
+                match timeout_at(wake, self.changes.changed()).await {
                     Ok(Ok(())) => tokio::time::sleep(BATCH).await,
                     Ok(Err(_)) => return None,
-                    Err(_) if self.stats_due.is_none() => return Some(":\n\n".to_owned()),
                     Err(_) => {}
                 }
             }
@@ -378,6 +377,9 @@ impl Reader {
                 self.stats_sent = Some(Instant::now());
                 // Without an id: a page that comes back goes on after the last event that all may see.
                 _ = write!(text, "event: stats\ndata: {}\n\n", (self.stats)(&self.viewer));
+            }
+            if text.is_empty() && quiet_until <= Instant::now() {
+                text.push_str(":\n\n");
             }
             if !text.is_empty() {
                 return Some(text);

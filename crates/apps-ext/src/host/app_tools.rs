@@ -115,6 +115,7 @@ impl AppToolList {
     pub(super) fn page(&mut self, page: &Value, max: usize) -> Page {
         let Some(tools) = &mut self.fetching else { return Page::Complete };
         let listed = page.get("tools").and_then(Value::as_array);
+        let before = tools.len();
         for tool in listed.into_iter().flatten() {
             let Ok(tool) = Tool::deserialize(tool) else { continue };
             let is_new = !tools.iter().any(|it| it.tool.name == tool.name);
@@ -123,8 +124,8 @@ impl AppToolList {
             }
         }
         let cursor = page.get("nextCursor").and_then(Value::as_str);
-        // A page without tools ends the list; otherwise a View could send empty pages without end.
-        let may_follow = tools.len() < max && listed.is_some_and(|it| !it.is_empty());
+        // A page without a new tool ends the list; otherwise a View could send pages without end.
+        let may_follow = (before + 1..max).contains(&tools.len());
         match cursor {
             Some(cursor) if may_follow => Page::Next(cursor.to_owned()),
             _ => {
@@ -178,6 +179,10 @@ mod tests {
         list.start(Duration::ZERO);
         assert_eq!(list.page(&page(&[], Some("again")), 3), Page::Complete);
         assert_eq!(list.page(&json!("nonsense"), 3), Page::Complete);
+        list.changed(Duration::ZERO, Duration::ZERO);
+        assert!(list.start(Duration::ZERO));
+        assert_eq!(list.page(&page(&["a"], Some("again")), 3), Page::Next("again".to_owned()));
+        assert_eq!(list.page(&page(&["a"], Some("again")), 3), Page::Complete);
     }
 
     #[test]

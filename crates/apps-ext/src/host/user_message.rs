@@ -16,6 +16,12 @@ pub struct UserMessage {
 }
 
 impl UserMessage {
+    /// Returns a message with these items.
+    #[must_use]
+    pub fn new(content: Vec<Content>) -> Self {
+        Self { content }
+    }
+
     /// Parses the parameters of `ui/message`. The content is an array, or a single block, which the text of the
     /// specification also allows.
     pub(super) fn parse(

@@ -1,5 +1,5 @@
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -10,11 +10,20 @@ use crate::{Audience, Events, Viewer, calls::now_ms};
 
 /// Records that are kept of all Views together.
 const MAX_RECORDS: usize = 4_000;
+/// Records that are kept of the Views of one principal, so that nobody's Views push out all records of others.
+const MAX_OF_OWNER: usize = MAX_RECORDS / 4;
 
 /// The audit log of Views: one record for each message, without its text.
 pub(super) struct AuditLog {
-    records: Mutex<VecDeque<Logged>>,
+    kept: Mutex<Kept>,
     events: Arc<Events>,
+}
+
+#[derive(Default)]
+struct Kept {
+    records: VecDeque<Logged>,
+    /// The number of records of each principal.
+    counts: BTreeMap<Option<String>, usize>,
 }
 
 /// The View whose messages are logged.
@@ -35,7 +44,7 @@ struct Logged {
 
 impl AuditLog {
     pub(super) fn new(events: Arc<Events>) -> Self {
-        Self { records: Mutex::default(), events }
+        Self { kept: Mutex::default(), events }
     }
 
     /// Adds a record, tells pages of it, and writes a line to the program's log. The bridge bounds how many messages a View sends.
@@ -84,23 +93,70 @@ impl AuditLog {
     fn add(&self, owner: Option<&str>, call: Option<&str>, shown: Value) {
         let audience = || Audience::Owner(owner.map(str::to_owned));
         self.events.push("view.message", audience, || &shown);
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        if records.len() == MAX_RECORDS {
-            records.pop_front();
-        }
         let (owner, call) = (owner.map(str::to_owned), call.map(str::to_owned));
-        records.push_back(Logged { owner, call, shown });
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(Logged { owner, call, shown });
     }
 
     /// The newest `most` records that the viewer may see, oldest first; those of one call if it is named.
     pub(super) fn list(&self, viewer: &Viewer, call: Option<&str>, most: usize) -> Vec<Value> {
-        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = records.iter().rev().filter(|record| {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = kept.records.iter().rev().filter(|record| {
             viewer.sees(record.owner.as_deref())
                 && call.is_none_or(|call| record.call.as_deref() == Some(call))
         });
         let mut shown: Vec<_> = seen.take(most).map(|record| record.shown.clone()).collect();
         shown.reverse();
         shown
+    }
+}
+
+impl Kept {
+    /// Adds a record. The oldest one makes room: that of its principal, if it has many, or else that of anybody.
+    fn push(&mut self, record: Logged) {
+        let of_owner = self.counts.get(&record.owner).copied().unwrap_or_default();
+        // Without authentication all viewers are one.
+        let oldest = if record.owner.is_some() && of_owner == MAX_OF_OWNER {
+            self.records.iter().position(|it| it.owner == record.owner)
+        } else {
+            (self.records.len() == MAX_RECORDS).then_some(0)
+        };
+        if let Some(old) = oldest.and_then(|at| self.records.remove(at))
+            && let Some(count) = self.counts.get_mut(&old.owner)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&old.owner);
+            }
+        }
+        *self.counts.entry(record.owner.clone()).or_default() += 1;
+        self.records.push_back(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_principal_pushes_out_all_records_of_others() {
+        let mut kept = Kept::default();
+        let mut push = |owner: Option<&str>, number: usize| {
+            kept.push(Logged { owner: owner.map(str::to_owned), call: None, shown: json!(number) });
+        };
+        push(Some("anna"), 0);
+        (0..10_000).for_each(|number| push(Some("bert"), number));
+        (0..100).for_each(|number| push(None, number));
+        let of = |owner: Option<&str>| {
+            let owned = kept.records.iter().filter(|it| it.owner.as_deref() == owner);
+            owned.map(|it| it.shown.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Some("anna")), [json!(0)]);
+        assert_eq!((of(Some("bert")).len(), of(Some("bert"))[0].clone()), (1_000, json!(9_000)));
+        assert_eq!(of(None).len(), 100);
+        (0..10_000)
+            .for_each(|number| kept.push(Logged { owner: None, call: None, shown: json!(number) }));
+        assert_eq!(kept.records.len(), MAX_RECORDS);
+        assert_eq!(kept.counts, BTreeMap::from([(None, MAX_RECORDS)]));
     }
 }

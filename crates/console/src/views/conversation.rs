@@ -3,7 +3,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use marquetry_apps_ext::host::ModelContext;
+use marquetry_apps_ext::host::{ModelContext, UserMessage};
 use marquetry_protocol::types::Content;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) struct Conversation {
 #[derive(Default)]
 struct OfViewer {
     owner: Option<String>,
-    messages: Vec<Value>,
+    messages: Vec<Message>,
     contexts: Vec<Context>,
     /// What no model has got yet, in order. A context stays here when a message has taken it along, since the message has no model.
     for_model: Vec<ForModel>,
@@ -46,10 +46,18 @@ impl ForModel {
     }
 }
 
+struct Message {
+    shown: Value,
+    /// Its length as JSON.
+    bytes: usize,
+}
+
 struct Context {
     view: String,
     tool: String,
     context: ModelContext,
+    /// Its length as JSON.
+    bytes: usize,
 }
 
 /// The newest messages that are kept of one viewer.
@@ -58,8 +66,10 @@ const MAX_MESSAGES: usize = 200;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The newest contexts that are kept of one viewer.
 const MAX_CONTEXTS: usize = 32;
+/// What is kept of one viewer's messages, of the contexts, and of what waits for a model, each in bytes. The newest is kept, whatever it has.
+const MAX_BYTES: usize = 1 << 20;
 /// The viewers of whom anything is kept.
-const MAX_VIEWERS: usize = 1_000;
+const MAX_VIEWERS: usize = 256;
 
 impl Conversation {
     /// Replaces what the model is told of a View with the next message; nothing clears it.
@@ -83,19 +93,18 @@ impl Conversation {
             });
         }
         if let Some(context) = context {
-            if viewer.contexts.len() == MAX_CONTEXTS {
-                viewer.contexts.remove(0);
-            }
+            let bytes = json!(context).to_string().len();
             let (view, tool) = (view.to_owned(), tool.to_owned());
-            viewer.contexts.push(Context { view, tool, context });
+            viewer.contexts.push(Context { view, tool, context, bytes });
+            keep_newest(&mut viewer.contexts, MAX_CONTEXTS, |it| it.bytes);
         }
     }
 
     /// Adds a message of the user. It takes the contexts along, which are then used up.
-    pub(super) fn add_message(&self, owner: Option<&str>, tool: &str, content: &Value) {
+    pub(super) fn add_message(&self, owner: Option<&str>, tool: &str, message: &UserMessage) {
         let mut viewers = self.viewers();
         let viewer = of(&mut viewers, owner);
-        let mut text = text_of(content.as_array().into_iter().flatten());
+        let mut text = text_of(&message.content);
         text.truncate(text.floor_char_boundary(MAX_MESSAGE_BYTES));
         viewer.add_for_model(ForModel {
             number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
@@ -105,12 +114,12 @@ impl Conversation {
         });
         let contexts = std::mem::take(&mut viewer.contexts);
         let contexts: Vec<_> = contexts.iter().map(Context::shown).collect();
-        if viewer.messages.len() == MAX_MESSAGES {
-            viewer.messages.remove(0);
-        }
-        let message =
+        let content = &message.content;
+        let shown =
             json!({ "role": "user", "from": tool, "content": content, "context": contexts });
-        viewer.messages.push(message);
+        let bytes = shown.to_string().len();
+        viewer.messages.push(Message { shown, bytes });
+        keep_newest(&mut viewer.messages, MAX_MESSAGES, |it| it.bytes);
     }
 
     /// The messages of a viewer, and the contexts that wait for the next one.
@@ -120,7 +129,8 @@ impl Conversation {
             return json!({ "messages": [], "context": [] });
         };
         let contexts: Vec<_> = viewer.contexts.iter().map(Context::shown).collect();
-        json!({ "messages": viewer.messages, "context": contexts })
+        let messages: Vec<_> = viewer.messages.iter().map(|it| &it.shown).collect();
+        json!({ "messages": messages, "context": contexts })
     }
 
     /// Returns what no model has got yet, oldest first.
@@ -150,17 +160,25 @@ impl Conversation {
 
 impl OfViewer {
     fn add_for_model(&mut self, item: ForModel) {
-        if self.for_model.len() == MAX_CONTEXTS {
-            self.for_model.remove(0);
-        }
         self.for_model.push(item);
+        keep_newest(&mut self.for_model, MAX_CONTEXTS, |it| it.text.len());
     }
+}
+
+/// Removes the oldest items, so that at most `most` are left and they have at most [`MAX_BYTES`]. The newest stays in any case.
+fn keep_newest<T>(items: &mut Vec<T>, most: usize, bytes: impl Fn(&T) -> usize) {
+    let mut total = 0;
+    let fitting = items.iter().rev().take(most).take_while(|item| {
+        total += bytes(item);
+        total <= MAX_BYTES
+    });
+    let kept = fitting.count().max(1).min(items.len());
+    items.drain(..items.len() - kept);
 }
 
 /// The text of a context: content, then data as JSON.
 fn text_of_context(context: &ModelContext) -> String {
-    let content: Vec<_> = context.content.iter().map(|it: &Content| json!(it)).collect();
-    let mut text = text_of(content.iter());
+    let mut text = text_of(&context.content);
     if let Some(data) = &context.structured_content {
         if !text.is_empty() {
             text.push('\n');
@@ -171,13 +189,14 @@ fn text_of_context(context: &ModelContext) -> String {
 }
 
 /// The text of content items. Of others than text, their type is named.
-fn text_of<'a>(content: impl Iterator<Item = &'a Value>) -> String {
-    let text = |item: &Value| {
+fn text_of(content: &[Content]) -> String {
+    let text = |item: &Content| {
+        let item = json!(item);
         let text = item["text"].as_str().or_else(|| item["resource"]["text"].as_str());
         let other = || format!("[{}]", item["type"].as_str().unwrap_or("content"));
         text.map_or_else(other, str::to_owned)
     };
-    content.map(text).collect::<Vec<_>>().join("\n")
+    content.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
 impl Context {
@@ -207,6 +226,10 @@ mod tests {
         Some(context)
     }
 
+    fn message(content: Value) -> UserMessage {
+        UserMessage::new(serde_json::from_value(content).unwrap())
+    }
+
     #[test]
     fn the_last_context_of_each_view_goes_with_the_next_message() {
         let conversation = Conversation::default();
@@ -215,7 +238,7 @@ mod tests {
         conversation.set_context(None, "v2", "u", said("other"));
         conversation.set_context(None, "v2", "u", None);
         conversation.set_context(Some("somebody"), "v3", "t", said("secret"));
-        conversation.add_message(None, "t", &json!([{ "type": "text", "text": "hi" }]));
+        conversation.add_message(None, "t", &message(json!([{ "type": "text", "text": "hi" }])));
         let shown = conversation.show(None);
         assert_eq!(shown["context"], json!([]));
         let context = &shown["messages"][0]["context"];
@@ -237,7 +260,7 @@ mod tests {
         conversation.set_context(Some("anna"), "v2", "t", None);
         let content =
             json!([{"type": "text", "text": "hi"}, {"type": "image", "data": "", "mimeType": "a"}]);
-        conversation.add_message(Some("anna"), "t", &content);
+        conversation.add_message(Some("anna"), "t", &message(content));
         assert_eq!(texts(None), []);
         assert_eq!(texts(Some("bert")), []);
         let all = [(false, "new".to_owned()), (true, "hi\n[image]".to_owned())];
@@ -264,12 +287,23 @@ mod tests {
         let conversation = Conversation::default();
         for number in 0..500 {
             conversation.set_context(None, &number.to_string(), "t", said("x"));
-            conversation.add_message(Some("a"), "t", &json!([]));
+            conversation.add_message(Some("a"), "t", &message(json!([])));
         }
         assert_eq!(conversation.show(None)["context"].as_array().unwrap().len(), MAX_CONTEXTS);
         assert_eq!(
             conversation.show(Some("a"))["messages"].as_array().unwrap().len(),
             MAX_MESSAGES
         );
+        let long = "x".repeat(MAX_BYTES / 3);
+        for number in 0..9 {
+            conversation.set_context(Some("b"), &number.to_string(), "t", said(&long));
+        }
+        assert_eq!(conversation.show(Some("b"))["context"].as_array().unwrap().len(), 2);
+        assert_eq!(conversation.for_model(Some("b")).len(), 3);
+        let longest = json!([{"type": "text", "text": "x".repeat(MAX_BYTES)}]);
+        for _ in 0..3 {
+            conversation.add_message(Some("b"), "t", &message(longest.clone()));
+        }
+        assert_eq!(conversation.show(Some("b"))["messages"].as_array().unwrap().len(), 1);
     }
 }

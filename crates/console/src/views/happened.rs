@@ -4,9 +4,7 @@ use marquetry_apps_ext::{
 };
 use marquetry_protocol::{RequestId, RpcError, types::JsonObject};
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
-
-use super::Conversation;
+use serde_json::{Value, value::RawValue};
 
 /// What a page says over the socket of a View: an object with exactly one member.
 #[derive(Deserialize)]
@@ -20,7 +18,6 @@ pub(super) enum Happened {
         id: Option<RequestId>,
         bytes: usize,
     },
-    PartialInput(String),
     Input(JsonObject),
     Result(Value),
     Cancelled(Option<String>),
@@ -37,19 +34,15 @@ pub(super) enum Happened {
         token: u64,
         params: JsonObject,
     },
-    /// The user agreed to a message of the View.
+    /// The user agreed to the message that the View asked to send with this token.
     AddMessage {
         token: u64,
-        content: Value,
     },
     CallAppTool {
         call: u64,
         name: String,
         #[serde(default)]
         arguments: JsonObject,
-    },
-    CancelAppCall {
-        call: u64,
     },
     Ping {},
     Teardown {
@@ -58,19 +51,20 @@ pub(super) enum Happened {
     Gone {},
 }
 
-/// What the bridge is told.
+/// What the session does with it.
 pub(super) enum Told {
     Message(Box<RawValue>),
     Event(Event),
+    /// The user agreed to the message of the request with this token.
+    Agreed(RequestToken),
 }
 
 impl Happened {
-    /// Returns what the bridge is told, and adds a message that the user agreed to.
-    pub(super) fn tell(self, conversation: &Conversation, owner: Option<&str>, tool: &str) -> Told {
+    pub(super) fn tell(self) -> Told {
         Told::Event(match self {
             Self::Message(message) => return Told::Message(message),
+            Self::AddMessage { token } => return Told::Agreed(RequestToken::from_number(token)),
             Self::TooLong { id, bytes } => Event::TooLong { id, bytes },
-            Self::PartialInput(text) => Event::PartialInput(text),
             Self::Input(arguments) => Event::Input(arguments),
             Self::Result(result) => Event::Result(result),
             Self::Cancelled(reason) => Event::Cancelled(reason),
@@ -83,14 +77,9 @@ impl Happened {
             Self::Progress { token, params } => {
                 Event::Progress { token: RequestToken::from_number(token), params }
             }
-            Self::AddMessage { token, content } => {
-                conversation.add_message(owner, tool, &content);
-                Event::Answer { token: RequestToken::from_number(token), answer: Ok(json!({})) }
-            }
             Self::CallAppTool { call, name, arguments } => {
                 Event::CallAppTool { call, name, arguments }
             }
-            Self::CancelAppCall { call } => Event::CancelAppCall { call },
             Self::Ping {} => Event::Ping,
             Self::Teardown { reason } => Event::Teardown { reason },
             Self::Gone {} => Event::Gone,

@@ -132,8 +132,7 @@ impl Views {
         let document = ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), most);
         let document = document.inspect_err(|error| {
             let number = self.inner.last.fetch_add(1, Ordering::Relaxed) + 1;
-            let (owner, call) =
-                (viewer.owner.as_deref(), call.as_deref().map(marquetry_protocol::shortened));
+            let (owner, call) = (viewer.owner.as_deref(), call.as_deref());
             let view = audit::LoggedView { number, sequence: 1, tool: &name, owner, call };
             self.inner.audit.push_refused(&view, &error.to_string());
         })?;
@@ -217,8 +216,12 @@ impl Views {
                         session.set_tools(server);
                     }
                 }
-                ChangedLists::Resources => session.tell(Event::ListChanged(Lists::Resources)),
-                ChangedLists::Prompts => session.tell(Event::ListChanged(Lists::Prompts)),
+                ChangedLists::Resources => {
+                    session.tell(Event::ListChanged(Lists::Resources));
+                }
+                ChangedLists::Prompts => {
+                    session.tell(Event::ListChanged(Lists::Prompts));
+                }
             }
         }
     }

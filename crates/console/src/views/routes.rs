@@ -42,7 +42,7 @@ async fn open(
     headers: HeaderMap,
     request: Result<Json<OpenRequest>, JsonRejection>,
 ) -> Response {
-    let Json(request) = match request {
+    let Json(mut request) = match request {
         Ok(request) => request,
         Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
             let most = api.views.options().max_html_bytes;
@@ -52,6 +52,9 @@ async fn open(
         }
         Err(rejection) => return rejection.into_response(),
     };
+    // Records of its messages are filed under a call that the viewer has, and under no other.
+    let calls = api.console.calls();
+    request.call = request.call.filter(|call| calls.tool(call, &viewer).is_some());
     let Some(server) = api.backend.server_of_tool(&request.tool) else {
         return refused(&OpenError::UnknownTool(request.tool));
     };

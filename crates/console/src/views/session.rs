@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeMap,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -7,7 +8,9 @@ use std::{
 };
 
 use axum::body::Bytes;
-use marquetry_apps_ext::host::{Bridge, BridgeOptions, Effect, Event, Phase, Sandbox};
+use marquetry_apps_ext::host::{
+    Bridge, BridgeOptions, Effect, Event, HostRequest, Phase, RequestToken, Sandbox, UserMessage,
+};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
@@ -62,6 +65,8 @@ pub(super) struct Opening {
 struct State {
     bridge: Bridge,
     server: ServerTools,
+    /// The messages that the user is asked about. The bridge bounds how many requests wait.
+    asked: BTreeMap<RequestToken, UserMessage>,
     /// The page has not fetched the frame's document.
     has_frame: bool,
     /// Opens the View's socket, once.
@@ -89,6 +94,7 @@ impl Session {
         let state = State {
             bridge: Bridge::new(bridge),
             server,
+            asked: BTreeMap::new(),
             has_frame: true,
             ticket: Some(ticket),
             news: Some(receiver),
@@ -175,15 +181,26 @@ impl Session {
 
     /// Takes what the page said. Returns the frames for the page.
     pub(super) fn take(&self, happened: Happened) -> Vec<String> {
-        let owner = self.viewer.owner.as_deref();
-        match happened.tell(self.views.conversation(), owner, &self.tool) {
+        match happened.tell() {
             Told::Message(message) => {
                 let text = message.get();
                 self.log(Direction::Received, text);
                 let now = self.started.elapsed();
                 self.act(|bridge| bridge.receive(now, text))
             }
-            Told::Event(event) => self.handle(event),
+            Told::Event(event) => {
+                if let Event::Answer { token, .. } = &event {
+                    self.state().asked.remove(token);
+                }
+                self.handle(event)
+            }
+            Told::Agreed(token) => {
+                // The View may have taken its request back meanwhile.
+                let Some(message) = self.state().asked.remove(&token) else { return Vec::new() };
+                let owner = self.viewer.owner.as_deref();
+                self.views.conversation().add_message(owner, &self.tool, &message);
+                self.handle(Event::Answer { token, answer: Ok(json!({})) })
+            }
         }
     }
 
@@ -196,11 +213,11 @@ impl Session {
     fn act(&self, act: impl FnOnce(&mut Bridge) -> Vec<Effect>) -> Vec<String> {
         let mut state = self.state();
         let effects = act(&mut state.bridge);
-        effects.into_iter().filter_map(|effect| self.perform(&state.server, effect)).collect()
+        effects.into_iter().filter_map(|effect| self.perform(&mut state, effect)).collect()
     }
 
     /// Does what the server has to do, and returns the frame that tells the page what it has to do.
-    fn perform(&self, server: &ServerTools, effect: Effect) -> Option<String> {
+    fn perform(&self, state: &mut State, effect: Effect) -> Option<String> {
         let owner = self.viewer.owner.as_deref();
         match &effect {
             Effect::Audit(record) => {
@@ -216,9 +233,15 @@ impl Session {
                 let conversation = self.views.conversation();
                 conversation.set_context(owner, &self.id, &self.tool, context.clone());
             }
+            Effect::Request { token, request: HostRequest::AddMessage(message) } => {
+                state.asked.insert(*token, message.clone());
+            }
+            Effect::Cancel { token } => {
+                state.asked.remove(token);
+            }
             _ => {}
         }
-        effect_for_page(&effect, server)
+        effect_for_page(&effect, &state.server)
     }
 
     /// Replaces the tools of the View's server, and tells the View if they are others.
@@ -226,15 +249,16 @@ impl Session {
         let mut state = self.state();
         if state.server.tools != server.tools {
             let tools = server.tools.iter().map(|(tool, _)| tool.clone()).collect();
-            state.server = server;
-            drop(state);
-            self.tell(Event::ServerTools(tools));
+            // What the View misses is told with the next change.
+            if self.tell(Event::ServerTools(tools)) {
+                state.server = server;
+            }
         }
     }
 
-    /// Tells the View something, if its page keeps up.
-    pub(super) fn tell(&self, event: Event) {
-        _ = self.news.try_send(event);
+    /// Tells the View something. Returns whether its page keeps up.
+    pub(super) fn tell(&self, event: Event) -> bool {
+        self.news.try_send(event).is_ok()
     }
 
     /// When [`Event::Tick`] is due.
