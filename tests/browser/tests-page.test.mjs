@@ -180,7 +180,8 @@ test('a running batch is followed live, also over a restart in mid-stream', { ti
   const streams = await Promise.all(['api/test/events', 'api/console/events'].map((path) => fetch(`${next.url}/${path}`)));
   const began = Date.now();
   await Promise.all([next.stop(), ...streams.map((stream) => stream.text())]);
-  assert.ok(Date.now() - began < 3_000, `a stream of events held the server for ${Date.now() - began} ms`);
+  // The grace for requests at the end is 5 s.
+  assert.ok(Date.now() - began < 4_500, `a stream of events held the server for ${Date.now() - began} ms`);
 });
 
 test('hostile names, answers, evidence and verdicts stay text', { timeout: 60_000 }, async () => {

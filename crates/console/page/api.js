@@ -142,13 +142,14 @@ export async function list(method, member) {
   return items;
 }
 
-/** Reads a stream of server-sent events. */
-export async function* events(body) {
+/** Reads a stream of server-sent events. `heard` is called for all that comes, also for comments. */
+export async function* events(body, heard = () => {}) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    heard();
     rest += value;
     let end;
     while ((end = rest.indexOf('\n\n')) >= 0) {
@@ -183,15 +184,37 @@ function setState(next) {
   live.dispatchEvent(new Event('state'));
 }
 
-async function readEvents() {
+/** Notes the last event before the page fetches its data. The stream begins after it, so that no event is lost between the two. */
+export async function begin() {
+  try {
+    const now = await data('state');
+    position ??= now.position;
+  } catch { /* The page says why. */ }
+}
+
+// The server sends something every 15 s; a connection that is silent for longer is dead.
+const MAX_SILENCE = 40_000;
+
+async function readEvents(onevent) {
   controller = new AbortController();
   const query = position === undefined ? '' : `?after=${encodeURIComponent(position)}`;
-  const response = await ask(`api/console/events${query}`, { signal: controller.signal });
-  if (!response.ok) throw await refusal(response);
-  for await (const event of events(response.body)) {
-    if (event.id) position = event.id;
-    setState('live');
-    if (event.data) live.dispatchEvent(new CustomEvent(event.name, { detail: JSON.parse(event.data) }));
+  let silence;
+  const heard = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => controller.abort(), MAX_SILENCE);
+  };
+  heard();
+  try {
+    const response = await ask(`api/console/events${query}`, { signal: controller.signal });
+    if (!response.ok) throw await refusal(response);
+    for await (const event of events(response.body, heard)) {
+      if (event.id) position = event.id;
+      setState('live');
+      onevent();
+      if (event.data) live.dispatchEvent(new CustomEvent(event.name, { detail: JSON.parse(event.data) }));
+    }
+  } finally {
+    clearTimeout(silence);
   }
 }
 
@@ -203,8 +226,7 @@ export async function follow() {
   let pause = 250;
   while (isFollowing) {
     try {
-      await readEvents();
-      pause = 250;
+      await readEvents(() => { pause = 250; });
       setState('lost');
     } catch (error) {
       if (error.status === 401 || error.status === 403) {

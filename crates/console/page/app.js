@@ -1,6 +1,6 @@
 // The frame of the page: addresses, navigation, keys, the token.
 
-import { data, follow, list, live, liveState, post, token } from './api.js';
+import { begin, data, follow, list, live, liveState, post, token } from './api.js';
 import { button, dialog, empty, failure, fill, h, hasWords, link, newId, say, to } from './dom.js';
 import { home, servers } from './home.js';
 
@@ -103,8 +103,7 @@ function askForToken(why) {
     event.preventDefault();
     token.set(input.value.trim());
     document.getElementById('token')?.remove();
-    show();
-    follow();
+    start();
   } }, h('h2', 'A token is needed'), why ? h('p.bad', { role: 'alert' }, why) : null,
   h('label', { for: input.id }, 'Token'), input, h('p.muted', 'It is kept for this tab alone, and sent to this server alone.'), h('button', { type: 'submit' }, 'Use this token'));
   document.getElementById('token')?.remove();
@@ -233,6 +232,11 @@ async function takeCode() {
   } catch { /* The token is asked for. */ }
 }
 
+async function start() {
+  await begin();
+  await show();
+  follow();
+}
+
 await takeCode();
-await show();
-follow();
+start();

@@ -83,23 +83,29 @@ export function progressBar(it) {
 }
 
 async function one(context) {
-  const record = await data(`calls/${encodeURIComponent(context.name)}`);
-  const isRunning = record.outcome === 'running';
+  const fetched = () => data(`calls/${encodeURIComponent(context.name)}`);
   const progress = h('div');
+  // It is listened before the record is fetched: a call may end while its page loads.
+  const ended = new Promise((done) => context.on('call.ended', ({ detail }) => { if (detail.id === context.name) done(); }));
+  context.on('call.progress', ({ detail }) => { if (detail.id === context.name) fill(progress, progressBar(detail)); });
+  const record = await fetched();
+  const isRunning = record.outcome === 'running';
+  if (isRunning) {
+    // A View stays as it is; it gets the result itself.
+    const again = () => { if (context.isShown() && !document.querySelector('.view')) context.again(); };
+    ended.then(again);
+    context.onReset(async () => { if ((await fetched()).outcome !== 'running') again(); });
+    if (record.progress && !progress.firstChild) fill(progress, progressBar(record.progress));
+  }
   const state = isRunning ? await data('state') : undefined;
-  context.on('call.progress', ({ detail }) => { if (isRunning && detail.id === record.id) fill(progress, progressBar(detail)); });
   context.title.textContent = record.tool;
   const [tools, shown] = await Promise.all([list('tools/list', 'tools').catch(() => []), record.model?.kept ? text(`calls/${record.id}/shown`) : undefined]);
   const tool = tools.find((it) => it.name === record.tool);
   const result = shown === undefined ? undefined : parse(shown);
-  // A View stays as it is; it gets the result itself.
-  const ended = (it) => { if (it.id === record.id && isRunning && it.outcome !== 'running' && !document.querySelector('.view')) context.again(); };
-  context.on('call.ended', ({ detail }) => ended(detail));
-  context.onReset(async () => { if (isRunning) ended(await data(`calls/${encodeURIComponent(record.id)}`)); });
   const args = record.arguments.json;
   return [
     h('p', badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
-    progress, isRunning ? openQuestions(context, state.questions, (it) => it.call === record.id) : null,
+    isRunning ? [progress, openQuestions(context, state.questions, (it) => it.call === record.id)] : null,
     record.problem ? h('div.failure', h('p', `${record.problem.code ?? ''} ${record.problem.message}`)) : null,
     h('p', tool ? again(record, tool) : null, ' ', link(`#/calls`, 'All calls')),
     h('details', h('summary', `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),

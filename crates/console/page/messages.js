@@ -123,14 +123,17 @@ async function all(context) {
   const count = h('span.muted');
   const nothing = empty('The log has no such message.', 'It fills as agents, servers and Views speak.');
   const draw = () => { rows.update(kept); count.textContent = `${kept.length} messages`; nothing.hidden = kept.length > 0; };
+  /** Adds messages that are not there yet: an event may tell of one that was fetched. */
+  const add = (found) => {
+    const known = new Set(kept.slice(0, 1000).map((it) => it.id));
+    kept = [...found.filter((it) => !known.has(it.id)), ...kept].slice(0, MOST);
+    draw();
+  };
   /** Adds the messages that have come; older ones that were fetched stay. */
   const fetchNew = async () => {
     const search = searches;
     const found = await page();
-    if (search !== searches) return;
-    const known = new Set(kept.map((it) => it.id));
-    kept = [...found.filter((it) => !known.has(it.id)), ...kept].slice(0, MOST);
-    draw();
+    if (search === searches) add(found);
   };
   let asked;
   const soon = (fetch, after) => {
@@ -154,7 +157,7 @@ async function all(context) {
     // The server searches the texts, which an event has not.
     if (filter.value) { if (!asked) soon(fetchNew, 500); return; }
     // Many come at a time; the list changes once for all.
-    if (!waiting.length) queueMicrotask(() => { kept = [...waiting.reverse(), ...kept].slice(0, MOST); waiting = []; draw(); });
+    if (!waiting.length) queueMicrotask(() => { add(waiting.reverse()); waiting = []; });
     waiting.push(event.detail);
   });
   context.onReset(fetchAll);

@@ -42,6 +42,7 @@ export function watch(context, run, refresh, on) {
     document.removeEventListener('visibilitychange', visibility);
     controller?.abort();
   });
+  let pause = 250;
   const read = async () => {
     controller = new AbortController();
     const query = run === undefined ? '' : `?run=${encodeURIComponent(run)}`;
@@ -49,16 +50,15 @@ export function watch(context, run, refresh, on) {
     if (!response.ok) throw await refusal(response);
     for await (const event of events(response.body)) {
       if (isOver) return;
+      pause = 250;
       if (event.name === 'open' || event.name === 'missed') await refresh();
       else if (event.data) on(event.name, JSON.parse(event.data));
     }
   };
   (async () => {
-    let pause = 250;
     while (!isOver) {
       try {
         await read();
-        pause = 250;
       } catch (error) {
         // No later attempt gets another answer.
         if (error.status === 401 || error.status === 403 || error.status === 404) return;

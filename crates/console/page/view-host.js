@@ -84,6 +84,8 @@ export async function openView(container, { record, uri, ended, own, told = () =
     if (event.source !== frame.contentWindow || event.origin !== origin) return;
     // The proxy has this page's thread, so that a flood ends before it is read.
     if (++sent > view.maxMessages) return fail('The View was removed: it sends too many messages.');
+    // The proxy says so; it passes no such message of the View on.
+    if (event.data?.method === 'ui/notifications/sandbox-left') return fail('The View left its document.');
     let json;
     try {
       json = JSON.stringify(event.data);
@@ -130,6 +132,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
       return {};
     },
     callTool: ({ tool: name, arguments: given, wantsProgress }, { token, signal }) => {
+      if (!name) throw new Error('the server has no such tool any more');
       const onmessage = ({ method, params }) => {
         if (!wantsProgress || method !== 'notifications/progress') return;
         const { progressToken, ...progress } = params;
@@ -150,7 +153,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
       if (name === 'addMessage') {
         const { content } = what;
         if (!(await consent('This View wants to send a message as you.', visible(content.map((item) => item.text ?? `[${item.type}]`).join('\n')), 'Send it', signal))) throw new Error('Message denied by user');
-        happened({ addMessage: { token, content } });
+        happened({ addMessage: { token } });
         told('message', content);
       } else happened({ answer: { token, result: await perform[name](what, { token, signal }) } });
     } catch (error) {

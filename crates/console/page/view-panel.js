@@ -14,6 +14,9 @@ const MAX_VIEW_TOOLS = 50;
 const MAX_TOLD = 50;
 const MAX_TEXT = 10_000;
 
+// Records of the messages of a call's Views that its panel shows.
+const MAX_AUDIT = 1_000;
+
 /** The panel of a call whose tool has a View. The View is closed when `signal` says that the panel is left; `own` is as for openView. */
 export function viewOf({ record, tool, context, signal, own }) {
   const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
@@ -40,11 +43,14 @@ function panelOf({ record, uri, context, signal, own, tool, place, again }) {
     while (notes.childElementCount > 100) notes.firstChild.remove();
   };
   const ended = record.outcome === 'running' ? new Promise((done) => {
-    context.on('call.ended', ({ detail }) => { if (detail.id === record.id) done(data(`calls/${record.id}`)); });
-    context.onReset(async () => {
+    const look = async () => {
       const now = await data(`calls/${record.id}`);
       if (now.outcome !== 'running') done(now);
-    });
+    };
+    context.on('call.ended', ({ detail }) => { if (detail.id === record.id) look(); });
+    context.onReset(look);
+    // It may have ended since its record was fetched.
+    look().catch(() => {});
   }) : undefined;
   const opened = openView(place, { record, uri, ended, own, told });
   let view;
@@ -108,18 +114,24 @@ async function viewTools(box, all, serverTools, callTool) {
   }), all.length > MAX_VIEW_TOOLS ? h('p.muted', `the first ${MAX_VIEW_TOOLS} of ${all.length}`) : null);
 }
 
-/** One line for each message of the Views of a call. */
+/** One line for each message of the Views of a call, in the order in which they came. */
 function auditOf(record, context) {
   const rows = h('ol.audit');
-  const seen = new Set();
-  const add = (it) => {
-    const key = `${it.view} ${it.sequence}`;
-    if (it.call !== record.id || seen.has(key)) return;
-    seen.add(key);
-    rows.append(h('li', { class: it.verdict.is === 'accepted' ? '' : 'bad' }, `View ${it.view} ${it.direction.replace('-', ' ')} ${it.kind} `, h('strong', it.method ?? ''), ` ${it.id ?? ''} ${bytes(it.bytes)} ${it.verdict.is}${it.verdict.why ? `: ${it.verdict.why}` : ''} `, time(it.at)));
-    while (rows.childElementCount > 1000) rows.firstChild.remove();
+  const all = new Map();
+  const add = (its) => {
+    for (const it of its) if (it.call === record.id) all.set(`${it.view} ${it.sequence}`, it);
+    const sorted = [...all.entries()].sort(([, a], [, b]) => a.at - b.at || a.view - b.view || a.sequence - b.sequence);
+    sorted.splice(0, sorted.length - MAX_AUDIT).forEach(([key]) => all.delete(key));
+    fill(rows, sorted.map(([, it]) => it.line ??= h('li', { class: it.verdict.is === 'accepted' ? '' : 'bad' }, `View ${it.view} ${it.direction.replace('-', ' ')} ${it.kind} `, h('strong', it.method ?? ''), ` ${it.id ?? ''} ${bytes(it.bytes)} ${it.verdict.is}${it.verdict.why ? `: ${it.verdict.why}` : ''} `, time(it.at))));
   };
-  context.on('view.message', ({ detail }) => add(detail));
-  data(`views/audit?call=${encodeURIComponent(record.id)}`).then(({ records }) => records.forEach(add), (error) => rows.append(error.message));
+  let waiting = [];
+  // Many come at a time; the list changes once for all.
+  context.on('view.message', ({ detail }) => {
+    if (!waiting.length) queueMicrotask(() => { const its = waiting; waiting = []; add(its); });
+    waiting.push(detail);
+  });
+  const fetchAll = async () => add((await data(`views/audit?call=${encodeURIComponent(record.id)}`)).records);
+  context.onReset(fetchAll);
+  fetchAll().catch((error) => rows.append(error.message));
   return rows;
 }

@@ -125,6 +125,7 @@ impl Calls {
             capture: None,
             decided: Vec::new(),
             steps: Vec::new(),
+            progress: None,
         };
         record.counted = record.cost();
         let mut kept = inner.kept();
@@ -183,6 +184,15 @@ impl Calls {
     pub(crate) fn without_secrets(&self, id: &str, viewer: &Viewer, answer: &str) -> String {
         let names = self.inner.with(id, viewer, |record| record.secret_names.clone());
         without_secrets(answer, &names.unwrap_or_default())
+    }
+
+    /// Keeps the last event of the progress of a call.
+    pub(crate) fn set_progress(&self, id: &str, progress: Value) {
+        let Some(number) = number_of(self.inner.events.run(), id) else { return };
+        let kept = self.inner.kept();
+        if let Some(at) = index_of(&kept, number) {
+            locked(&kept.records[at]).progress = Some(progress);
+        }
     }
 
     /// Returns the tool of a call.

@@ -113,6 +113,8 @@ pub(crate) struct Record {
     /// The settings that decided what the model is shown.
     pub(crate) decided: Vec<Value>,
     pub(crate) steps: Vec<Step>,
+    /// The last event of its progress.
+    pub(crate) progress: Option<Value>,
 }
 
 impl Record {
@@ -170,6 +172,7 @@ impl Record {
         whole["capture"] = json!(self.capture);
         whole["decided"] = json!(self.decided);
         whole["steps"] = json!(self.steps);
+        whole["progress"] = json!(self.progress);
         whole
     }
 }

@@ -24,7 +24,7 @@ const NAMES: [&str; 9] = [
 /// more digits than a program keeps.
 ///
 /// A member is secret by its name; `secret_names` names further ones, which the schema of the tool marks. Under a name that looks secret,
-/// texts and lists are replaced; numbers stay, and the secrets of an object are in members of its own.
+/// texts, numbers and lists are replaced; the secrets of an object are in members of its own.
 pub(crate) fn without_secrets(json: &str, secret_names: &[String]) -> String {
     let mut shown = String::with_capacity(json.len());
     let mut rest = json;
@@ -38,7 +38,8 @@ pub(crate) fn without_secrets(json: &str, secret_names: &[String]) -> String {
         };
         let name = name_of(string);
         let is_marked = secret_names.iter().any(|secret| *secret == name);
-        if is_marked || (value.starts_with(['"', '[']) && is_secret(&name)) {
+        let is_value = |it: char| matches!(it, '"' | '[' | '-' | '0'..='9');
+        if is_marked || (value.starts_with(is_value) && is_secret(&name)) {
             shown.push_str(":\"");
             shown.push_str(HIDDEN);
             shown.push('"');
@@ -186,10 +187,10 @@ mod tests {
     #[test]
     fn secrets_are_hidden_by_their_names() {
         let shown = recorded(
-            json!({"user": "anna", "Password": "p1", "API-Key": "k2", "inner": [{"access_token": "t3"}], "token": "t4"}),
+            json!({"user": "anna", "Password": "p1", "password": 7331, "API-Key": "k2", "inner": [{"access_token": "t3"}], "token": "t4"}),
             &[],
         );
-        for secret in ["p1", "k2", "t3", "t4"] {
+        for secret in ["p1", "7331", "k2", "t3", "t4"] {
             assert!(!shown.contains(secret), "{shown}");
         }
         assert!(shown.contains("anna"), "{shown}");
@@ -232,7 +233,8 @@ mod tests {
             Value::Object(members) => {
                 for (name, value) in members.iter_mut() {
                     let is_hidden = secret_names.contains(name)
-                        || (is_secret(name) && (value.is_string() || value.is_array()));
+                        || (is_secret(name)
+                            && (value.is_string() || value.is_number() || value.is_array()));
                     if is_hidden {
                         *value = HIDDEN.into();
                     } else {

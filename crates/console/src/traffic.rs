@@ -53,7 +53,7 @@ pub enum UpstreamMessage<'a> {
 }
 
 impl Console {
-    /// Adds the event `call.progress`.
+    /// Adds the event `call.progress`, and keeps it for pages that are opened later.
     pub fn call_progress(
         &self,
         origin: CallOrigin<'_>,
@@ -61,17 +61,18 @@ impl Console {
         (progress, total): (f64, Option<f64>),
         message: Option<&str>,
     ) {
-        let data = || {
-            json!({
-                "id": origin.call,
-                "tool": self.tool_of(origin),
-                "server": server,
-                "progress": progress,
-                "total": total,
-                "message": message.map(cut),
-            })
-        };
-        self.events().push("call.progress", || origin.audience(), data);
+        let data = json!({
+            "id": origin.call,
+            "tool": self.tool_of(origin),
+            "server": server,
+            "progress": progress,
+            "total": total,
+            "message": message.map(cut),
+        });
+        self.events().push("call.progress", || origin.audience(), || &data);
+        if let Some(call) = origin.call {
+            self.calls().set_progress(call, data);
+        }
     }
 
     /// Adds the event `server.log` for a line of an upstream's standard error.
@@ -248,6 +249,8 @@ mod tests {
         let call = console.calls().begin(NewCall::new("lab__show").owner(Some("anna".into())));
         let origin = CallOrigin { owner: Some("anna"), call: Some(call.id()) };
         console.call_progress(origin, "lab", (1.0, Some(2.0)), Some("half"));
+        let kept = console.calls().get(call.id(), &Viewer::everything()).unwrap();
+        assert_eq!(kept["progress"]["message"], "half", "a page that is opened later shows it");
         let params = raw(&json!({"message": "Your name?", "requestedSchema": {}}));
         let question = Question {
             number: 7,

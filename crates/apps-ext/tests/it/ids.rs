@@ -43,7 +43,7 @@ fn heads(source: &str) -> String {
     heads
 }
 
-/// Returns the words of the heads; `h05` and `H5` are one id.
+/// Returns the ids that the heads name: those of the catalogue in backquotes, with or without their group; `h05` and `H5` are one id.
 fn named() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = vec![
@@ -58,7 +58,6 @@ fn named() -> BTreeSet<String> {
         }
     }
     let heads: String = files.iter().map(|it| heads(&fs::read_to_string(it).unwrap())).collect();
-    let words = heads.split(|char: char| !char.is_ascii_alphanumeric() && char != '-');
     let word = |word: &str| {
         let word = word.to_ascii_lowercase();
         match word.split_at_checked(1) {
@@ -69,7 +68,14 @@ fn named() -> BTreeSet<String> {
             _ => word,
         }
     };
-    words.map(word).collect()
+    let words = heads.split(|char: char| !char.is_ascii_alphanumeric()).map(word);
+    let quoted = heads.split('`').skip(1).step_by(2);
+    words.filter(|it| it.starts_with(['h', 'x'])).chain(quoted.map(id_of)).collect()
+}
+
+/// Returns the id without its group.
+fn id_of(quoted: &str) -> String {
+    quoted.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 #[test]
