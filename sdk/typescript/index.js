@@ -12,6 +12,8 @@ export const MAIN_PORTS = Object.freeze([3001, 3000]);
 /** Time limit of one health check, in milliseconds. */
 export const HEALTH_TIMEOUT_MS = 2000;
 
+const OPTIONS = ["baseUrl", "token", "fetch", "testPorts", "mainPorts"];
+
 /** Longest line of an event stream, in characters: one result with its calls is one line. */
 const MAX_LINE = 64 * 1024 * 1024;
 
@@ -37,6 +39,8 @@ export class MCPTestSDK {
   constructor(baseUrlOrOptions) {
     const options =
       typeof baseUrlOrOptions === "string" ? { baseUrl: baseUrlOrOptions } : (baseUrlOrOptions ?? {});
+    const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
+    if (unknown !== undefined) throw new TypeError(`no option is called ${unknown}; there are ${OPTIONS.join(", ")}`);
     this.#given = options.baseUrl ? trimmed(options.baseUrl) : undefined;
     this.#token = options.token;
     this.#fetch = options.fetch ?? globalThis.fetch;

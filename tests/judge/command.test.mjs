@@ -225,8 +225,11 @@ test("a run that a signal ends stores the tests that ran, and begins no other", 
   for (const [signal, want] of [["SIGTERM", 143], ["SIGINT", 130]]) {
     const database = join(home, `${signal}.db`);
     const args = ["test", cases, "--jobs", "1", "--database", database];
+    args.push("--report", `junit=${join(home, `${signal}.xml`)}`);
     const child = spawn(PROGRAM, args, { env: { ...base(), ...environment(mock) }, stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
+    let printed = "";
+    child.stdout.on("data", (chunk) => (printed += chunk));
     child.stderr.on("data", (chunk) => (said += chunk));
     const ended = new Promise((done) => child.on("exit", done));
     t.after(() => child.kill("SIGKILL"));
@@ -235,6 +238,8 @@ test("a run that a signal ends stores the tests that ran, and begins no other", 
     child.kill(signal);
     assert.equal(await ended, want, said);
     assert.match(said, /the results up to now are stored/);
+    assert.match(printed, /test result: .* 1 without a verdict/, "the summary of what has run");
+    assert.match(await readFile(join(home, `${signal}.xml`), "utf8"), /<\/testsuites>/);
     const { stdout } = await run(["test", "history", "--json", "--database", database], { env: { XDG_DATA_HOME: home } });
     const [stored] = JSON.parse(stdout).runs;
     assert.deepEqual([stored.status, stored.errorTests, stored.totalTests], ["failed", 1, 3], stdout);

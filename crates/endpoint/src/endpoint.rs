@@ -141,10 +141,11 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointF
 }
 
 impl EndpointFailure {
-    /// The failure of a connection with its causes; the outermost error alone is "error sending request". `secret` does not stand in it.
+    /// The failure of a connection, before or in its answer, with its causes; the outermost error alone is "error sending request". `secret` does not stand in it.
     #[must_use]
     pub fn unreachable(error: reqwest::Error, secret: &str) -> Self {
         let error = error.without_url();
+        let is_answering = error.is_body() || error.is_decode();
         let mut reasons = vec![error.to_string()];
         let mut source = error.source();
         while let Some(error) = source {
@@ -152,6 +153,7 @@ impl EndpointFailure {
             source = error.source();
         }
         reasons.dedup();
-        Self::Unreachable(displayable(&reasons.join(": "), secret))
+        let reason = displayable(&reasons.join(": "), secret);
+        if is_answering { Self::BrokenOff(reason) } else { Self::Unreachable(reason) }
     }
 }

@@ -35,7 +35,7 @@ pub enum EndpointFailure {
         message: String,
     },
     /// The endpoint failed.
-    #[error("fails (status {status}): {message}")]
+    #[error("fails (status {status}): {message}; try again later")]
     Failed {
         /// 408, 409, or a status of 500 and more.
         status: u16,
@@ -54,9 +54,12 @@ pub enum EndpointFailure {
         /// The header `Location`.
         location: String,
     },
-    /// The connection failed or broke.
+    /// The connection failed.
     #[error("cannot be reached: {0}; check that it runs, and the base URL")]
     Unreachable(String),
+    /// The connection broke in the middle of an answer.
+    #[error("broke off in the middle of its answer: {0}; try again later")]
+    BrokenOff(String),
     /// The time limit passed.
     #[error("did not answer within {} s: send less at a time, or use a faster model", .0.as_secs_f64())]
     Timeout(Duration),
@@ -71,7 +74,13 @@ pub enum EndpointFailure {
 impl EndpointFailure {
     /// Returns whether the same request may succeed a little later.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::RateLimited { .. } | Self::Failed { .. } | Self::Unreachable(_))
+        matches!(
+            self,
+            Self::RateLimited { .. }
+                | Self::Failed { .. }
+                | Self::Unreachable(_)
+                | Self::BrokenOff(_)
+        )
     }
 
     /// Returns the wait that the endpoint asks for.

@@ -40,9 +40,9 @@ pub(crate) fn advice(error: &ChatError, member: &str) -> String {
         }
         EndpointFailure::TooLarge(_) => format!("; set a smaller {member}.maxTokens"),
         EndpointFailure::Unauthorized { .. } => format!("; see {member}.apiKey"),
-        EndpointFailure::Redirected { .. } | EndpointFailure::Unreachable(_) => {
-            format!("; see {member}.baseUrl")
-        }
+        EndpointFailure::Redirected { .. }
+        | EndpointFailure::Unreachable(_)
+        | EndpointFailure::Malformed(_) => format!("; see {member}.baseUrl"),
         EndpointFailure::Refused { .. } => format!("; see {member}.model and {member}.baseUrl"),
         _ => String::new(),
     }

@@ -216,11 +216,13 @@ impl Runner {
         }
         if let Err(error) = self.store.put_result(&result).await {
             tracing::warn!(%error, case = result.test_case.name, "a result was not stored");
+            let own = result.status.as_str();
             result.status = Status::Error;
             result.success = false;
             let before = result.error.take().map(|error| format!("; {error}")).unwrap_or_default();
             let advice = error.advice();
-            result.error = Some(format!("the result was not stored: {error}: {advice}{before}"));
+            result.error =
+                Some(format!("the result ({own}) was not stored: {error}: {advice}{before}"));
         }
         result
     }
@@ -534,7 +536,7 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
     }
     let agent = case.agent().ok_or_else(no_model)?;
     if case.judge().is_none() && !check::has_checks(case) {
-        let problem = "are absent, and no judge is configured, so nothing would be checked: add expectedTools, expect or judgeConfig";
+        let problem = "are absent, and no judge is configured, so nothing would be checked: add expectedTools, expect or judgeConfig (--judge PROVIDER/MODEL)";
         return Err(error("expectedTools", problem));
     }
     if !(1..=MAX_REPETITIONS).contains(&case.repetitions) {

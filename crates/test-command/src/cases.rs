@@ -12,7 +12,7 @@ use marquetry_judge::{
     MemoryStore, ResultStore, RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
     cassette::Cassette,
     report,
-    store::{Configuration, NewRun, RunStatus, while_run_lives},
+    store::{Configuration, NewRun, RunStatus, StoreError, while_run_lives},
 };
 use marquetry_test_server::CaseFile;
 use tokio::runtime::Runtime;
@@ -106,7 +106,7 @@ pub(crate) fn run(
     let prints =
         reports.iter().all(|(format, file)| *format == OutcomeFormat::Text || file.is_some());
     let runtime = Runtime::new().map_err(Failed::error)?;
-    let results = runtime.block_on(run_all(arguments, cases, prints, environment))?;
+    let (results, ended) = runtime.block_on(run_all(arguments, cases, prints, environment))?;
     for (format, file) in reports {
         let text = match format {
             OutcomeFormat::Text => summary::of(&results),
@@ -120,6 +120,8 @@ pub(crate) fn run(
     if prints && !arguments.report.is_empty() {
         write(&summary::of(&results), None)?;
     }
+    // What has run is reported in any case.
+    ended?;
     // A test that has failed is certain; one without a verdict is not.
     let has = |status| results.iter().any(|result| result.status == status);
     if has(Status::Failed) {
@@ -148,12 +150,13 @@ fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>
     Ok(reports)
 }
 
+/// Runs the cases. Returns the results of those that ran, and why the run ended before its end, if it did.
 async fn run_all(
     arguments: &TestArgs,
     cases: Vec<Loaded>,
     prints: bool,
     environment: Environment<'_>,
-) -> Result<Vec<TestResult>, Failed> {
+) -> Result<(Vec<TestResult>, Result<(), Failed>), Failed> {
     check_folders(arguments, &cases)?;
     let stopped = interrupted()?.boxed().shared();
     // A replay says nothing new of a model, so that no history counts it.
@@ -213,9 +216,11 @@ async fn run_all(
     let status = if ended.is_ok() { RunStatus::Completed } else { RunStatus::Failed };
     let stored = store.finish_run(&run.id, status).await;
     runner.closed().await;
-    ended?;
-    stored.map_err(Failed::error)?;
-    Ok(results.into_iter().flatten().collect())
+    let unstored = |error: StoreError| {
+        Failed::error(format!("the run was not stored: {error}: {}", error.advice()))
+    };
+    let ended = ended.and_then(|()| stored.map_err(unstored));
+    Ok((results.into_iter().flatten().collect(), ended))
 }
 
 async fn run_one(

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use libsql::{Connection, Error, Row};
+use libsql::{Connection, Error, Row, Value};
 use serde::de::DeserializeOwned;
 
 use crate::DatabaseError;
@@ -106,7 +106,11 @@ pub fn map(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
 pub fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, DatabaseError> {
     let mut rows = wait(connection.query(sql, ())).map_err(error)?;
     match wait(rows.next()).map_err(error)? {
-        Some(row) => row.get(0).map(Some).map_err(error),
+        // The engine's own conversion panics at other types, which a damaged file may have.
+        Some(row) => match row.get_value(0).map_err(error)? {
+            Value::Integer(number) => Ok(Some(number)),
+            other => Err(DatabaseError::damaged(format!("a number is {other:?}"))),
+        },
         None => Ok(None),
     }
 }

@@ -299,9 +299,9 @@ impl RemoteModel {
             let event = async { events.next().await.map_err(|error| self.event_failure(error)) };
             next = within(limit, event).await?;
         }
-        pieces.finish().ok_or_else(|| {
-            EndpointFailure::Unreachable("the answer broke off before its end".to_owned())
-        })
+        pieces
+            .finish()
+            .ok_or_else(|| EndpointFailure::BrokenOff("its stream has no end".to_owned()))
     }
 
     fn event_failure(&self, error: events::Error) -> EndpointFailure {

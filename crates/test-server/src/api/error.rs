@@ -1,5 +1,7 @@
 //! Errors of the API.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     response::{IntoResponse, Response},
@@ -15,6 +17,8 @@ pub(super) enum ApiError {
     Body { wanted: &'static str, problem: String },
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
+    #[error("the body did not come within {} s", .0.as_secs())]
+    TooSlow(Duration),
     #[error("the query is wrong: {0}")]
     Query(String),
     #[error("{0}")]
@@ -56,6 +60,7 @@ impl ApiError {
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::NoRun(_) | Self::NoResult(_) | Self::Missing(_) => StatusCode::NOT_FOUND,
             Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Busy { .. } | Self::TooManyStreams(_) | Self::Stopping => {
