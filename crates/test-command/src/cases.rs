@@ -219,7 +219,7 @@ async fn run_all(
     let unstored = |error: StoreError| {
         Failed::error(format!("the run was not stored: {error}: {}", error.advice()))
     };
-    let ended = ended.and_then(|()| stored.map_err(unstored));
+    let ended = ended.and_then(|()| stored.map(drop).map_err(unstored));
     Ok((results.into_iter().flatten().collect(), ended))
 }
 

@@ -45,6 +45,10 @@ test("the ports are tried in the order of the seed", async () => {
   assert.deepEqual([...TEST_PORTS, ...MAIN_PORTS], [3002, 3003, 3004, 3001, 3000]);
 });
 
+test("an option that does not exist is an error", () => {
+  assert.throws(() => new MCPTestSDK({ serverUrl: "http://127.0.0.1:9" }), /no option is called serverUrl; there are baseUrl, token/);
+});
+
 test("a dedicated server goes before a main server, and what is no test server is passed over", async () => {
   const { fetch, asked } = network({
     "http://127.0.0.1:3002": new Response("<html>", { headers: { "content-type": "text/html" } }),
