@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { after, before, test } from 'node:test';
-import { callTool, go, openCallView, openPage, startBrowser, startServer, upstream } from './support.mjs';
+import { callTool, go, openCallView, openPage, shown, startBrowser, startServer, upstream } from './support.mjs';
 import { labUpstream } from './views-lab.mjs';
 
 const grows = { command: process.execPath, args: [fileURLToPath(new URL('catalog-upstream.mjs', import.meta.url))] };
@@ -122,6 +122,57 @@ test('changes of a server stay until its user has seen them, and say since when'
   await page.reload();
   await page.getByText(/unchanged since .*\d:\d\d/).waitFor();
   assert.equal(await changes.count(), 0);
+  await page.context().close();
+});
+
+test('no event is lost between the data of a page and its stream', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/calls');
+  let begin;
+  const begins = new Promise((done) => { begin = done; });
+  await page.route('**/api/console/events*', async (route) => { await begins; await route.continue(); });
+  await page.reload();
+  await shown(page, '#/calls');
+  const before = await page.locator('[role=listitem]').first().getAttribute('aria-setsize').catch(() => '0');
+  await callTool(server, 'lab__echo', { text: 'between' });
+  begin();
+  await page.waitForFunction((count) => Number(document.querySelector('[aria-setsize]')?.getAttribute('aria-setsize')) > Number(count), before);
+  await page.context().close();
+});
+
+test('a call that ends while its page loads is shown with its end', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/calls');
+  await isLive(page);
+  const running = callTool(server, 'lab__works', { ms: 2_000 });
+  const row = page.locator('[role=list] a', { hasText: 'lab__works' }).first();
+  // The page's second request comes back when the call is over and the page was told so.
+  await page.route('**/mcp', async (route) => {
+    if (route.request().headers()['mcp-method'] === 'tools/list') {
+      await running;
+      await new Promise((done) => setTimeout(done, 1_000));
+    }
+    await route.continue();
+  });
+  await row.click();
+  await running;
+  await page.locator('main .badge.ok').waitFor();
+  await page.getByText('printed').waitFor();
+  assert.equal(await page.locator('main progress').count(), 0);
+  await page.context().close();
+});
+
+test('the log shows each message once', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/');
+  await isLive(page);
+  for (let visit = 0; visit < 5; visit += 1) {
+    await go(page, '#/');
+    await callTool(server, 'lab__echo', { text: `visit ${visit}` });
+    await go(page, '#/messages');
+    // The events of what the page has fetched come after it.
+    await callTool(server, 'lab__echo', { text: `after ${visit}` });
+    await page.waitForTimeout(300);
+    const rows = await page.locator('main [role=list] a').evaluateAll((all) => all.map((it) => it.href));
+    assert.equal(new Set(rows).size, rows.length, 'no row is there twice');
+  }
   await page.context().close();
 });
 

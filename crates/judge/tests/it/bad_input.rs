@@ -422,7 +422,7 @@ async fn a_result_that_cannot_be_stored_says_so() {
     assert_eq!((result.status, result.success), (Status::Error, false));
     let error = result.error.unwrap();
     assert!(
-        error.starts_with("the result was not stored: ")
+        error.starts_with("the result (passed) was not stored: ")
             && error.contains("was removed or replaced"),
         "{error}"
     );
