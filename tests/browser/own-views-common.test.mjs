@@ -142,8 +142,9 @@ for (const name of Object.keys(OPENED)) {
         await eventually(`the View is ${width} px wide`, () => view.frame.evaluate((wanted) => innerWidth === wanted, width));
         assert.equal(await view.frame.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${at}: the page scrolls sideways`);
         const found = await view.frame.evaluate(async () => {
-          // Colours that change with the theme do so in a transition.
-          await Promise.allSettled(document.getAnimations().map((it) => it.finished));
+          // Colours that change with the theme do so in a transition. One that is replaced never ends.
+          const over = Promise.allSettled(document.getAnimations().map((it) => it.finished));
+          await Promise.race([over, new Promise((done) => setTimeout(done, 1_000))]);
           const { violations } = await axe.run(document, { resultTypes: ["violations"] });
           return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
         });
