@@ -18,6 +18,8 @@ pub(super) enum Happened {
         id: Option<RequestId>,
         bytes: usize,
     },
+    /// A part of the arguments while the model still writes them (requirement `tool-input-partial`).
+    PartialInput(String),
     Input(JsonObject),
     Result(Value),
     Cancelled(Option<String>),
@@ -65,6 +67,7 @@ impl Happened {
             Self::Message(message) => return Told::Message(message),
             Self::AddMessage { token } => return Told::Agreed(RequestToken::from_number(token)),
             Self::TooLong { id, bytes } => Event::TooLong { id, bytes },
+            Self::PartialInput(text) => Event::PartialInput(text),
             Self::Input(arguments) => Event::Input(arguments),
             Self::Result(result) => Event::Result(result),
             Self::Cancelled(reason) => Event::Cancelled(reason),
