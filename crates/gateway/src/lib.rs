@@ -35,7 +35,10 @@ mod view_calls;
 mod views;
 mod waiting;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{
+    Arc, Mutex, PoisonError, RwLock, Weak,
+    atomic::{AtomicBool, Ordering},
+};
 
 use marquetry_protocol::server::{ChangeListener, fair::FairLimiter};
 use tokio::time::Instant;
@@ -73,6 +76,8 @@ pub struct Gateway {
     catalog: RwLock<Arc<Catalog>>,
     /// Held while a new catalog is made, so that an older one never replaces a newer one.
     relisting: Mutex<()>,
+    /// A client has got a list, so that Views keep their URIs. Before that, those of slow upstreams count as if all had been there at once.
+    is_listed: AtomicBool,
     links: Mutex<LinkRoutes>,
     changes: Arc<dyn ChangeListener>,
     /// Calls that wait for answers of their agents.
@@ -106,6 +111,7 @@ impl Gateway {
             upstreams,
             catalog: RwLock::default(),
             relisting: Mutex::default(),
+            is_listed: AtomicBool::new(false),
             links: Mutex::new(LinkRoutes::new(
                 limits.max_resource_routes,
                 limits.max_resource_routes_per_agent,
@@ -202,7 +208,8 @@ impl Gateway {
     fn relist(&self) {
         let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved = &self.options.reserved_tools;
-        let new = Arc::new(Catalog::new(&self.upstreams, reserved, Some(&self.catalog())));
+        let before = self.is_listed.load(Ordering::Relaxed).then(|| self.catalog());
+        let new = Arc::new(Catalog::new(&self.upstreams, reserved, before.as_deref()));
         let old = {
             let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *catalog, new.clone())

@@ -5,7 +5,7 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -76,7 +76,13 @@ impl Gateway {
             self.started_all(list).await;
             self.refreshed(list).await;
         };
-        self.wait_without_place(cx, ready).await
+        self.wait_without_place(cx, ready).await?;
+        if !self.is_listed.load(Ordering::Relaxed) {
+            // A catalog that is being made without regard to clients comes before this list.
+            let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_listed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Waits without one of the caller's places among the requests in flight, so that lists of clients that connect while
