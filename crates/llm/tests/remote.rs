@@ -274,7 +274,7 @@ async fn a_stream_that_breaks_off_is_an_error() {
     let outcome = model.stream(&question(), &mut |piece| text.push_str(piece)).await;
     assert_eq!(text, "Fo");
     assert!(
-        matches!(outcome, Err(ChatError::Provider(EndpointFailure::Unreachable(_)))),
+        matches!(outcome, Err(ChatError::Provider(EndpointFailure::BrokenOff(_)))),
         "{outcome:?}"
     );
 }

@@ -456,7 +456,7 @@ async fn a_database_that_takes_no_result_is_an_error_with_advice() {
     let full = open(|options| options.max_bytes = Some(90_000)).await;
     let error = unstored(full).await;
     assert!(
-        error.starts_with("the result was not stored: the database or the disk is full"),
+        error.starts_with("the result (passed) was not stored: the database or the disk is full"),
         "{error}"
     );
     assert!(error.contains("free space on the disk"), "{error}");
