@@ -165,7 +165,7 @@ impl Events {
             let Some(oldest) = kept.events.pop_front() else { break };
             kept.bytes -= oldest.frame.len();
         }
-        // Under the lock, so that a later number is not followed by an earlier one, which would let readers wait for what is there.
+        // Under the lock, so that numbers are announced in their order: after an older number, a reader would wait although there are events.
         self.last.send_replace(number);
     }
 
@@ -349,7 +349,7 @@ struct Reader {
 impl Reader {
     /// Returns the next batch. `None` when the server ends.
     async fn next(&mut self) -> Option<String> {
-        // Events of others may come all the time, and are nothing that this stream is sent.
+        // Events of other users wake this stream, but send nothing on it.
         let quiet_until = Instant::now() + KEEP_ALIVE;
         loop {
             let last = *self.changes.borrow_and_update();

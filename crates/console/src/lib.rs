@@ -154,8 +154,8 @@ impl Console {
         views::sandbox_router(self.inner.views.clone())
     }
 
-    /// Tells pages that a list of the server changed, and the Views: of tools, if those of their own server changed; of resources and prompts,
-    /// whichever server's changed.
+    /// Tells pages and Views that a list changed. A View is told of tools if those of its own server changed, and of resources and prompts
+    /// if those of any server changed.
     pub fn lists_changed(&self, backend: &dyn Backend, lists: ChangedLists) {
         let catalog = || serde_json::json!({"changed": lists.name()});
         self.inner.events.push("catalog", || Audience::Everyone, catalog);

@@ -141,7 +141,8 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointF
 }
 
 impl EndpointFailure {
-    /// The failure of a connection, before or in its answer, with its causes; the outermost error alone is "error sending request". `secret` does not stand in it.
+    /// Returns the failure of a connection: [`Self::BrokenOff`] if it broke in the answer, or else [`Self::Unreachable`]. The causes of the
+    /// error are told, since the outermost one alone is "error sending request". `secret` is redacted.
     #[must_use]
     pub fn unreachable(error: reqwest::Error, secret: &str) -> Self {
         let error = error.without_url();

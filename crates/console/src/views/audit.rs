@@ -10,7 +10,7 @@ use crate::{Audience, Events, Viewer, calls::now_ms};
 
 /// Records that are kept of all Views together.
 const MAX_RECORDS: usize = 4_000;
-/// Records that are kept of the Views of one principal, so that nobody's Views push out all records of others.
+/// Records that are kept of the Views of one principal. Its Views cannot push out all records of others.
 const MAX_OF_OWNER: usize = MAX_RECORDS / 4;
 
 /// The audit log of Views: one record for each message, without its text.

@@ -53,7 +53,7 @@ pub(super) enum Happened {
     Gone {},
 }
 
-/// What the session does with it.
+/// What the session does with [`Happened`].
 pub(super) enum Told {
     Message(Box<RawValue>),
     Event(Event),
