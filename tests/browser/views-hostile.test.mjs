@@ -107,25 +107,43 @@ test('a message of 100 MB is refused, and the View goes on', { timeout: 120_000 
   await page.context().close();
 });
 
-test('a View that floods is removed, and neither the page nor another View waits for it', { timeout: 120_000 }, async () => {
-  const page = await opened();
-  const calm = await openRawView(page, server);
-  const wild = await openRawView(page, server);
-  await wild.frame.evaluate(() => {
+for (const [where, flood] of Object.entries({
+  'its host': () => {
     const more = () => {
       for (let at = 0; at < 200; at += 1) send({ jsonrpc: '2.0', id: `f${at}`, method: 'tools/call', params: { name: 'helper', arguments: {} } });
       setTimeout(more, 0);
     };
     more();
+  },
+  'the page, past its host': () => {
+    const more = () => {
+      for (let at = 0; at < 200; at += 1) top.postMessage({ jsonrpc: '2.0', id: at, method: 'ping' }, '*');
+      setTimeout(more, 0);
+    };
+    more();
+  },
+  'its host, from a frame': () => {
+    const inner = document.createElement('iframe');
+    inner.srcdoc = '<script>setInterval(() => { for (let at = 0; at < 200; at += 1) parent.parent.postMessage(at, "*"); }, 0)</script>';
+    document.body.append(inner);
+  },
+})) {
+  test(`a View that floods ${where} is removed, and neither the page nor another View waits for it`, { timeout: 180_000 }, async () => {
+    const page = await opened();
+    const calm = await openRawView(page, server);
+    const wild = await openRawView(page, server);
+    const before = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+    await wild.frame.evaluate(flood);
+    // A slow machine needs its time: the browser takes every message in the order of its arrival.
+    await wild.isGone(90_000);
+    assert.deepEqual(await wild.told('error'), ['The View was removed: it sends too many messages.']);
+    assert.deepEqual((await calm.frame.evaluate(() => ask('ping'))).result, {});
+    const { stats } = await (await fetch(`${server.url}/api/console/state`)).json();
+    assert.ok(stats.calls - before < 600, `${stats.calls - before} calls reached tools`);
+    await go(page, '#/messages');
+    await page.context().close();
   });
-  await wild.isGone();
-  assert.match((await wild.told('error')).join(), /removed|refused|messages|faster/i);
-  assert.deepEqual((await calm.frame.evaluate(() => ask('ping'))).result, {});
-  const { stats } = await (await fetch(`${server.url}/api/console/state`)).json();
-  assert.ok(stats.calls < 600, `${stats.calls} calls reached tools`);
-  await go(page, '#/messages');
-  await page.context().close();
-});
+}
 
 test('a View that makes its script run for ever is closed like any other', { timeout: 60_000 }, async () => {
   const page = await opened();

@@ -38,7 +38,7 @@ export async function openLabView(page, server, tool, { args = {}, token } = {})
     id, frame, proxy, index,
     told: (kind) => page.evaluate(([at, kind]) => globalThis.opened[at].told.filter(([it]) => it === kind).map(([, value]) => value), [index, kind]),
     handle: (work, given) => page.evaluate(`(${work})(globalThis.opened[${index}].handle, ${JSON.stringify(given ?? null)})`),
-    isGone: () => page.waitForFunction((at) => !globalThis.opened[at].box.isConnected, index, { timeout: 15_000 }),
+    isGone: (timeout = 15_000) => page.waitForFunction((at) => !globalThis.opened[at].box.isConnected, index, { timeout }),
     isThere: () => page.evaluate((at) => globalThis.opened[at].box.isConnected, index),
     /** The records of the View's messages, oldest first. */
     audit: async () => (await (await fetch(`${server.url}/api/console/views/audit?call=${id}`, token ? { headers: { Authorization: `Bearer ${token}` } } : {})).json()).records,

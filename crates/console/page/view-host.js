@@ -30,7 +30,8 @@ export async function openView(container, { record, uri, ended, own, told = () =
   const answers = new Map();
   let nextCall = 1;
   let isClosed = false;
-  let sent = 0;
+  let room = view.maxMessages;
+  let roomAt = performance.now();
   let mode = 'inline';
   let theme;
   let isLeft = false;
@@ -80,12 +81,22 @@ export async function openView(container, { record, uri, ended, own, told = () =
     const [[name, value]] = Object.entries(JSON.parse(event.data));
     apply[name]?.(value);
   };
+  /** Whether a window is the View's document, or in it. */
+  const isInside = (it) => it != null && it !== it.parent && (it.parent === frame.contentWindow || isInside(it.parent));
+  const hasRoom = () => {
+    const now = performance.now();
+    room = Math.min(view.maxMessages, room + ((now - roomAt) / 1000) * view.messagesPerSecond) - 1;
+    roomAt = now;
+    return room >= 0;
+  };
+  const flooded = () => fail('The View was removed: it sends too many messages.');
   const onMessage = (event) => {
+    // The proxy counts what it passes on. What a View sends past it counts here, since it keeps this page busy.
+    if (isInside(event.source) && !hasRoom()) return flooded();
     if (event.source !== frame.contentWindow || event.origin !== origin) return;
-    // The proxy has this page's thread, so that a flood ends before it is read.
-    if (++sent > view.maxMessages) return fail('The View was removed: it sends too many messages.');
-    // The proxy says so; it passes no such message of the View on.
+    // The proxy says these; it passes no such message of the View on.
     if (event.data?.method === 'ui/notifications/sandbox-left') return fail('The View left its document.');
+    if (event.data?.method === 'ui/notifications/sandbox-flooded') return flooded();
     let json;
     try {
       json = JSON.stringify(event.data);
@@ -186,7 +197,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     remove: ({ reason }) => fail(reason),
   };
   // A frame that is taken out of the page is gone; so are all when the tab of the browser closes.
-  const watch = setInterval(() => { sent = 0; if (!box.isConnected) remove(); }, 1000);
+  const watch = setInterval(() => { if (!box.isConnected) remove(); }, 1000);
 
   // The listener is there before the frame is: the proxy says once that it is ready.
   addEventListener('message', onMessage);

@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::Views;
 
-/// The document between the page and a View. Its script passes messages on and has no rules.
+/// The document between the page and a View. Its script passes messages on and ends a flood of them; it has no other rules.
 const PROXY: &str = include_str!("../../page/sandbox.html");
 
 /// The routes of the sandbox's own listener, another origin than the page's: `/view/{id}`. They need no token, since an id is a secret that
@@ -25,7 +25,9 @@ async fn frame(State(views): State<Views>, Path(id): Path<String>) -> Response {
     let sandbox = session.sandbox();
     let document = PROXY
         .replace("{{sandbox}}", sandbox.sandbox_attribute())
-        .replace("{{allow}}", &sandbox.allow_attribute());
+        .replace("{{allow}}", &sandbox.allow_attribute())
+        .replace("{{max_messages}}", &session.max_messages().to_string())
+        .replace("{{messages_per_second}}", &session.messages_per_second().to_string());
     let mut response = Response::new(Body::from(document));
     let headers = response.headers_mut();
     let Ok(policy) = HeaderValue::from_str(sandbox.policy()) else { return gone() };

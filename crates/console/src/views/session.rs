@@ -173,10 +173,20 @@ impl Session {
             "prefersBorder": self.prefers_border,
             "maxMessageBytes": limits.max_message_bytes,
             "maxSocketBytes": self.views.max_socket_bytes(),
-            // What the bridge would answer in a second before it removed the View.
-            "maxMessages": limits.message_burst + limits.messages_per_second + limits.max_refused,
+            "maxMessages": self.max_messages(),
+            "messagesPerSecond": self.messages_per_second(),
             "notes": self.notes,
         })
+    }
+
+    /// The messages at once after which the bridge would have removed the View.
+    pub(super) fn max_messages(&self) -> u32 {
+        let limits = &self.views.options().limits;
+        limits.message_burst.saturating_add(limits.max_refused)
+    }
+
+    pub(super) fn messages_per_second(&self) -> u32 {
+        self.views.options().limits.messages_per_second
     }
 
     /// Takes what the page said. Returns the frames for the page.
