@@ -48,6 +48,25 @@ test("an edit is encoded once typing pauses, drawn, and told to the model", asyn
   await view.close();
 });
 
+test("the link of an edit does not wait for the picture of the text before", async () => {
+  const tools = diagramTools();
+  const render = tools.renderPlantUML;
+  let go;
+  const held = new Promise((resolve) => (go = resolve));
+  tools.renderPlantUML = async (...args) => (await held, render(...args));
+  const view = await open({ tools });
+  await eventually("the engine draws", () => view.seen.calls.some((call) => call.name === "renderPlantUML"));
+  const before = await view.frame.inputValue("#url");
+  const text = "@startuml\nA -> B\n@enduml";
+  await view.frame.fill("#source", text);
+  await eventually("the new link", async () => ![before, ""].includes(await view.frame.inputValue("#url")));
+  assert.equal(view.seen.calls.filter((call) => call.name === "renderPlantUML").length, 1, "one picture at a time");
+  go();
+  await drawn(view);
+  assert.equal(view.seen.calls.filter((call) => call.name === "renderPlantUML").at(-1).args.plantumlCode, text);
+  await view.close();
+});
+
 test("a mistake is marked on its line, can be gone to by keyboard, and keeps the last picture pale", async () => {
   const view = await open();
   await drawn(view);

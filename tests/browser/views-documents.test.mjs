@@ -38,14 +38,14 @@ const REFUSED = {
   large: /large|bytes|limit|longer|max/i,
 };
 
-test('a document that is missing, unreadable or too large is refused with its reason', { timeout: 180_000 }, async () => {
+test('a document that is missing, unreadable or too large is refused with its reason', { timeout: 400_000 }, async () => {
   const page = await openPage(browser, server);
   for (const [name, reason] of Object.entries(REFUSED)) {
     const { id } = await callTool(server, `lab__${name}`);
     await page.evaluate((hash) => { location.hash = hash; }, `#/calls/${id}?tab=view`);
     await shown(page, `#/calls/${id}`);
     const said = page.locator('main .bad, main .failure').first();
-    await said.waitFor({ timeout: 60_000 }).catch(async (error) => assert.fail(`${name}: ${error.message}: ${await page.locator('main').innerText()}`));
+    await said.waitFor({ timeout: 120_000 }).catch(async (error) => assert.fail(`${name}: ${error.message}: ${await page.locator('main').innerText()}`));
     assert.match(await said.innerText(), reason, name);
     assert.equal(await page.locator('main iframe').count(), 0, name);
     // The call itself is shown as ever.

@@ -65,7 +65,7 @@ const VIEWS = {
   latin: () => [{ mimeType: VIEW, blob: Buffer.from('<!doctype html><p>caf\xe9', 'latin1').toString('base64') }],
   notbase64: () => [{ mimeType: VIEW, blob: '<!doctype html>' }],
   blob: () => [{ mimeType: VIEW, blob: Buffer.from(page(RAW)).toString('base64') }],
-  large: () => [html(`<!doctype html><p>${'x'.repeat(50 << 20)}`)],
+  large: () => [html(`<!doctype html><p>${'x'.repeat(24 << 20)}`)],
   empty: () => [html('')],
 };
 

@@ -111,7 +111,7 @@ impl Endpoint {
         }
         let request = self.client.post(self.url.clone()).headers(headers).body(body);
         let response =
-            request.send().await.map_err(|error| EndpointFailure::unreachable(error, ""))?;
+            request.send().await.map_err(|error| EndpointFailure::of_connection(error, ""))?;
         if response.status().is_success() {
             let media_type =
                 response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -130,7 +130,7 @@ impl Endpoint {
 async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointFailure> {
     let mut body = Vec::new();
     while let Some(chunk) =
-        response.chunk().await.map_err(|error| EndpointFailure::unreachable(error, ""))?
+        response.chunk().await.map_err(|error| EndpointFailure::of_connection(error, ""))?
     {
         if body.len() + chunk.len() > limit {
             return Err(EndpointFailure::TooLarge(limit));
@@ -144,7 +144,7 @@ impl EndpointFailure {
     /// Returns the failure of a connection: [`Self::BrokenOff`] if it broke in the answer, or else [`Self::Unreachable`]. The causes of the
     /// error are told, since the outermost one alone is "error sending request". `secret` is redacted.
     #[must_use]
-    pub fn unreachable(error: reqwest::Error, secret: &str) -> Self {
+    pub fn of_connection(error: reqwest::Error, secret: &str) -> Self {
         let error = error.without_url();
         let is_answering = error.is_body() || error.is_decode();
         let mut reasons = vec![error.to_string()];

@@ -126,26 +126,10 @@ export function start() {
     return { ...data, length: Number(data.length) || data.url.length };
   }
 
-  // Work that follows the text. One at a time: an edit during it starts it again at its end.
+  // Work that follows the text: its link, then its picture. The next link does not wait for a picture, which an engine may draw for seconds.
 
-  let isWorking = false;
-  let isStale = false;
-
-  async function follow() {
-    if (isWorking) {
-      isStale = true;
-      return;
-    }
-    isWorking = true;
-    try {
-      do {
-        isStale = false;
-        await work();
-      } while (isStale);
-    } finally {
-      isWorking = false;
-    }
-  }
+  const follow = oneAtATime(work);
+  const redraw = oneAtATime(draw);
 
   async function work() {
     const text = source.value;
@@ -169,8 +153,8 @@ export function start() {
         showLink(link);
         say(byId("status"), "");
       }
-      await draw(text);
       if (state.isEdited) await tellModel(text);
+      redraw();
     } catch (error) {
       showLink(undefined);
       state.encodedText = undefined;
@@ -180,7 +164,9 @@ export function start() {
 
   // The picture
 
-  async function draw(text) {
+  async function draw() {
+    const text = state.encodedText;
+    if (text === undefined) return;
     state.engine ??= await namesOf(view, ["renderPlantUML", "checkPlantUML"]);
     const { renderPlantUML, checkPlantUML } = state.engine;
     if (!renderPlantUML && !checkPlantUML) {
@@ -405,4 +391,23 @@ export function start() {
 
   showLink(undefined);
   return open(view);
+}
+
+/** Runs work one at a time: a call during it starts it again at its end. */
+function oneAtATime(work) {
+  let isWorking = false;
+  let isStale = false;
+  return async () => {
+    isStale = true;
+    if (isWorking) return;
+    isWorking = true;
+    try {
+      while (isStale) {
+        isStale = false;
+        await work();
+      }
+    } finally {
+      isWorking = false;
+    }
+  };
 }

@@ -9,9 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use libsql::{Connection, Error, Row, Value};
+use libsql::{Connection, Error, Row};
 use serde::de::DeserializeOwned;
 
+use super::get;
 use crate::DatabaseError;
 
 /// Longest wait of a connection for a locked database.
@@ -61,7 +62,7 @@ pub(super) fn check_tables(connection: &Connection, ours: &[&str]) -> Result<(),
     connection.busy_timeout(BUSY).map_err(error)?;
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' \
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\' ORDER BY name";
-    let tables = select(connection, sql, (), |row| row.get::<String>(0).map_err(error))?;
+    let tables = select(connection, sql, (), |row| get::<String>(row, 0))?;
     let Some(table) = tables.first() else { return Ok(()) };
     if tables.iter().any(|table| ours.contains(&table.as_str())) {
         return Ok(());
@@ -106,11 +107,7 @@ pub fn map(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
 pub fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, DatabaseError> {
     let mut rows = wait(connection.query(sql, ())).map_err(error)?;
     match wait(rows.next()).map_err(error)? {
-        // The engine's own conversion panics at other types, which a damaged file may have.
-        Some(row) => match row.get_value(0).map_err(error)? {
-            Value::Integer(number) => Ok(Some(number)),
-            other => Err(DatabaseError::damaged(format!("a number is {other:?}"))),
-        },
+        Some(row) => get(&row, 0).map(Some),
         None => Ok(None),
     }
 }
@@ -154,7 +151,7 @@ pub fn select<T, E: From<DatabaseError>>(
 
 /// Reads a column that holds a text as a blob.
 pub fn text(row: &Row, column: i32) -> Result<String, DatabaseError> {
-    let bytes: Vec<u8> = row.get(column).map_err(error)?;
+    let bytes: Vec<u8> = get(row, column)?;
     String::from_utf8(bytes).map_err(|error| DatabaseError::Damaged(error.to_string()))
 }
 
@@ -164,7 +161,7 @@ pub fn text(row: &Row, column: i32) -> Result<String, DatabaseError> {
 ///
 /// [`DatabaseError::Damaged`] if it does not parse.
 pub fn json<T: DeserializeOwned>(row: &Row, column: i32) -> Result<T, DatabaseError> {
-    let text: String = row.get(column).map_err(error)?;
+    let text: String = get(row, column)?;
     serde_json::from_str(&text).map_err(|error| DatabaseError::Damaged(error.to_string()))
 }
 

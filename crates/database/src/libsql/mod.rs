@@ -2,6 +2,8 @@
 //!
 //! Connections and values are types of the crate `libsql`; users of this module depend on it, too.
 
+#[cfg(feature = "damage")]
+mod damage;
 mod engine;
 mod file;
 mod path;
@@ -13,13 +15,15 @@ mod schema;
 mod sql;
 mod tables;
 
+#[cfg(feature = "damage")]
+pub use self::damage::damages;
 #[cfg(feature = "remote")]
 pub use self::remote::{RemoteLibsql, Session};
 pub use self::{
     engine::{checkpoint, error, json, limit, map, number, select, text, transaction, wait},
     file::LibsqlFile,
     prepared::Prepared,
-    row::{Column, Row},
+    row::{Column, Row, get},
     schema::Schema,
     sql::Sql,
     tables::{Tables, TablesOptions},

@@ -2,7 +2,10 @@
 
 use libsql::{Connection, Rows, Statement, params::IntoParams};
 
-use super::engine::{error, wait};
+use super::{
+    engine::{error, wait},
+    get,
+};
 use crate::DatabaseError;
 
 /// A prepared statement.
@@ -50,7 +53,7 @@ impl Prepared {
     /// The error of the engine.
     pub fn number(&self, params: impl IntoParams) -> Result<Option<i64>, DatabaseError> {
         let row = wait(self.query(params)?.next()).map_err(error)?;
-        let number = row.map(|row| row.get(0).map_err(error)).transpose();
+        let number = row.map(|row| get(&row, 0)).transpose();
         // A statement that was not read to its end keeps its transaction open.
         self.0.reset();
         number

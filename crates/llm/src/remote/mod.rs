@@ -176,7 +176,7 @@ impl RemoteModel {
     /// Sends a request, and returns an answer with a status of success.
     async fn send(&self, body: Vec<u8>) -> Result<Response, EndpointFailure> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        let response = request.send().await.map_err(|error| self.connection_failed(error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -191,7 +191,7 @@ impl RemoteModel {
     async fn whole(&self, mut response: Response) -> Result<Vec<u8>, EndpointFailure> {
         let limit = self.max_message_bytes();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.connection_failed(error))? {
             if body.len() + chunk.len() > limit {
                 return Err(EndpointFailure::TooLarge(self.config.max_answer_bytes));
             }
@@ -306,7 +306,7 @@ impl RemoteModel {
 
     fn event_failure(&self, error: events::Error) -> EndpointFailure {
         match error {
-            events::Error::Connection(error) => self.unreachable(error),
+            events::Error::Connection(error) => self.connection_failed(error),
             events::Error::TooLong => EndpointFailure::TooLarge(self.config.max_answer_bytes),
         }
     }
@@ -315,9 +315,9 @@ impl RemoteModel {
         EndpointFailure::Malformed(ApiKey::redact(self.config.api_key.as_ref(), problem))
     }
 
-    fn unreachable(&self, error: reqwest::Error) -> EndpointFailure {
+    fn connection_failed(&self, error: reqwest::Error) -> EndpointFailure {
         let secret = self.config.api_key.as_ref().map_or("", |key| key.expose());
-        EndpointFailure::unreachable(error, secret)
+        EndpointFailure::of_connection(error, secret)
     }
 }
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use libsql::params;
 use marquetry_database::{
     DatabaseError,
-    libsql::{Tables, TablesOptions, error, select},
+    libsql::{Tables, TablesOptions, get, select},
 };
 
 use self::{schema::SCHEMA, write::Writer};
@@ -102,7 +102,7 @@ impl RecordStore for LibsqlRecords {
         let bytes = self.tables.read(move |connection| {
             let sql = "SELECT c.bytes FROM record_item i JOIN record_content c ON c.item = i.number \
                 WHERE i.uri = ?";
-            let bytes = |row: &libsql::Row| row.get::<Vec<u8>>(0).map_err(error);
+            let bytes = |row: &_| get::<Vec<u8>>(row, 0);
             let found = select::<_, DatabaseError>(connection, sql, params![uri.as_bytes()], bytes)?;
             Ok::<_, DatabaseError>(found.into_iter().next())
         });
@@ -150,6 +150,7 @@ impl std::fmt::Debug for LibsqlRecords {
 #[cfg(test)]
 mod tests {
     use libsql::Builder;
+    use marquetry_database::libsql::damages;
 
     use super::*;
     use crate::conformance;
@@ -193,7 +194,56 @@ mod tests {
         connection.execute("UPDATE record_item SET fields = '{'", ()).await.unwrap();
         let error = records.get("am7://default/data.note/a").await.unwrap_err();
         assert!(error.to_string().starts_with("the database is damaged: "), "{error}");
+    }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn values_of_other_types_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let records = LibsqlRecords::open(&path).await.unwrap();
+        let put = Put::new(Record::new("data.note", "x").with_object_id("a"));
+        records.put(put.with_content(b"content".to_vec())).await.unwrap();
+        records.checkpoint().await.unwrap();
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        let damages = damages(&connection).unwrap();
+        assert!(damages.len() > 50, "{damages:?}");
+        let mut refused = 0;
+        for (at, damage) in damages.iter().enumerate() {
+            let damaged = folder.path().join(format!("{at}.db"));
+            std::fs::copy(&path, &damaged).unwrap();
+            let connection = Builder::new_local(&damaged).build().await.unwrap().connect().unwrap();
+            if connection.execute(damage, ()).await.is_err() {
+                // The schema does not let it in.
+                continue;
+            }
+            drop(connection);
+            let Ok(records) = LibsqlRecords::open(&damaged).await else {
+                refused += 1;
+                continue;
+            };
+            let uri = "am7://default/data.note/a";
+            let filter = RecordFilter::default();
+            let put = Put::any(Record::new("data.note", "x").with_object_id("a"));
+            let errors = [
+                records.get(uri).await.err(),
+                records.content(uri).await.err(),
+                records.list(&filter).await.err(),
+                records.count(&filter).await.err(),
+                records.data_version().await.err(),
+                records.put(put).await.err(),
+                records.delete_unless(uri, None, None).await.err(),
+            ];
+            for error in errors.into_iter().flatten() {
+                assert!(matches!(error, RecordStoreError::Database(_)), "{damage}: {error}");
+                refused += 1;
+            }
+        }
+        assert!(refused > 20, "{refused}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn other_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text.db");
         std::fs::write(&text, "This is no database at all. ".repeat(100)).unwrap();
         let error = LibsqlRecords::open(&text).await.unwrap_err();

@@ -4,7 +4,7 @@ use libsql::{Connection, Value, params};
 
 use marquetry_database::{
     DatabaseError,
-    libsql::{error, json, select},
+    libsql::{get, json, select},
 };
 
 use crate::{
@@ -21,7 +21,7 @@ pub(super) struct Found {
 pub(super) fn find(connection: &Connection, uri: &str) -> Result<Option<Found>, DatabaseError> {
     let sql = "SELECT number, fields FROM record_item WHERE uri = ?";
     let mut found = select(connection, sql, params![uri.as_bytes()], |row| {
-        Ok::<_, DatabaseError>(Found { number: row.get(0).map_err(error)?, record: json(row, 1)? })
+        Ok::<_, DatabaseError>(Found { number: get(row, 0)?, record: json(row, 1)? })
     })?;
     Ok(found.pop())
 }
@@ -41,7 +41,7 @@ pub(super) fn list(
 pub(super) fn count(connection: &Connection, filter: &RecordFilter) -> Result<u64, DatabaseError> {
     let Query { from, values } = Query::new(connection, filter)?;
     let sql = format!("SELECT count(*) {from}");
-    let count = select(connection, &sql, values, |row| row.get::<i64>(0).map_err(error))?.pop();
+    let count = select(connection, &sql, values, |row| get::<i64>(row, 0))?.pop();
     Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
 }
 
@@ -103,7 +103,7 @@ fn size(connection: &Connection, labels: &[Label]) -> Result<usize, DatabaseErro
     let sql = "SELECT count(*) FROM (SELECT 1 FROM record_label \
         WHERE label IN (SELECT value FROM json_each(?)) LIMIT ?)";
     let values = params![list_of(labels), FEW as i64];
-    let size = select(connection, sql, values, |row| row.get::<i64>(0).map_err(error))?.pop();
+    let size = select(connection, sql, values, |row| get::<i64>(row, 0))?.pop();
     Ok(size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))
 }
 

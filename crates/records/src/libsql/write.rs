@@ -4,7 +4,7 @@ use libsql::{Connection, params};
 
 use marquetry_database::{
     DatabaseError,
-    libsql::{Prepared, checkpoint, error, json, number, transaction, wait},
+    libsql::{Prepared, checkpoint, error, get, json, number, transaction, wait},
 };
 
 use super::query::{self, Found};
@@ -157,7 +157,7 @@ impl Writer {
     fn find(&self, uri: &str) -> Result<Option<Found>, DatabaseError> {
         let mut rows = self.find.query(params![uri.as_bytes()])?;
         let found = match wait(rows.next()).map_err(error)? {
-            Some(row) => Some(Found { number: row.get(0).map_err(error)?, record: json(&row, 1)? }),
+            Some(row) => Some(Found { number: get(&row, 0)?, record: json(&row, 1)? }),
             None => None,
         };
         // A statement that was not read to its end keeps its transaction open.

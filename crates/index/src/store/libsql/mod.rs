@@ -14,7 +14,7 @@ use libsql::{Connection, Row, params};
 use marquetry_database::{
     DatabaseError,
     libsql::{
-        LibsqlFile, Prepared, error, json, limit, map, number, select, text, transaction, wait,
+        LibsqlFile, Prepared, error, get, json, limit, map, number, select, text, transaction, wait,
     },
 };
 use tokio::sync::{mpsc, oneshot};
@@ -242,7 +242,7 @@ impl ChunkStore for LibsqlStore {
                 let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
                 let values = params![bytes(&after), bytes(&filter.scope)];
                 let page = select(connection, sql, values, |row| {
-                    let labels: Vec<u8> = row.get(1).map_err(error)?;
+                    let labels: Vec<u8> = get(row, 1)?;
                     let passes = compiled.matches(&read_labels(&labels)?);
                     Ok::<_, StoreError>((text(row, 0)?, passes.then(|| document(row, 2)).transpose()?))
                 })?;
@@ -276,10 +276,10 @@ impl ChunkStore for LibsqlStore {
                 JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
                 WHERE d.live AND d.uri = ? ORDER BY c.place";
             let read = |row: &Row| {
-                Ok::<_, StoreError>((chunk(row, &uri)?, row.get_value(5).map_err(error)?))
+                Ok::<_, StoreError>((chunk(row, &uri)?, get::<Option<Vec<u8>>>(row, 5)?))
             };
             let found = select(connection, sql, params![uri.as_bytes()], read)?;
-            let Some((_, libsql::Value::Blob(bytes))) = found.first() else {
+            let Some((_, Some(bytes))) = found.first() else {
                 return Ok(Vec::new());
             };
             let rows = codec::rows(bytes, dimension).map(|row| Ok(row?.vector()));
@@ -416,9 +416,14 @@ impl Shared {
 ///
 /// Sorts words into their lists on another thread, because this takes as long as everything else.
 fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
-    let count = number(connection, "SELECT coalesce(sum(count), 0) FROM rag_rows")?;
-    index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
     let dimension = index.dimension();
+    // A row has at least a byte for each dimension. A damaged count must not reserve more.
+    let sql = format!(
+        "SELECT coalesce(sum(min(count, length(rows) / {})), 0) FROM rag_rows",
+        dimension.max(1)
+    );
+    let count = number(connection, &sql)?;
+    index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
     let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(WAITING);
     let sort = move || {
         let (mut postings, mut terms) = (Postings::default(), Vec::new());
@@ -473,21 +478,15 @@ fn changes(
     let params = if after < 0 { vec![] } else { vec![libsql::Value::Integer(after)] };
     let mut rows = wait(connection.query(sql, params)).map_err(error)?;
     while let Some(row) = wait(rows.next()).map_err(error)? {
-        let number: u32 = row.get(0).map_err(error)?;
-        let live: bool = row.get(1).map_err(error)?;
+        let number: u32 = get(&row, 0)?;
+        let live: bool = get(&row, 1)?;
         index.remove(number);
         if !live {
             continue;
         }
         let uri = label(Kind::Uri, &[&text(&row, 2)?]);
-        let libsql::Value::Blob(labels) = row.get_value(3).map_err(error)? else {
-            return Err(StoreError::damaged("a document has no labels"));
-        };
-        let labels = read_labels(&labels)?;
-        let libsql::Value::Blob(bytes) = row.get_value(4).map_err(error)? else {
-            return Err(StoreError::damaged("a document has no rows"));
-        };
-        add(index, Entry { number, uri, labels }, bytes)?;
+        let labels = read_labels(&get::<Vec<u8>>(&row, 3)?)?;
+        add(index, Entry { number, uri, labels }, get(&row, 4)?)?;
     }
     Ok(())
 }
@@ -542,11 +541,13 @@ impl Reader {
     fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
         let mut rows = self.chunk.query(params![id.document, id.index])?;
         let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(None) };
-        let document = document(&row, 5)?;
-        let chunk = chunk(&row, &document.uri)?;
+        let found = document(&row, 5).and_then(|document| {
+            let chunk = chunk(&row, &document.uri)?;
+            Ok(Some((document, chunk)))
+        });
         // Otherwise the statement would keep the transaction open.
         self.chunk.reset();
-        Ok(Some((document, chunk)))
+        found
     }
 }
 
@@ -557,7 +558,7 @@ fn document(row: &Row, column: i32) -> Result<Document, StoreError> {
 /// Reads a chunk from the columns document, place, fields, content, count.
 fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
     let (span, page, chapter, headings) = json(row, 2)?;
-    let (document, index): (u32, u32) = (row.get(0).map_err(error)?, row.get(1).map_err(error)?);
+    let (document, index): (u32, u32) = (get(row, 0)?, get(row, 1)?);
     Ok(StoredChunk {
         id: ChunkId { document, index },
         document: uri.to_owned(),
@@ -567,7 +568,7 @@ fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
         chapter,
         headings,
         index,
-        count: row.get(4).map_err(error)?,
+        count: get(row, 4)?,
     })
 }
 
@@ -583,6 +584,7 @@ fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
 #[cfg(test)]
 mod tests {
     use libsql::Builder;
+    use marquetry_database::libsql::damages;
 
     use super::*;
     use crate::store::conformance;
@@ -635,7 +637,55 @@ mod tests {
         connection.execute("UPDATE rag_rows SET rows = substr(rows, 1, 20)", ()).await.unwrap();
         let error = LibsqlStore::open(&path, model()).await.err().unwrap();
         assert!(matches!(error, StoreError::Database(DatabaseError::Damaged(_))), "{error}");
+    }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn values_of_other_types_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let store = LibsqlStore::open(&path, model()).await.unwrap();
+        let chunks = || vec![NewChunk::of_text("Content.", vec![1.0; 64])];
+        store.replace(Document::new("a"), chunks()).await.unwrap();
+        store.checkpoint().await.unwrap();
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        let damages = damages(&connection).unwrap();
+        assert!(damages.len() > 50, "{damages:?}");
+        let mut refused = 0;
+        for (at, damage) in damages.iter().enumerate() {
+            let damaged = folder.path().join(format!("{at}.db"));
+            std::fs::copy(&path, &damaged).unwrap();
+            let connection = Builder::new_local(&damaged).build().await.unwrap().connect().unwrap();
+            if connection.execute(damage, ()).await.is_err() {
+                // The schema does not let it in.
+                continue;
+            }
+            drop(connection);
+            let Ok(store) = LibsqlStore::open(&damaged, model()).await else {
+                refused += 1;
+                continue;
+            };
+            let filter = Filter::default();
+            let request = SearchRequest::new("content", Some(vec![1.0; 64]));
+            let errors = [
+                store.document("a").await.err(),
+                store.documents(&filter, None, 10).await.err(),
+                store.chunks("a").await.err(),
+                store.embedded("a").await.err(),
+                store.search(&request).await.err(),
+                store.replace(Document::new("a"), chunks()).await.err(),
+                store.delete(&filter).await.err(),
+            ];
+            for error in errors.into_iter().flatten() {
+                assert!(matches!(error, StoreError::Database(_)), "{damage}: {error}");
+                refused += 1;
+            }
+        }
+        assert!(refused > 20, "{refused}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn other_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text.db");
         std::fs::write(&text, "This is no database at all, whatever it is called. ".repeat(100))
             .unwrap();

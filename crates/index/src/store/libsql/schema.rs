@@ -3,7 +3,7 @@
 use libsql::{Connection, params};
 use marquetry_database::{
     DatabaseError,
-    libsql::{LibsqlFile, Schema, error, number, transaction, wait},
+    libsql::{LibsqlFile, Schema, error, get, number, transaction, wait},
 };
 
 use crate::{EmbeddingModel, types::StoreError};
@@ -117,8 +117,8 @@ pub(super) fn stored_model(connection: &Connection) -> Result<Option<EmbeddingMo
         WHERE m.name = 'model' AND d.name = 'dimension'";
     let mut rows = wait(connection.query(sql, ())).map_err(error)?;
     let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(None) };
-    let identity: String = row.get(0).map_err(error)?;
-    let dimension: i64 = row.get(1).map_err(error)?;
+    let identity: String = get(&row, 0)?;
+    let dimension: i64 = get(&row, 1)?;
     let dimension = usize::try_from(dimension)
         .map_err(|_| StoreError::damaged(format_args!("the dimension is {dimension}")))?;
     Ok(Some(EmbeddingModel { identity, dimension }))

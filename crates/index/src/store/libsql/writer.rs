@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use libsql::{Connection, params};
-use marquetry_database::libsql::{LibsqlFile, Prepared, checkpoint, error, transaction, wait};
+use marquetry_database::libsql::{LibsqlFile, Prepared, checkpoint, error, get, transaction, wait};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{super::codec::encode, schema};
@@ -226,9 +226,9 @@ impl Writer {
         let filter: LabelFilter = filter.compile();
         let mut gone = Vec::new();
         while let Some(row) = wait(rows.next()).map_err(error)? {
-            let labels: Vec<u8> = row.get(1).map_err(error)?;
+            let labels: Vec<u8> = get(&row, 1)?;
             if filter.matches(&super::read_labels(&labels)?) {
-                gone.push(row.get::<i64>(0).map_err(error)?);
+                gone.push(get::<i64>(&row, 0)?);
             }
         }
         let mut count = 0;
