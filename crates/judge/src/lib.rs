@@ -26,6 +26,7 @@ pub mod stats;
 pub mod store;
 mod time;
 
+pub use marquetry_database::DatabaseError;
 pub use marquetry_llm::ApiKey;
 
 #[cfg(feature = "libsql")]

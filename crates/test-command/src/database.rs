@@ -2,7 +2,9 @@
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use marquetry_judge::{LibsqlStore, ResultStore, Runner};
+use marquetry_judge::{
+    DatabaseError, LibsqlStore, ResultStore, Runner, StoreError, store::LibsqlOptions,
+};
 use marquetry_test_server::ModelEnvironment;
 
 use crate::{Environment, Failed, arguments::DatabaseArgs};
@@ -101,8 +103,16 @@ async fn open_or_refuse(
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
     }
-    let store = LibsqlStore::open(&path).await.map_err(|error| failed(error.to_string()))?;
-    Ok(Arc::new(store))
+    let opened = match LibsqlStore::open(&path).await {
+        // What is only read may lie where this user cannot write.
+        Err(StoreError::Database(DatabaseError::ReadOnly)) if missing == Missing::Refuse => {
+            let mut options = LibsqlOptions::default();
+            options.read_only = true;
+            LibsqlStore::open_with(&path, options).await
+        }
+        opened => opened,
+    };
+    Ok(Arc::new(opened.map_err(|error| failed(error.to_string()))?))
 }
 
 /// Returns `$XDG_DATA_HOME/marquetry/tests.db`, or the same below `~/.local/share`.
@@ -133,5 +143,13 @@ mod tests {
         open(&arguments, environment).await.unwrap();
         assert!(path.is_file());
         open_existing(&arguments, environment).await.unwrap();
+
+        let mut permissions = fs::metadata(&path).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&path, permissions).unwrap();
+        let store = open_existing(&arguments, environment).await.unwrap();
+        assert!(store.runs(&PageRequest::default()).await.unwrap().items.is_empty());
+        let refused = open(&arguments, environment).await.err().unwrap();
+        assert!(refused.message.contains("read-only"), "{}", refused.message);
     }
 }

@@ -2,7 +2,7 @@
 
 use libsql::Connection;
 
-use super::{get, select};
+use super::engine::{get, select};
 use crate::DatabaseError;
 
 /// Returns statements each of which gives one column of one table a value of a type that it should not have. A store has to answer with

@@ -12,7 +12,7 @@ use std::{
 use libsql::{Connection, Error, Row};
 use serde::de::DeserializeOwned;
 
-use super::get;
+use super::row::{Column, converted};
 use crate::DatabaseError;
 
 /// Longest wait of a connection for a locked database.
@@ -147,6 +147,15 @@ pub fn select<T, E: From<DatabaseError>>(
         all.push(read(&row)?);
     }
     Ok(all)
+}
+
+/// Returns a column of a row of a file, counted from 0. The engine's own conversion panics at the types that a damaged file may have.
+///
+/// # Errors
+///
+/// [`DatabaseError::Damaged`] if its value has another type.
+pub fn get<T: Column>(row: &libsql::Row, column: i32) -> Result<T, DatabaseError> {
+    converted(row.get_value(column).map_err(error)?, column)
 }
 
 /// Reads a column that holds a text as a blob.

@@ -20,10 +20,10 @@ pub use self::damage::damages;
 #[cfg(feature = "remote")]
 pub use self::remote::{RemoteLibsql, Session};
 pub use self::{
-    engine::{checkpoint, error, json, limit, map, number, select, text, transaction, wait},
+    engine::{checkpoint, error, get, json, limit, map, number, select, text, transaction, wait},
     file::LibsqlFile,
     prepared::Prepared,
-    row::{Column, Row, get},
+    row::{Column, Row},
     schema::Schema,
     sql::Sql,
     tables::{Tables, TablesOptions},

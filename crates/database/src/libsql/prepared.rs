@@ -2,10 +2,7 @@
 
 use libsql::{Connection, Rows, Statement, params::IntoParams};
 
-use super::{
-    engine::{error, wait},
-    get,
-};
+use super::engine::{error, get, wait};
 use crate::DatabaseError;
 
 /// A prepared statement.

@@ -5,7 +5,6 @@ use std::fmt::Display;
 use libsql::Value;
 use serde::de::DeserializeOwned;
 
-use super::error;
 use crate::DatabaseError;
 
 /// A row of a result.
@@ -36,16 +35,8 @@ impl Row {
     }
 }
 
-/// Returns a column of a row of a file, counted from 0. The engine's own conversion panics at the types that a damaged file may have.
-///
-/// # Errors
-///
-/// [`DatabaseError::Damaged`] if its value has another type.
-pub fn get<T: Column>(row: &libsql::Row, column: i32) -> Result<T, DatabaseError> {
-    converted(row.get_value(column).map_err(error)?, column)
-}
-
-fn converted<T: Column>(value: Value, column: impl Display) -> Result<T, DatabaseError> {
+/// Converts the value of a column, which errors name.
+pub(super) fn converted<T: Column>(value: Value, column: impl Display) -> Result<T, DatabaseError> {
     let kind = match value {
         Value::Null => "no value",
         Value::Integer(_) => "an integer",

@@ -191,7 +191,9 @@ impl RemoteModel {
     async fn whole(&self, mut response: Response) -> Result<Vec<u8>, EndpointFailure> {
         let limit = self.max_message_bytes();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.connection_failed(error))? {
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| self.connection_failed(error))?
+        {
             if body.len() + chunk.len() > limit {
                 return Err(EndpointFailure::TooLarge(self.config.max_answer_bytes));
             }
