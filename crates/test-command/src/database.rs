@@ -127,6 +127,8 @@ fn user_database(environment: Environment<'_>) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use marquetry_judge::store::PageRequest;
+
     use super::*;
 
     #[tokio::test]
@@ -149,7 +151,5 @@ mod tests {
         fs::set_permissions(&path, permissions).unwrap();
         let store = open_existing(&arguments, environment).await.unwrap();
         assert!(store.runs(&PageRequest::default()).await.unwrap().items.is_empty());
-        let refused = open(&arguments, environment).await.err().unwrap();
-        assert!(refused.message.contains("read-only"), "{}", refused.message);
     }
 }
