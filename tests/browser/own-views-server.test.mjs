@@ -76,7 +76,7 @@ test("a document is found, and the passage is shown where it stands", async () =
   // The source was cut at the bytes that the passage names: no warning that it has changed.
   assert.equal(await first.locator(".source [role=status]").isVisible(), false);
   await view.frame.fill("#query", "grain");
-  await view.page.keyboard.press("Enter");
+  await view.frame.press("#query", "Enter");
   await eventually("another search", async () => (await view.frame.locator("#results mark").allTextContents()).includes("grain"));
   assert.deepEqual(view.errors, []);
   await view.close();

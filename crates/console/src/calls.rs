@@ -360,7 +360,8 @@ impl RunningCall {
         self.finish(outcome, result);
     }
 
-    fn finish(&mut self, outcome: Outcome, result: Option<&RawValue>) {
+    fn finish(&mut self, mut outcome: Outcome, result: Option<&RawValue>) {
+        outcome.shorten();
         self.is_over = true;
         let took = self.began.elapsed();
         let mut record = locked(&self.record);
@@ -488,5 +489,16 @@ mod tests {
         refused.end(Outcome::RpcError { code: -32602, message: "no".into() }, None);
         assert_eq!(calls.get(&id, &admin).unwrap()["problem"]["code"], -32602);
         assert_eq!(calls.stats(&admin)["failed"], 3);
+    }
+
+    #[test]
+    fn a_long_error_is_kept_in_part() {
+        let calls = calls(10, 1 << 20);
+        let failed = calls.begin(NewCall::new("t"));
+        let id = failed.id().to_owned();
+        failed.end(Outcome::GatewayError { message: "ä".repeat(1 << 20) }, None);
+        let call = calls.get(&id, &Viewer::everything()).unwrap();
+        let message = call["problem"]["message"].as_str().unwrap();
+        assert_eq!(message, "ä".repeat(2 << 10) + "…");
     }
 }

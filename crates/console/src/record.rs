@@ -47,6 +47,18 @@ impl Outcome {
         }
     }
 
+    /// Cuts a message that is longer than a list of calls shows.
+    pub(crate) fn shorten(&mut self) {
+        const MOST: usize = 4 << 10;
+        if let Self::RpcError { message, .. } | Self::GatewayError { message } = self
+            && message.len() > MOST
+        {
+            message.truncate(message.floor_char_boundary(MOST));
+            message.push('…');
+            message.shrink_to_fit();
+        }
+    }
+
     fn problem(&self) -> Option<Value> {
         match self {
             Self::RpcError { code, message } => Some(json!({"code": code, "message": message})),

@@ -30,6 +30,7 @@ use tracing::Instrument as _;
 use super::{
     Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
     bridge::Carried,
+    long_error::shortened_error,
     observer::{CallObserver, Observed},
     poll::polled_once,
     routes::{self, LinkOwner},
@@ -373,6 +374,7 @@ impl Gateway {
         }
         let outcome =
             self.exchange_with_url_elicitation(index, &client, method, params, place, cx).await;
+        let outcome = outcome.map_err(shortened_error);
         if let Some(observer) = &observer {
             match &outcome {
                 Ok(result) => observer.observe(&Observed::Result { result }),

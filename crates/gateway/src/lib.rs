@@ -13,6 +13,7 @@ mod freshness;
 mod in_flight;
 mod levels;
 mod listing;
+mod long_error;
 pub mod names;
 mod nearest;
 mod observer;

@@ -45,6 +45,8 @@ pub struct GatewayOptions {
     pub guard: Option<PathBuf>,
     /// Whether all agents count as clients that show Views of MCP Apps, even those that do not declare it.
     pub assumes_views: bool,
+    /// Whether callers are told what an upstream that is down last wrote to standard error. It may name the data of other callers.
+    pub shows_stderr: bool,
     /// Is told of the messages between the gateway and the upstreams.
     pub observer: Option<Arc<dyn Observer>>,
     /// The limits.
@@ -67,6 +69,7 @@ impl Default for GatewayOptions {
             secret_variables: Vec::new(),
             guard: None,
             assumes_views: false,
+            shows_stderr: true,
             observer: None,
             limits: GatewayLimits::default(),
         }

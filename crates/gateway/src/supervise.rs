@@ -97,7 +97,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         };
         failures += 1;
         let options = &gateway.options;
-        let stderr = upstream.stderr.tail();
+        let stderr = if options.shows_stderr { upstream.stderr.tail() } else { Vec::new() };
         if options.restart_max_failures > 0 && failures >= options.restart_max_failures {
             tracing::error!(upstream = name, failures, problem, "upstream is given up");
             upstream.set_state(UpstreamState::Failed { problem, stderr });

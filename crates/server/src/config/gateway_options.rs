@@ -32,6 +32,8 @@ impl Config {
         options.secret_variables = self.auth.variables().map(str::to_owned).collect();
         options.guard.clone_from(&gateway.guard);
         options.assumes_views = self.apps.gating == Gating::Always;
+        // Upstreams may write the data of one caller there, and the others would read it.
+        options.shows_stderr = !self.auth.is_set();
         options.limits = gateway_limits(&self.limits);
         options
     }

@@ -203,6 +203,20 @@ async fn a_crash_answers_the_call_and_the_upstream_returns() {
 }
 
 #[tokio::test]
+async fn with_tokens_a_crash_does_not_show_standard_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let users = users_toml(directory.path(), &["ann"]);
+    let server = Running::start(&format!("{QUICK}{users}{}", child_toml("local"))).await;
+    let (options, revision) = (ClientOptions::default(), Revision::V2025_11_25);
+    let agent = server.agent_of_user(revision, options, Some(&token_of("ann"))).await;
+    let answer = call(&agent, "local__crash", json!({})).await.unwrap();
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("upstream 'local' ended during the call"), "{text}");
+    assert!(!text.contains("upstream started"), "{text}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_dead_upstream_leaves_the_others_usable() {
     let dead = "[mcp_servers.dead]\ncommand = '/no/such/program'\n[mcp_servers.silent]\ncommand = 'sleep'\nargs = ['60']\nstart_timeout_ms = 300\n";
     let gateway = "[gateway]\nlist_wait_ms = 0\nrestart_delay_ms = 60000\nstop_grace_ms = 200\n";
