@@ -71,9 +71,60 @@ test('rows are low for a mouse and higher for a finger', async () => {
   }
 });
 
+test('a list is one stop of the Tab key, and arrow keys move in it', { timeout: 60_000 }, async () => {
+  const first = await openPage(browser, server, '#/tools');
+  const names = await first.locator('.side a').allTextContents();
+  assert.ok(names.length > 20, `${names.length} tools`);
+  const last = names.at(-1);
+  await first.context().close();
+  const page = await openPage(browser, server, `#/tools/${last}`);
+  const focused = () => page.evaluate(() => document.activeElement.textContent);
+  await page.locator('.side a[aria-current]').waitFor();
+  assert.ok(await page.locator('.side a[aria-current]').evaluate((it) => {
+    const { top, bottom } = it.getBoundingClientRect();
+    const list = it.closest('.virtual').getBoundingClientRect();
+    return top >= list.top && bottom <= list.bottom;
+  }), 'the chosen tool is in sight');
+  await page.getByLabel('Filter tools').focus();
+  await page.keyboard.press('Tab');
+  // A list that scrolls may be a stop itself.
+  if (await focused() !== last) await page.keyboard.press('Tab');
+  assert.equal(await focused(), last);
+  await page.keyboard.press('ArrowUp');
+  assert.equal(await focused(), names.at(-2));
+  await page.keyboard.press('Home');
+  assert.equal(await focused(), names[0]);
+  await page.keyboard.press('End');
+  assert.equal(await focused(), last);
+  await page.keyboard.press('ArrowDown');
+  assert.equal(await focused(), last);
+  assert.equal(await page.locator('.side a[tabindex="0"]').count(), 1);
+  let tabs = 0;
+  while (await focused() !== 'Run' && tabs < 20) {
+    await page.keyboard.press('Tab');
+    tabs += 1;
+  }
+  assert.ok(tabs < 8, `${tabs} times Tab`);
+  assert.deepEqual(await findings(page), []);
+  await page.context().close();
+});
+
+test('a phone shows names of servers and tools whole', { timeout: 60_000 }, async () => {
+  await callTool(server, 'lab__echo', { text: 'x' });
+  const page = await openPage(browser, server, '#/servers', { width: 390 });
+  const lines = (what) => page.locator(what).first().evaluate((it) => it.getClientRects().length);
+  for (const [hash, what] of [['#/servers', 'td a'], ['#/', 'section.card td a']]) {
+    await page.goto(new URL(hash, page.url()).href);
+    await page.locator(what).first().waitFor();
+    assert.equal(await lines(what), 1, hash);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, hash);
+  }
+  await page.context().close();
+});
+
 test('a long list is opened as text, whole and as it is filtered', { timeout: 60_000 }, async () => {
   const page = await openPage(browser, server, '#/calls');
-  const open = page.getByRole('button', { name: 'Open as text' });
+  const open = page.getByRole('button', { name: 'All calls as text' });
   assert.equal(await open.isVisible(), false, 'a short list is seen as it is');
   for (let at = 0; at < 120; at += 1) await callTool(server, at % 2 ? 'lab__echo' : 'lab__fails', { text: 'x' });
   await page.reload();
@@ -83,7 +134,7 @@ test('a long list is opened as text, whole and as it is filtered', { timeout: 60
   assert.match(await text.textContent(), /tool failed {2}lab__fails {2}/);
   assert.deepEqual(await findings(page), []);
   await page.keyboard.press('Escape');
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Open as text');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'All calls as text');
   await page.getByLabel('Filter calls').fill('echo');
   await page.getByText(/^\d+ calls$/).waitFor();
   await page.waitForFunction(() => !document.querySelector('main [role=list]').textContent.includes('fails'));

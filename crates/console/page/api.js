@@ -49,9 +49,15 @@ export async function refusal(response) {
   return new Failure(message, response.status);
 }
 
+let late = 0;
+/** Whether an answer is late. Browsers allow six connections to a host, and each window of the console holds one. */
+export const isLate = () => late > 0;
+
 /** Gets an answer of the console. */
 export async function got(path, options) {
-  const response = await ask(`api/console/${path}`, options);
+  let isCounted = 0;
+  const timer = setTimeout(() => { isCounted = 1; late += 1; }, 5000);
+  const response = await ask(`api/console/${path}`, options).finally(() => { clearTimeout(timer); late -= isCounted; });
   if (!response.ok) throw await refusal(response);
   return response;
 }
@@ -224,6 +230,11 @@ export async function follow() {
   if (isFollowing) return;
   isFollowing = true;
   let pause = 250;
+  // Tabs that a browser brings back are hidden at first.
+  if (document.hidden) {
+    setState('paused');
+    await wake(0);
+  }
   while (isFollowing) {
     try {
       await readEvents(() => { pause = 250; });
@@ -250,9 +261,10 @@ function wake(pause) {
   });
 }
 
-// Browsers allow six connections to a host: a page that nobody sees gives its own back.
+/** Browsers allow six connections to a host: a page that nobody sees gives its own back after this time, in milliseconds. */
+export const HIDDEN_FOR = 3000;
 let hiding;
 document.addEventListener('visibilitychange', () => {
   clearTimeout(hiding);
-  if (document.hidden) hiding = setTimeout(() => controller?.abort(), 30_000);
+  if (document.hidden) hiding = setTimeout(() => controller?.abort(), HIDDEN_FOR);
 });

@@ -1,6 +1,6 @@
 // The frame of the page: addresses, navigation, keys, the token.
 
-import { begin, data, follow, list, live, liveState, post, token } from './api.js';
+import { begin, data, follow, isLate, list, live, liveState, post, token } from './api.js';
 import { button, dialog, empty, failure, fill, h, hasWords, link, newId, say, to } from './dom.js';
 import { home, servers } from './home.js';
 
@@ -199,7 +199,7 @@ document.addEventListener('keydown', (event) => {
 function showAge() {
   const { state, since } = liveState();
   const seconds = Math.round((Date.now() - since) / 1000);
-  const text = { live: 'live', connecting: 'connecting', paused: 'paused', refused: 'not live' }[state] ?? `connection lost; the data is ${seconds} s old`;
+  const text = isLate() ? 'waiting for the server; if many windows show it, close one' : { live: 'live', connecting: 'connecting', paused: 'paused', refused: 'not live' }[state] ?? `connection lost; the data is ${seconds} s old`;
   if (age.textContent !== text) age.textContent = text;
   age.dataset.state = state;
 }

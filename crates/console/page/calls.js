@@ -4,7 +4,7 @@ import { data, list, text } from './api.js';
 import { badge, button, bytes, duration, empty, fill, filterBox, h, hasWords, lazily, link, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
 import { parse, stringify, withoutHidden } from './json.js';
-import { literal, resultView, tree } from './result.js';
+import { resultView, tree } from './result.js';
 import { withoutSecrets } from './schema.js';
 
 const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
@@ -18,7 +18,7 @@ async function all(context) {
   let kept = (await data('calls')).calls;
   const chosen = context.query.get('outcome') ?? '';
   const progress = new Map();
-  const row = (it) => h('a', { href: to('calls', it.id), class: 'callrow' }, badge(it.outcome), h('span.grow', it.tool), it.outcome === 'running' && progress.has(it.id) ? h('span.muted', progressText(progress.get(it.id))) : null, h('span', duration(it.us)), h('span.wide', it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
+  const row = (it) => h('a', { href: to('calls', it.id), class: 'callrow' }, badge(it.outcome), h('span.grow', it.tool), it.outcome === 'running' && progress.has(it.id) ? h('span.muted', progressText(progress.get(it.id))) : null, h('span.wide', duration(it.us)), h('span.wide', it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
   const fits = () => {
     const outcome = select.value;
     return kept.filter((it) => (!outcome || it.outcome === outcome) && hasWords(`${it.tool} ${it.server ?? ''} ${it.client ?? ''}`, filter.value));
@@ -26,13 +26,14 @@ async function all(context) {
   const draw = () => {
     const found = fits();
     rows.update(found);
-    count.textContent = `${found.length} calls`;
+    count.textContent = `${found.length} ${found.length === 1 ? 'call' : 'calls'}`;
     nothing.hidden = found.length > 0;
+    fill(nothing, h('p', kept.length ? 'No call fits.' : 'No tool was called since the server started.'), h('p', link('#/tools', 'Call a tool')));
   };
   const filter = filterBox(context, 'Filter calls', () => draw());
   const select = h('select', { 'aria-label': 'Outcome', onchange: () => { draw(); context.setQuery({ outcome: select.value }); } }, h('option', { value: '' }, 'all outcomes'), OUTCOMES.map((it) => h('option', { value: it, selected: it === chosen }, it.replaceAll('_', ' '))));
   const count = h('span.muted');
-  const nothing = empty('No call fits.', link('#/tools', 'Call a tool'));
+  const nothing = empty();
   const rows = virtualList('Calls', [], row);
   const more = button('Older calls', async () => {
     const older = (await data(`calls?before=${encodeURIComponent(kept[kept.length - 1]?.id ?? '')}`)).calls;
@@ -132,7 +133,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
     const { signal } = tabOpen;
     fill(box, tabs('The call', [
       ['result', 'Result', () => (result ? resultView(result, tool?.outputSchema) : empty(record && !record.model ? 'The call has no result.' : 'The result was too large to be kept.'))],
-      ['model', 'Model', () => (record ? modelView(record) : empty('The call has no record.'))],
+      ['model', 'Model', () => (record ? lazily(async () => (await import('./model.js')).modelView(record)) : empty('The call has no record.'))],
       ['messages', 'Messages', () => lazily(async () => (await import('./messages.js')).messagesOf(record, sent))],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
       ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf({ record, tool, context, signal, own: sent && { args: sent[0].params.arguments, result } }))],
@@ -146,46 +147,6 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
   draw(tab);
   context.onLeave(() => tabOpen.abort());
   return box;
-}
-
-/** What the upstream said beside what the model sees, and the settings that decided. */
-function modelView(record) {
-  const { upstream, model, capture, decided } = record;
-  const tokens = (count) => (count === undefined ? '' : `about ${Math.ceil(count / 4)} tokens`);
-  const rows = [['Upstream said', upstream ? bytes(upstream.bytes) : '–', tokens(upstream?.bytes)], ['Model sees', model ? bytes(model.bytes) : '–', tokens(model?.bytes)]];
-  const why = !upstream ? 'The tool belongs to this server: its answer goes to the model as it is.'
-    : record.same ? 'The answer goes to the model as the upstream wrote it.'
-      : capture?.message ?? 'The answer was changed.';
-  const place = h('div');
-  const show = (part, label) => button(`Show ${label}`, async () => {
-    fill(place, 'loading…');
-    const found = await text(`calls/${record.id}/${part}`).catch((error) => error.message);
-    fill(place, h('h2', label), literal(found, label));
-  }, { class: 'small' });
-  return [
-    table('Sizes', ['What', 'Bytes', 'Tokens, estimated'], rows), h('p', why),
-    decided.length ? h('div', h('h2', 'Settings that decided'), h('ul', decided.map((it) => h('li', h('code', `${it.setting} = ${stringify(it.value)}`), `: ${it.effect}`))), h('p.muted', 'They are set in ', h('code', '[artifacts]'), ', or for a server or a tool in ', h('code', 'capture'), '.')) : null,
-    decided.length && upstream?.kept ? otherLimit(record, place) : null,
-    capture?.save?.artifacts?.length ? h('p', 'Saved: ', capture.save.artifacts.map((it) => [link(to('artifacts', it.name), it.name), ' '])) : null,
-    capture ? tree(capture, 'report') : null,
-    h('p', upstream?.kept ? show('said', 'what the upstream said') : null, ' ', model?.kept ? show('shown', 'what the model sees') : null), place,
-  ];
-}
-
-/** Captures the answer again with another limit, and shows what the model would get. */
-function otherLimit(record, place) {
-  const now = record.decided.find((it) => it.setting === 'mcp_tool_llm_return_max_bytes')?.value;
-  const limits = [4096, 16_384, 65_536, 262_144].filter((it) => it !== now);
-  const tryIt = async (limit) => {
-    fill(place, 'loading…');
-    try {
-      const shown = await text(`calls/${record.id}/with-limit?bytes=${limit}`);
-      fill(place, h('h2', `With a limit of ${bytes(limit)}, the model would see ${bytes(new Blob([shown]).size)}`), literal(shown, 'what the model would see'));
-    } catch (error) {
-      fill(place, h('p.bad', error.message));
-    }
-  };
-  return h('p', 'With another limit: ', limits.map((limit) => [button(bytes(limit), () => tryIt(limit), { class: 'small', 'aria-label': `What a limit of ${bytes(limit)} gives` }), ' ']));
 }
 
 /** The course of a call as a bar for each step. */

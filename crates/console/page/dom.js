@@ -180,8 +180,11 @@ function openAsText(label, items, row) {
     h('pre.literal', { tabIndex: 0, role: 'group', 'aria-label': label }, chunks), h('p', button('Copy', () => copy(lines.join('\n'))), ' ', button('Close', () => box.close(), { autofocus: true })));
 }
 
-/** A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link of one item. */
-export function virtualList(label, items, row) {
+/**
+ * A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link of one item. The list is one stop of the Tab
+ * key, and arrow keys move in it. It begins at the item that `isCurrent` knows.
+ */
+export function virtualList(label, items, row, isCurrent = () => false) {
   // A finger needs more room than the pointer of a mouse.
   const height = matchMedia('(pointer: fine)').matches ? 28 : 36;
   const list = h('div.rows', { role: 'list', 'aria-label': label });
@@ -189,8 +192,23 @@ export function virtualList(label, items, row) {
   const after = h('div.spacer');
   const box = h('div.virtual', before, list, after);
   box.style.setProperty('--row', `${height}px`);
-  const asText = button('Open as text', () => openAsText(label, items, row), { class: 'small' });
+  const asText = button(`All ${label.toLowerCase()} as text`, () => openAsText(label, items, row), { class: 'small' });
   let shown = '';
+  let active = items.findIndex(isCurrent);
+  const linkAt = (index) => list.querySelector(`[aria-posinset="${index + 1}"] a`);
+  list.addEventListener('focusin', ({ target }) => {
+    list.querySelectorAll('[tabindex="0"]').forEach((it) => { it.tabIndex = -1; });
+    active = target.closest('[aria-posinset]').ariaPosInSet - 1;
+    target.tabIndex = 0;
+  });
+  list.addEventListener('keydown', (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = Math.max(0, Math.min(items.length - 1, active + step));
+    if (!linkAt(next)) { box.scrollTop = next * height; draw(); }
+    linkAt(next)?.focus();
+  });
   const draw = () => {
     const room = box.clientHeight || 600;
     const first = Math.max(0, Math.floor(box.scrollTop / height) - 10);
@@ -201,14 +219,15 @@ export function virtualList(label, items, row) {
     asText.hidden = items.length < LONG;
     // The order is in attributes too: assistive technology sees only the rows that are drawn.
     const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
-    fill(list, items.slice(first, last).map((item, index) => h('div', {
-      role: 'listitem', class: 'row', 'aria-setsize': items.length, 'aria-posinset': first + index + 1,
-    }, row(item))));
+    const reached = active >= first && active < last ? active : Math.floor(box.scrollTop / height);
+    fill(list, items.slice(first, last).map((item, index) => {
+      const link = row(item);
+      link.tabIndex = first + index === reached ? 0 : -1;
+      return h('div', { role: 'listitem', class: 'row', 'aria-setsize': items.length, 'aria-posinset': first + index + 1 }, link);
+    }));
     if (focused !== null) [...list.querySelectorAll('a')].find((it) => it.getAttribute('href') === focused)?.focus({ preventScroll: true });
     before.style.height = `${first * height}px`;
     after.style.height = `${(items.length - last) * height}px`;
-    // It was empty, and grew.
-    if (box.clientHeight > room) later();
   };
   let asked = false;
   const later = () => {
@@ -217,8 +236,14 @@ export function virtualList(label, items, row) {
     requestAnimationFrame(() => { asked = false; draw(); });
   };
   box.addEventListener('scroll', later, { passive: true });
+  // The size is known when the list has its place on the page.
+  let isPlaced = active < 0;
+  new ResizeObserver(() => {
+    if (!isPlaced) box.scrollTop = active * height - box.clientHeight / 2;
+    isPlaced = true;
+    later();
+  }).observe(box);
   draw();
-  later();
   return {
     element: h('div', box, asText),
     /** Shows other items; the position stays. */
@@ -284,7 +309,7 @@ export function filterBox(context, label, draw) {
  */
 export function sideList(context, label, items, { text, href, name, isCurrent, note = '', kind, fetch, changed = () => {} }) {
   const fitting = (words) => items.filter((it) => hasWords(text(it), words));
-  const rows = virtualList(label, fitting(context.query.get('q') ?? ''), (it) => h('a', { href: href(it), 'aria-current': isCurrent(it) ? 'true' : undefined, title: name(it) }, name(it)));
+  const rows = virtualList(label, fitting(context.query.get('q') ?? ''), (it) => h('a', { href: href(it), 'aria-current': isCurrent(it) ? 'true' : undefined, title: name(it) }, name(it)), isCurrent);
   const count = h('p.muted', { role: 'status' });
   const draw = (words) => {
     const found = fitting(words);

@@ -129,10 +129,13 @@ async function revisionOf(server) {
   return (await data(`servers/${encodeURIComponent(server)}`).catch(() => undefined))?.connection?.revision;
 }
 
+/** The beginning of a text, in whole words. */
+const firstWords = (text) => (text.length > 120 ? `${text.slice(0, 120).replace(/\s+\S*$/, '')} …` : text);
+
 export async function eras(context) {
   const all = await list('tools/list', 'tools');
   if (!all.length) return empty('No server offers a tool.', link('#/servers', 'See why'));
-  if (!context.name) return [h('p', 'Choose a tool, and see one call as clients of each revision of MCP make it.'), table('Tools', ['Tool', 'Description'], all.map((it) => [link(to('eras', it.name), it.name), (it.description ?? '').slice(0, 120)]))];
+  if (!context.name) return [h('p', 'Choose a tool, and see one call as clients of each revision of MCP make it.'), table('Tools', ['Tool', 'Description'], all.map((it) => [link(to('eras', it.name), it.name), firstWords(it.description ?? '')]))];
   const tool = all.find((it) => it.name === context.name);
   if (!tool) return empty(`No tool is called ${context.name}.`, link('#/eras', 'All tools'));
 

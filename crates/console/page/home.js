@@ -114,7 +114,7 @@ async function liveLog(context) {
     while (lines.childElementCount > 500) lines.firstChild.remove();
     nothing.hidden = true;
   });
-  return [openQuestions(context, questions, isIts), h('section.card', h('h2', 'Log'), nothing, lines)];
+  return [openQuestions(context, questions, isIts), h('section.card', h('h2', 'Log'), nothing, h('div.scroll', { tabIndex: 0, role: 'group', 'aria-label': 'Log' }, lines))];
 }
 
 async function one(context, log) {
@@ -134,10 +134,10 @@ async function one(context, log) {
   // A server without a connection has no lists to compare.
   const changes = connection ? compared(context.name, lists) : null;
   return [
-    h('p', badge(found.state), ' ', found.problem ?? '', found.retry_in_ms ? ` It is started again within ${Math.ceil(found.retry_in_ms / 1000)} s.` : ''),
+    h('p', badge(found.state), ' ', visible(found.problem ?? ''), found.retry_in_ms ? `${found.problem ? '. ' : ''}It is started again within ${Math.ceil(found.retry_in_ms / 1000)} s.` : ''),
     h('p', restart, ' ', said), log[0],
-    connection ? h('section.card', h('h2', 'Connection'), h('p', `${connection.info.name} ${connection.info.version}, MCP ${connection.revision}, ${found.transport}, ${found.restarts} restarts`), tree(connection.capabilities, 'capabilities')) : null,
-    found.refused ? h('section.card', h('h2', 'Refused names'), table('Refused names', ['Kind', 'Name', 'Why'], found.refused.map((it) => [it.kind, it.name, it.why]))) : null,
+    connection ? h('section.card', h('h2', 'Connection'), h('p', visible(`${connection.info.name} ${connection.info.version}, MCP ${connection.revision}, ${found.transport}, restarts: ${found.restarts}`)), tree(connection.capabilities, 'capabilities')) : null,
+    found.refused ? h('section.card', h('h2', 'Refused names'), table('Refused names', ['Kind', 'Name', 'Why'], found.refused.map((it) => [it.kind, visible(it.name), visible(it.why)]))) : null,
     h('section.card', h('h2', 'Interface'), changes, h('p', `${lists.tools.length} tools, ${lists.prompts.length} prompts, ${lists.resources.length} resources. `, link(`#/tools?q=${encodeURIComponent(context.name)}`, 'Its tools')),
       details.instructions ? h('details', h('summary', 'Instructions'), literal(details.instructions)) : null),
     log[1], h('section.card', h('h2', 'Standard error'), details.stderr.length ? literal(details.stderr.join('\n'), 'Standard error') : empty('The server has written nothing there since its start.')),

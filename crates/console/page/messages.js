@@ -40,7 +40,7 @@ function messageRow(head) {
 }
 
 function messageLine(head) {
-  return [h('span.arrow', { title: head.sent ? 'sent by this server' : 'received by this server' }, head.sent ? '→ ' : '← '), `${head.side} ${head.peer} `, h('strong', head.kind), ` ${bytes(head.bytes)} `, time(head.at)];
+  return [h('span.arrow', { title: head.sent ? 'sent by this server' : 'received by this server' }, head.sent ? '→ ' : '← '), h('span.grow', `${head.side === head.peer ? '' : `${head.side} `}${head.peer} `, h('strong', head.kind)), ' ', h('span', bytes(head.bytes)), ' ', time(head.at)];
 }
 
 function messageBody(message) {
@@ -121,8 +121,16 @@ async function all(context) {
   const row = (it) => h('a', { href: to('messages', it.id), class: 'callrow' }, messageLine(it));
   const rows = virtualList('Messages', [], row);
   const count = h('span.muted');
-  const nothing = empty('The log has no such message.', 'It fills as agents, servers and Views speak.');
-  const draw = () => { rows.update(kept); count.textContent = `${kept.length} messages`; nothing.hidden = kept.length > 0; };
+  const nothing = empty();
+  let hidesOwn = false;
+  const hide = button('Hide the console’s own', () => { hidesOwn = !hidesOwn; hide.setAttribute('aria-pressed', hidesOwn); draw(); }, { 'aria-pressed': 'false' });
+  const draw = () => {
+    const found = hidesOwn ? kept.filter((it) => !/^(marquetry-)?console\b/.test(it.peer)) : kept;
+    rows.update(found);
+    count.textContent = `${found.length} messages`;
+    nothing.hidden = found.length > 0;
+    fill(nothing, filter.value || kept.length ? 'No message fits.' : 'The log is empty. It fills as agents, servers and Views speak.');
+  };
   /** Adds messages that are not there yet: an event may tell of one that was fetched. */
   const add = (found) => {
     const known = new Set(kept.slice(0, 1000).map((it) => it.id));
@@ -173,5 +181,5 @@ async function all(context) {
   }, { class: 'small' });
   context.onLeave(() => { clearTimeout(asked); exporting?.abort(); });
   await fetchAll();
-  return [h('div.bar', filter, pause, count, save, status), pins().length ? h('details', { open: true }, h('summary', 'Pinned'), pins().map(row)) : null, nothing, rows.element, older];
+  return [h('div.bar', filter, pause, hide, count, save, status), pins().length ? h('details', { open: true }, h('summary', 'Pinned'), pins().map(row)) : null, nothing, rows.element, older];
 }

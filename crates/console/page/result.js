@@ -232,7 +232,10 @@ function block(item) {
 /** The result of a tool call. */
 export function resultView(result, outputSchema) {
   const parts = [];
-  if (result.isError) parts.push(h('p.bad', { role: 'alert' }, badge('failed', 'the tool failed'), ' The tool was reached and says that it failed. The model sees this text and may try otherwise.'));
+  if (result.isError) {
+    const [what, why] = result._meta?.['marquetry/upstream'] ? ['no answer', 'The tool gave no answer: its server was not reached, or ended.'] : ['the tool failed', 'The tool was reached and says that it failed.'];
+    parts.push(h('p.bad', { role: 'alert' }, badge('failed', what), ` ${why} The model sees this text and may try otherwise.`));
+  }
   if (result.structuredContent !== undefined) {
     const errors = outputSchema ? check(outputSchema, result.structuredContent) : [];
     const rows = rowsOf(result.structuredContent) ?? firstRows(result.structuredContent);

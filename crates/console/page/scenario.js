@@ -88,7 +88,11 @@ export async function scenarioView(record, result, tool) {
   const place = h('div');
   const folder = h('span');
   const saved = h('p', { role: 'status' });
-  const save = () => post('scenarios', { name: id.value || 'saved_call', yaml }).then((it) => fill(saved, `Saved as ${it.file}`), (error) => fill(saved, h('strong.bad', error.message)));
+  const save = () => post('scenarios', { name: id.value || 'saved_call', yaml }).then((it) => fill(saved, `Saved as ${it.file}`), (error) => {
+    fill(saved, h('strong.bad', error.message));
+    // The next attempt has a name that is free, or nearer to one.
+    if (error.status === 409) { id.value = id.value.replace(/(_\d+)?$/, (end) => `_${Number(end.slice(1) || 1) + 1}`); draw(); }
+  });
   data('state').then((it) => it.scenarios && fill(folder, ' ', button('Save to the folder', save)), () => {});
   let yaml = '';
   const draw = () => {

@@ -1,6 +1,6 @@
 // Data of tests: the API below api/test/, and the stream of what tests do.
 
-import { ask, events, refusal } from './api.js';
+import { ask, events, HIDDEN_FOR, refusal } from './api.js';
 
 /** Gets data of tests. `values` are the parameters of the query. */
 export async function get(path, values = {}, options) {
@@ -32,8 +32,7 @@ export function watch(context, run, refresh, on) {
   let hiding;
   const visibility = () => {
     clearTimeout(hiding);
-    // Browsers allow six connections to a host: a page that is hidden gives its own back.
-    if (document.hidden) hiding = setTimeout(() => controller?.abort(), 30_000);
+    if (document.hidden) hiding = setTimeout(() => controller?.abort(), HIDDEN_FOR);
   };
   document.addEventListener('visibilitychange', visibility);
   context.onLeave(() => {

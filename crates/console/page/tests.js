@@ -50,7 +50,7 @@ export async function tests(context) {
     return [top, await make(context, name)];
   } catch (error) {
     if (error.status === 404 && !(await isEnabled())) return notEnabled();
-    if (error.status === 403) return [top, empty('Tests are shown to administrators: who starts tests can run programs here.', error.message)];
+    if (error.status === 403) return empty(`Starting tests runs programs on the server: ${error.message}.`);
     return [top, failure(error, context.again)];
   }
 }

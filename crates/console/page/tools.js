@@ -192,7 +192,7 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   const { result: found } = answer;
   if (found.resultType === 'input_required') {
     const { inputRequests = {}, requestState } = found;
-    const inputResponses = await questions(inputRequests, { output, tool, signal }).catch((error) => {
+    const inputResponses = await import('./questions.js').then((it) => it.questions(inputRequests, { output, tool, signal })).catch((error) => {
       // Other questions of the tool's server would wait for this one.
       const cancelled = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'cancel' }]));
       rpc('tools/call', { name: tool.name, arguments: args, inputResponses: cancelled, requestState }, { schema: tool.inputSchema }).catch(() => {});
@@ -203,7 +203,7 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   }
   say(found.isError ? 'The tool failed' : 'The result is there');
   const record = answer.call ? await data(`calls/${answer.call}`).catch(() => undefined) : undefined;
-  fill(output, h('p', badge(found.isError ? 'tool_failed' : 'ok'), ` ${duration(Math.round(answer.ms * 1000))} `, recordLink(answer)), callParts({ record, result: found, tool, sent: answer.messages, context, tab: 'result' }));
+  fill(output, h('p', badge(record?.outcome ?? (found.isError ? 'tool_failed' : 'ok')), ` ${duration(Math.round(answer.ms * 1000))} `, recordLink(answer)), callParts({ record, result: found, tool, sent: answer.messages, context, tab: 'result' }));
 }
 
 function recordLink(answer) {
@@ -220,35 +220,3 @@ function gatewayFailure(error, retry) {
   const isTransport = error instanceof Failure && !error.status;
   return h('div.failure', { role: 'alert' }, h('p', h('strong', isTransport ? 'No connection: ' : 'Failed: '), error.message), isTransport ? h('p', 'The call may have reached the tool.') : null, button('Try again', retry));
 }
-
-/** Shows the questions of a tool in the place of its result, and waits for the answers. */
-function questions(requests, { output, tool, signal }) {
-  return new Promise((done, failed) => {
-    signal.addEventListener('abort', () => failed(signal.reason), { once: true });
-    const entries = Object.entries(requests);
-    const forms = new Map();
-    const choices = {};
-    const parts = entries.map(([key, request]) => {
-      const { params = {} } = request;
-      const who = h('p', h('strong', `${tool.name} asks: `), visible(params.message ?? ''));
-      if (request.method !== 'elicitation/create') return h('div', who, h('p.warn', `This page does not answer ${request.method}.`));
-      if (params.mode === 'url') return h('div', who, h('p', 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, visible(params.url)), ' first.'));
-      const form = createForm(params.requestedSchema ?? {}, undefined);
-      forms.set(key, form);
-      return h('div', who, form.element);
-    });
-    const finish = (action) => {
-      for (const [key, request] of entries) {
-        const form = forms.get(key);
-        if (action === 'accept' && form && form.check().length) { form.focusFirstError(); return; }
-        choices[key] = request.method !== 'elicitation/create' ? { action: 'cancel' } : action === 'accept' && form ? { action, content: form.get() ?? {} } : { action };
-      }
-      fill(output, h('p', badge('running')));
-      done(choices);
-    };
-    fill(output, h('section.card.question', { 'aria-label': 'Question', tabIndex: -1 }, parts, h('p', button('Answer', () => finish('accept'), { class: 'primary' }), ' ', button('Decline', () => finish('decline')), ' ', button('Cancel', () => finish('cancel')))));
-    output.querySelector('input, textarea, select, button')?.focus();
-    say('The tool asks something');
-  });
-}
-

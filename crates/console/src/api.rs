@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Extension, Json, Router,
-    body::Body,
+    body::{Body, to_bytes},
     extract::{Path, Query, Request, State},
     middleware::{Next, from_fn},
     response::{IntoResponse, Response},
@@ -122,10 +122,23 @@ pub(crate) fn open_router(console: Console) -> Router {
 /// Refuses requests of pages of other origins.
 async fn own_origin_alone(request: Request, next: Next) -> Response {
     if is_own_page(request.headers()) {
-        next.run(request).await
+        with_json_error(next.run(request).await).await
     } else {
         ApiError::OtherOrigin.into_response()
     }
+}
+
+/// Writes a refusal of axum's own, which is a line of text, as all others are written.
+async fn with_json_error(response: Response) -> Response {
+    const MOST: usize = 64 << 10;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_text = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if !response.status().is_client_error() || !is_text {
+        return response;
+    }
+    let status = response.status();
+    let text = to_bytes(response.into_body(), MOST).await.unwrap_or_default();
+    (status, Json(json!({"error": String::from_utf8_lossy(&text)}))).into_response()
 }
 
 /// What exchanges a code for a token.
@@ -166,7 +179,7 @@ async fn own_page_alone(request: Request, next: Next) -> Response {
     if request.extensions().get::<Viewer>().is_none() {
         return ApiError::NoViewer.into_response();
     }
-    let mut response = next.run(request).await;
+    let mut response = with_json_error(next.run(request).await).await;
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -15,7 +15,7 @@ const MAX_NAME: usize = 100;
 /// Why a scenario was not saved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SaveError {
-    #[error("a name has 1 to {MAX_NAME} letters (a to z), digits, '-' and '_'; this one is {0:?}")]
+    #[error("a name has 1 to {MAX_NAME} letters (a to z), digits, '-' and '_', and begins with no '-'; this one is {0:?}")]
     Name(String),
     #[error("the scenario has {0} bytes, more than {MAX_SCENARIO}")]
     TooLong(usize),
@@ -28,7 +28,8 @@ pub(crate) enum SaveError {
 /// Writes a scenario to a new file of the folder, and returns its path. An existing file is never changed.
 pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, SaveError> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
+    // What begins with '-' is an option in `marquetry test *.yaml`.
+    if name.is_empty() || name.len() > MAX_NAME || name.starts_with('-') || !name.chars().all(is_plain) {
         return Err(SaveError::Name(name.chars().take(MAX_NAME).collect()));
     }
     if yaml.len() > MAX_SCENARIO {
@@ -81,7 +82,7 @@ mod tests {
     fn names_cannot_leave_the_folder() {
         let home = tempfile::tempdir().unwrap();
         let long = "x".repeat(MAX_NAME + 1);
-        for name in ["", "../x", "a/b", "a\\b", ".", "a.yaml", "ä", "a\0b", "CON:", &long] {
+        for name in ["", "../x", "a/b", "a\\b", ".", "a.yaml", "ä", "a\0b", "CON:", "-rf", &long] {
             assert!(matches!(save(home.path(), name, ""), Err(SaveError::Name(_))), "{name:?}");
         }
         let many = "x".repeat(MAX_SCENARIO + 1);

@@ -57,6 +57,8 @@ impl Console {
     ) -> Response {
         let (slot, copied) = (RecordSlot::default(), Copied::default());
         request.extensions_mut().insert(slot.clone());
+        let is_page = request.headers().get("sec-fetch-site").is_some_and(|it| it == "same-origin");
+        let caller = if is_page { "console" } else { "agent" };
         let request = request.map(|body| TappedBody { body, reader: copied.clone() });
         let mut response = answer(request).await;
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -67,7 +69,7 @@ impl Console {
         {
             response.headers_mut().insert(CALL_HEADER, id);
         }
-        let exchange = Exchange { console: self.clone(), slot };
+        let exchange = Exchange { console: self.clone(), slot, caller };
         exchange.received(&copied);
         let content_type = response.headers().get(header::CONTENT_TYPE);
         let is_stream =
@@ -135,6 +137,8 @@ impl Part {
 struct Exchange {
     console: Console,
     slot: RecordSlot,
+    /// Names the caller where no record of a call does.
+    caller: &'static str,
 }
 
 impl Exchange {
@@ -149,7 +153,7 @@ impl Exchange {
         self.console.messages().push(NewMessage {
             side: Side::Agent,
             direction,
-            peer: record.and_then(|record| record.client.as_deref()).unwrap_or("agent"),
+            peer: record.and_then(|record| record.client.as_deref()).unwrap_or(self.caller),
             owner: record.and_then(|record| record.owner.as_deref()),
             call: record.map(|record| record.id.as_str()),
             json,

@@ -89,7 +89,9 @@ impl RequestGuard {
     /// content of others.
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         self.guard.check_request(request)?;
-        let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(()) };
+        let Some(origin) = request.headers().get(header::ORIGIN) else {
+            return check_site(request);
+        };
         let origin = String::from_utf8_lossy(origin.as_bytes()).to_ascii_lowercase();
         let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         let host = authority.or(request.headers().get(header::HOST).map(HeaderValue::as_bytes));
@@ -104,6 +106,24 @@ impl RequestGuard {
         Err(Refusal::Origin(marquetry_protocol::shortened(&origin).to_owned()))
     }
 }
+
+/// Refuses requests that a page of another site makes without `Origin`, such as those for its pictures. Links to this server's own page
+/// work from everywhere.
+fn check_site(request: &Request) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|it| it == value);
+    let is_other = headers.contains_key(SITE) && !is(SITE, "same-origin") && !is(SITE, "none");
+    let is_link = request.uri().path() == "/" && is("sec-fetch-dest", "document");
+    if is_other && !is_link {
+        let site = String::from_utf8_lossy(headers[SITE].as_bytes());
+        let site = marquetry_protocol::shortened(&site);
+        return Err(Refusal::Origin(format!("(none, {SITE}: {site})")));
+    }
+    Ok(())
+}
+
+/// Tells from where a browser makes a request (Fetch Metadata Request Headers, section 2.4).
+const SITE: &str = "sec-fetch-site";
 
 /// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
 /// of the console, and of the metadata for clients that log in.

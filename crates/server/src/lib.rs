@@ -18,6 +18,7 @@ mod http;
 mod knowledge;
 #[cfg(feature = "cli")]
 mod logging;
+mod printable;
 mod rest;
 mod tools;
 mod watched_store;

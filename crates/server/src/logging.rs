@@ -12,7 +12,10 @@ use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use crate::config::{LogConfig, LogFormat};
+use crate::{
+    config::{LogConfig, LogFormat},
+    printable::PrintableLines,
+};
 
 /// Whether messages are JSON. A global, because standard error and the panic hook are global, too.
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -62,10 +65,13 @@ pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
     if config.format == LogFormat::Json {
         use_json();
     }
-    let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let layer = tracing_subscriber::fmt::layer();
     let layer = match config.format {
-        LogFormat::Text => layer.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).boxed(),
-        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        LogFormat::Text => layer
+            .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
+            .with_writer(|| PrintableLines(io::stderr()))
+            .boxed(),
+        LogFormat::Json => layer.with_writer(io::stderr).json().flatten_event(true).boxed(),
     };
     _ = tracing_subscriber::registry().with(layer.with_filter(targets)).try_init();
     Ok(())

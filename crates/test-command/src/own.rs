@@ -50,6 +50,8 @@ impl TestedServer for OwnServer {
             "plantuml": {"engine": "off"},
             // A busy machine may take its time to start a process.
             "gateway": {"list_wait_ms": 30_000},
+            // Each start would be a line among the results.
+            "log": {"level": "warn"},
             "mcp_servers": start.upstreams,
         });
         for (key, value) in [("seed", json!(given.seed)), ("clock", json!(given.clock))] {

@@ -36,7 +36,7 @@ impl DownloadFile {
         }
         if items.len() > max_files {
             let message =
-                format!("{} files are more than max_download_files ({max_files})", items.len());
+                format!("{} files are too many; this host takes at most {max_files}", items.len());
             return Err(RpcError::new(crate::types::DENIED, message));
         }
         let file = |(place, item)| {
@@ -146,7 +146,7 @@ mod tests {
         for (contents, error) in [
             (json!({}), "contents is not an array"),
             (json!([]), "contents is empty"),
-            (json!([1, 2, 3, 4]), "4 files are more than max_download_files (3)"),
+            (json!([1, 2, 3, 4]), "4 files are too many; this host takes at most 3"),
             (
                 json!([{ "type": "text" }]),
                 "contents[0]: type must be \"resource\" or \"resource_link\"",

@@ -224,7 +224,7 @@ pub enum RemoveReason {
         rule: String,
     },
     /// The View sent too many messages that were refused.
-    #[error("{refused} messages of the View were refused, more than max_refused")]
+    #[error("{refused} messages of the View were refused, which is too many")]
     TooManyRefused {
         /// Number of refused messages.
         refused: u32,

@@ -28,10 +28,9 @@ impl ModelContext {
         allowed: &Modalities,
         max_bytes: usize,
     ) -> Result<Option<Self>, RpcError> {
-        const SETTING: &str = "max_model_context_bytes";
         let content = match params.get("content") {
             None | Some(Value::Null) => Vec::new(),
-            Some(content @ Value::Array(_)) => read_content(content, allowed, max_bytes, SETTING)?,
+            Some(content @ Value::Array(_)) => read_content(content, allowed, max_bytes)?,
             Some(_) => return Err(RpcError::invalid_params("content is not an array")),
         };
         let structured_content = match params.get("structuredContent") {
@@ -46,8 +45,9 @@ impl ModelContext {
         let context = Self { content, structured_content };
         let bytes = serde_json::to_string(&context).map_or(usize::MAX, |text| text.len());
         if bytes > max_bytes {
-            let message =
-                format!("the model context is {bytes} bytes, more than {SETTING} ({max_bytes})");
+            let message = format!(
+                "the model context has {bytes} bytes; this host takes at most {max_bytes}"
+            );
             return Err(RpcError::new(DENIED, message));
         }
         Ok((context != Self::default()).then_some(context))

@@ -35,7 +35,7 @@ impl UserMessage {
         let Some(content) = params.get("content") else {
             return Err(RpcError::invalid_params("content is missing"));
         };
-        let content = read_content(content, allowed, max_bytes, "max_user_message_bytes")?;
+        let content = read_content(content, allowed, max_bytes)?;
         if content.is_empty() {
             return Err(RpcError::invalid_params("content is empty"));
         }
@@ -55,7 +55,6 @@ pub(super) fn read_content(
     value: &Value,
     allowed: &Modalities,
     max_bytes: usize,
-    setting: &str,
 ) -> Result<Vec<Content>, RpcError> {
     let blocks = match value {
         Value::Array(blocks) => blocks.as_slice(),
@@ -63,7 +62,7 @@ pub(super) fn read_content(
     };
     let bytes = value.to_string().len();
     if bytes > max_bytes {
-        let message = format!("content is {bytes} bytes, more than {setting} ({max_bytes})");
+        let message = format!("content has {bytes} bytes; this host takes at most {max_bytes}");
         return Err(RpcError::new(DENIED, message));
     }
     let mut content = Vec::with_capacity(blocks.len());

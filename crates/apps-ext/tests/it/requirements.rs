@@ -534,7 +534,7 @@ fn h21_messages_that_are_too_long_or_too_many_are_refused() {
         &json!({ "jsonrpc": "2.0", "id": 1, "method": "ping", "params": { "a": "x".repeat(500) } }),
     );
     assert!(
-        matches!(view.last_verdict(), Verdict::Refused(why) if why.contains("max_message_bytes"))
+        matches!(view.last_verdict(), Verdict::Refused(why) if why.contains("takes at most 500"))
     );
     view.handle(Event::TooLong { id: Some(7.into()), bytes: 100 << 20 });
     assert_eq!(view.sent()[0]["error"]["code"], 413);

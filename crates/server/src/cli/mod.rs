@@ -43,6 +43,7 @@ use crate::{
         parse_listen,
     },
     logging,
+    printable::printable,
 };
 
 /// Runs the program with its arguments, the program's name first.
@@ -498,32 +499,9 @@ impl From<test_command::Failed> for Failure {
     }
 }
 
-/// Escapes control characters: parts of a message may come from another server.
-fn printable(message: &str) -> String {
-    escaped(message, |character| character.is_control() && character != '\n')
-}
-
-/// Prepares a message as [`printable`] does, on one line: names of files may contain line breaks.
-fn printable_line(message: &str) -> String {
-    let is_bidirectional = |character: char| matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    escaped(message, |character| character.is_control() || is_bidirectional(character))
-}
-
-fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
-    let mut printable = String::with_capacity(message.len());
-    for character in message.chars() {
-        if is_unsafe(character) {
-            printable.extend(character.escape_default());
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{printable, printable_line, wants_json};
+    use super::wants_json;
 
     #[test]
     fn json_is_found_in_arguments_that_cannot_be_parsed() {
@@ -538,11 +516,5 @@ mod tests {
             let arguments: Vec<_> = line.split(' ').map(Into::into).collect();
             assert_eq!(wants_json(&arguments), wants, "{line}");
         }
-    }
-
-    #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(printable("no\u{1b}[31m é\r\nnext\u{9b}"), "no\\u{1b}[31m é\\r\nnext\\u{9b}");
-        assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
     }
 }

@@ -5,8 +5,7 @@ use std::{
     process::Command,
 };
 
-use super::printable_line;
-use crate::{config::Input, logging};
+use crate::{config::Input, logging, printable::printable_line};
 
 /// Returns the typed line; `None` without a terminal or for an empty line.
 pub(super) fn ask(input: &Input) -> Option<String> {

@@ -29,6 +29,9 @@ pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> 
         ));
         let effect = match settings.oversize {
             Oversize::Withhold => "the model gets the names of the artifacts alone",
+            _ if report.structured.is_some() => {
+                "the model gets the beginning of the text, up to the limit, and beside it the structured content, shortened"
+            }
             _ => "the model gets the beginning, up to the limit",
         };
         found.push(of("oversize", json!(settings.oversize), effect));

@@ -214,6 +214,20 @@ async fn only_known_hosts_and_pages_are_let_in() {
         assert_eq!(answer.refusal(), (403, "ORIGIN_NOT_ALLOWED".to_owned()));
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
+    // Pages of other sites make some requests without an origin, such as those for pictures.
+    for (path, dest, site, status) in [
+        ("/api/tools", "empty", "same-origin", 200),
+        ("/api/tools", "document", "none", 200),
+        ("/", "document", "cross-site", 200),
+        ("/", "iframe", "cross-site", 403),
+        ("/sse", "empty", "cross-site", 403),
+        ("/api/tools", "image", "same-site", 403),
+        ("/healthz", "document", "cross-site", 403),
+    ] {
+        let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Dest", dest), ("Accept", "text/html")];
+        let answer = server.http("GET", path, &headers, b"").await;
+        assert_eq!(answer.status, status, "{path} {dest} {site}");
+    }
     for (header, value, setting) in [
         ("Origin", "https://evil.example", "server.allowed_origins"),
         ("Host", "evil.example:3001", "server.allowed_hosts"),

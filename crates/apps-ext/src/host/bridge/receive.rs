@@ -68,7 +68,7 @@ impl Bridge {
 
     fn over_rate(&mut self, message: &Message<'_>, bytes: usize) {
         let per_second = self.limits.messages_per_second;
-        let why = format!("more than messages_per_second ({per_second})");
+        let why = format!("more than {per_second} messages per second");
         match message {
             Message::Request(request) => {
                 let (id, kind) = (&request.id, MessageKind::Request);
@@ -223,7 +223,8 @@ impl Bridge {
     }
 
     pub(super) fn too_long(&self, bytes: usize) -> String {
-        format!("{bytes} bytes are more than max_message_bytes ({})", self.limits.max_message_bytes)
+        let most = self.limits.max_message_bytes;
+        format!("the message has {bytes} bytes; this host takes at most {most}")
     }
 
     /// Records a refused message, and removes the View after too many of them.

@@ -1,0 +1,70 @@
+//! Text of others, made safe for a terminal.
+
+use std::io::{self, Write};
+
+/// Escapes control characters: parts of a message may come from another server.
+pub(crate) fn printable(message: &str) -> String {
+    escaped(message, |character| character.is_control() && character != '\n')
+}
+
+/// Prepares a message as [`printable`] does, on one line: names of files may contain line breaks.
+pub(crate) fn printable_line(message: &str) -> String {
+    escaped(message, |character| character.is_control() || is_bidirectional(character))
+}
+
+/// Whether a character changes the order in which a terminal shows others, or ends a line.
+fn is_bidirectional(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
+    let mut printable = String::with_capacity(message.len());
+    for character in message.chars() {
+        if is_unsafe(character) {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
+/// A writer for lines of the log. They have text of upstreams, which could show them in another order.
+///
+/// The subscriber escapes control characters itself, and writes a line at a time.
+pub(crate) struct PrintableLines<W>(pub(crate) W);
+
+impl<W: Write> Write for PrintableLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match str::from_utf8(line) {
+            Ok(text) if text.contains(is_bidirectional) => {
+                self.0.write_all(escaped(text, is_bidirectional).as_bytes())?;
+            }
+            _ => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(printable("no\u{1b}[31m é\r\nnext\u{9b}"), "no\\u{1b}[31m é\\r\nnext\\u{9b}");
+        assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
+    }
+
+    #[test]
+    fn a_line_of_the_log_is_shown_in_its_order() {
+        let mut lines = PrintableLines(Vec::new());
+        lines.write_all("INFO \u{1b}[1mé\u{202e}b\u{2066}\n".as_bytes()).unwrap();
+        lines.write_all(b"\xff\n").unwrap();
+        assert_eq!(lines.0, b"INFO \x1b[1m\xc3\xa9\\u{202e}b\\u{2066}\n\xff\n");
+    }
+}
