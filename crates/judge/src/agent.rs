@@ -1,15 +1,19 @@
 //! The loop of a model with tools: it is asked, its tool calls are made and recorded, and it is asked again, until it
 //! answers without a call.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use marquetry_llm::{ChatModel, ChatRequest, Finish, Message, ToolCall};
+use marquetry_protocol::types::JsonObject;
 use serde_json::Value;
 
 use crate::{
     ModelSettings, TestCase, TestEvent, Timestamp, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached, usage_of},
-    connect::{Called, Connections},
+    connect::{Called, Connections, OfferedTool},
     event::OnEvent,
     models::ask,
     redact::cut,
@@ -96,6 +100,22 @@ impl Agent<'_> {
         }
     }
 
+    /// Makes a call. Where the trial has less time than a call, the trial's limit is the one that is reached; the call ends a little before,
+    /// so that it is recorded.
+    async fn call_in_time(
+        &self,
+        tool: &OfferedTool,
+        arguments: &JsonObject,
+    ) -> Result<Called, TrialError> {
+        const BEFORE_THE_END: Duration = Duration::from_millis(20);
+        let most = Duration::from_millis(self.budget.limits().call_timeout_ms);
+        let left = self.budget.time_left().saturating_sub(BEFORE_THE_END);
+        match self.connections.call(tool, arguments, most.min(left)).await {
+            Err(TrialError::Limit(_)) if left < most => Err(self.budget.out_of_time().into()),
+            outcome => outcome,
+        }
+    }
+
     fn report_turn(&self, worked: &Worked) {
         if let Some(turn) = worked.turns.last() {
             (self.on_event)(&TestEvent::Turn { trial: self.trial, turn: turn.clone() });
@@ -134,8 +154,7 @@ impl Agent<'_> {
                 Ok(Called::Refused(format!("there is no tool {:?}; tools: {names}", call.name)))
             }
             (Some((tool, _)), Value::Object(arguments)) => {
-                let timeout = std::time::Duration::from_millis(limits.call_timeout_ms);
-                self.connections.call(tool, arguments, timeout.min(self.budget.time_left())).await
+                self.call_in_time(tool, arguments).await
             }
             (Some(_), other) => Ok(Called::Refused(format!(
                 "the arguments of a tool must be a JSON object, and these are {}",
@@ -202,14 +221,31 @@ fn text_of(result: &Value) -> String {
     }
 }
 
-/// Returns an item without its encoded bytes, which a model cannot read as text.
+/// Returns an item without its encoded bytes, which a model cannot read as text: those of an image or a sound, or of an embedded resource.
 fn without_bytes(item: &Value) -> Value {
     let mut item = item.clone();
-    for member in ["data", "blob"] {
-        if let Some(data) = item.get_mut(member) {
+    for member in ["/data", "/resource/blob"] {
+        if let Some(data) = item.pointer_mut(member) {
             let length = data.as_str().map_or(0, str::len);
             *data = Value::from(format!("({length} bytes of base64)"));
         }
     }
     item
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_model_reads_no_encoded_bytes() {
+        let picture = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+        let file = json!({"type": "resource", "resource": {"uri": "a:b", "blob": "BBBBBB"}});
+        let text = text_of(&json!({"content": [{"type": "text", "text": "Two:"}, picture, file]}));
+        assert!(text.contains("Two:") && text.contains("a:b"), "{text}");
+        assert!(text.contains("(4 bytes of base64)") && text.contains("(6 bytes"), "{text}");
+        assert!(!text.contains("AAAA") && !text.contains("BBBB"), "{text}");
+    }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
@@ -111,6 +111,14 @@ pub enum CassetteError {
         /// The first request that was not made.
         first: String,
     },
+    /// A recorded answer cannot be read.
+    #[error("an answer in the recording of {channel} is invalid: {problem}; record again (--record)")]
+    Invalid {
+        /// The case, and the model or server.
+        channel: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// There are more requests than recorded.
     #[error(
         "the recording of {channel} ends after {number} requests, and there is one more: {found}; record again (--record)"
@@ -198,9 +206,12 @@ impl Cassette {
             return Ok(());
         }
         let tape = self.tape();
+        // The name of another case may begin with this one and a slash.
         let of_case = |channel: &str| {
             let rest = channel.strip_prefix(case);
-            rest.is_some_and(|rest| rest.starts_with('/'))
+            rest.is_some_and(|rest| {
+                matches!(rest, "/agent" | "/judge") || rest.starts_with("/server:")
+            })
         };
         let mut channels = tape.left.iter();
         let left = channels.find(|(channel, left)| !left.is_empty() && of_case(channel));
@@ -282,6 +293,14 @@ impl Channel {
         }
         // `save` leaves out requests without an answer, but a file may be written by hand.
         Ok(entry.answer.clone().unwrap_or_else(|| Answer::Error("nothing was recorded".to_owned())))
+    }
+
+    /// Parses a recorded value.
+    pub(crate) fn parsed<T: DeserializeOwned>(&self, value: Value) -> Result<T, CassetteError> {
+        serde_json::from_value(value).map_err(|error| CassetteError::Invalid {
+            channel: self.name.clone(),
+            problem: error.to_string(),
+        })
     }
 
     /// Records a request, and returns its place for the answer. Places keep the order of requests that run at once.
@@ -383,8 +402,10 @@ impl TapedModel {
         let asked = json!({"model": self.name, "request": request});
         let Some(live) = &self.live else {
             return match self.channel.replay(asked) {
-                Ok(Answer::Ok(answer)) => serde_json::from_value(answer)
-                    .map_err(|error| ChatError::Model(format!("invalid recording: {error}"))),
+                Ok(Answer::Ok(answer)) => {
+                    let answer = self.channel.parsed(answer);
+                    answer.map_err(|error| ChatError::Model(error.to_string()))
+                }
                 Ok(Answer::Error(error)) => Err(ChatError::Model(error)),
                 Err(error) => Err(ChatError::Model(error.to_string())),
             };
@@ -437,6 +458,25 @@ mod tests {
         );
         let error = channel(&replay(), "one").replay(json!({"a": [1]})).unwrap_err().to_string();
         assert!(error.contains("at /a/1: recorded {\"b\":2}, now nothing"), "{error}");
+    }
+
+    #[test]
+    fn the_requests_of_a_case_are_not_those_of_one_whose_name_begins_alike() {
+        let cassette = Cassette::record();
+        for name in ["files/agent", "files/read/agent"] {
+            let channel = channel(&cassette, name);
+            channel.answer(channel.request(json!(1)), Answer::Ok(json!("not a list of tools")));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        cassette.save(&path).unwrap();
+        let replay = Cassette::load(&path).unwrap();
+        let agent = channel(&replay, "files/agent");
+        let Answer::Ok(answer) = agent.replay(json!(1)).unwrap() else { panic!("an error") };
+        assert_eq!(replay.check_replayed("files"), Ok(()));
+        assert!(replay.check_replayed("files/read").is_err());
+        let error = agent.parsed::<Vec<u8>>(answer).unwrap_err().to_string();
+        assert!(error.contains("recording of files/agent is invalid"), "{error}");
     }
 
     #[test]

@@ -367,7 +367,7 @@ async fn open(
     let list = || json!({"method": "tools/list"});
     if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {
         let tools = match channel.replay(list())? {
-            Answer::Ok(tools) => serde_json::from_value(tools).unwrap_or_default(),
+            Answer::Ok(tools) => channel.parsed(tools)?,
             Answer::Error(error) => {
                 let error = Box::new(ClientError::NotStarted(error));
                 return Err(TrialError::Connect {

@@ -7,6 +7,9 @@ use crate::{ModelSettings, ServerConfig, TestCase, store::Configuration};
 /// What stands for a secret.
 const HIDDEN: &str = "…";
 
+/// What stands for the rest of a text that was cut.
+const CUT: char = '…';
+
 /// Shorter values are not searched for in other texts: they would be found by chance.
 const SHORTEST_SECRET: usize = 8;
 
@@ -131,6 +134,11 @@ impl Redactor {
             if text.contains(secret.as_str()) {
                 text = text.replace(secret.as_str(), HIDDEN);
             }
+            if let Some(kept) = text.strip_suffix(CUT)
+                && let Some(rest) = without_beginning_of(kept, secret)
+            {
+                text = format!("{rest}{CUT}");
+            }
         }
         text
     }
@@ -198,6 +206,12 @@ fn hide_server(server: &mut ServerConfig) {
     }
 }
 
+/// Returns a text without the beginning of a secret at its end, where the text was cut.
+fn without_beginning_of<'a>(text: &'a str, secret: &str) -> Option<&'a str> {
+    let lengths = (SHORTEST_MIXED_SECRET..secret.len()).rev();
+    lengths.filter_map(|length| secret.get(..length)).find_map(|part| text.strip_suffix(part))
+}
+
 /// Returns a text of at most so many bytes, and `…` if something was cut off.
 pub(crate) fn cut(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
@@ -207,7 +221,7 @@ pub(crate) fn cut(text: &str, max_bytes: usize) -> String {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}…", &text[..end])
+    format!("{}{CUT}", &text[..end])
 }
 
 #[cfg(test)]
@@ -242,6 +256,11 @@ mod tests {
             assert_eq!(redactor.text(format!("<{secret}>")), "<…>");
         }
         assert_eq!(redactor.text("production".to_owned()), "production");
+        // A text may be cut within a secret.
+        let long = "found: env-secret, sk-of-the-runner";
+        for (most, want) in [(14, "found: …"), (29, "found: …, …"), (19, "found: …, …")] {
+            assert_eq!(redactor.text(cut(long, most)), want);
+        }
         let wrote =
             json!({"sk-123456": ["env-secret", {"a": "Bearer header-secret, /some/folder"}]});
         assert_eq!(redactor.value(wrote), json!({"…": ["…", {"a": "Bearer …, /some/folder"}]}));

@@ -23,6 +23,7 @@ use crate::{
 pub async fn check_store(store: &dyn ResultStore) {
     results_come_back_as_they_were(store).await;
     pages_are_whole(store).await;
+    pages_are_bounded(store).await;
     batches_are_counted(store).await;
     overrides_are_compared_with_the_judge(store).await;
     nothing_secret_is_kept(store).await;
@@ -183,6 +184,30 @@ async fn pages_are_whole(store: &dyn ResultStore) {
     let flaky = flakiness(store).await.expect("it is read");
     let paged = flaky.iter().find(|case| case.test_name == "paged").expect("it has results");
     assert_eq!((paged.flips.count, paged.flips.of), (6, 6));
+}
+
+/// Long results come in more pages than the limit asks for, and one that is longer than a page has a page of its own.
+async fn pages_are_bounded(store: &dyn ResultStore) {
+    let mut ids = Vec::new();
+    for bytes in [7, 7, 7, 20, 1] {
+        let mut result = sample("long", &[true]);
+        result.trials[0].answer = "x".repeat(bytes << 20);
+        put(store, &result).await;
+        ids.insert(0, result.id);
+    }
+    let name = Some("long".to_owned());
+    let mut next = ResultFilter { name, ..ResultFilter::default() };
+    let (mut found, mut sizes) = (Vec::new(), Vec::new());
+    loop {
+        let page = store.results(&next).await.expect("it is read");
+        sizes.push(page.items.len());
+        found.extend(page.items.into_iter().map(|result| result.id));
+        next.page.cursor = page.next_cursor;
+        if next.page.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found, sizes), (ids, vec![1, 1, 2, 1]));
 }
 
 async fn batches_are_counted(store: &dyn ResultStore) {

@@ -60,6 +60,11 @@ impl Tables {
     }
 }
 
+/// Returns the size of a result as JSON.
+fn bytes_of(result: &TestResult) -> usize {
+    serde_json::to_vec(result).map_or(0, |json| json.len())
+}
+
 #[async_trait]
 impl ResultStore for MemoryStore {
     async fn put_result(&self, result: &TestResult) -> Result<(), StoreError> {
@@ -95,8 +100,10 @@ impl ResultStore for MemoryStore {
                 && filter.until.is_none_or(|until| result.timestamp < until)
                 && filter.page.cursor.as_ref().is_none_or(|cursor| result.id < *cursor)
         });
-        let page = found.take(filter.page.size() + 1).cloned().collect();
-        Ok(Page::cut(page, filter.page.size(), |result| &result.id))
+        let found = found.map(|result| (result, bytes_of(result)));
+        let Page { items, next_cursor } =
+            Page::bounded(found, filter.page.size(), |result| &result.id);
+        Ok(Page { items: items.into_iter().cloned().collect(), next_cursor })
     }
 
     async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError> {

@@ -211,7 +211,7 @@ pub struct ResultFilter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PageRequest {
-    /// Number of items, 1 to 200; 50 if absent.
+    /// Number of items at most, 1 to 200; 50 if absent. A page of results ends before it has about 16 MiB.
     pub limit: Option<u32>,
     /// `nextCursor` of the page before.
     pub cursor: Option<String>,
@@ -223,6 +223,9 @@ impl PageRequest {
         self.limit.unwrap_or(50).clamp(1, 200) as usize
     }
 }
+
+/// About the largest page of results, in bytes: results have all that their tools answered.
+pub(crate) const MAX_PAGE_BYTES: usize = 16 << 20;
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -236,6 +239,28 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// Returns a page of at most `size` items, and of about [`MAX_PAGE_BYTES`], but of at least one. Items come with their size in bytes; the
+    /// list has one item more than the page, if there is one.
+    pub(crate) fn bounded(
+        items: impl IntoIterator<Item = (T, usize)>,
+        size: usize,
+        id: impl Fn(&T) -> &String,
+    ) -> Self {
+        let mut page = Self { items: Vec::new(), next_cursor: None };
+        let mut total = 0usize;
+        for (item, bytes) in items {
+            total = total.saturating_add(bytes);
+            if let Some(last) = page.items.last()
+                && (page.items.len() >= size || total > MAX_PAGE_BYTES)
+            {
+                page.next_cursor = Some(id(last).clone());
+                break;
+            }
+            page.items.push(item);
+        }
+        page
+    }
+
     /// Returns a page of a list that was read one item too far.
     pub(crate) fn cut(mut items: Vec<T>, size: usize, id: impl Fn(&T) -> &String) -> Self {
         let has_more = items.len() > size;

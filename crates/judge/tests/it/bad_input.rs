@@ -196,10 +196,11 @@ async fn servers_that_die_or_hang_during_a_call() {
     );
 
     let mut slow = case("slow");
-    slow.limits.timeout_ms = 1_000;
+    slow.limits.timeout_ms = 2_000;
     let result = run(&runner([call("hang", json!({}))], votes("yes")), slow).await;
-    assert_eq!(result.status, Status::Error);
-    assert!(result.error.unwrap().contains("TimeoutMs"));
+    error(&result, &["limits.timeoutMs (2000 ms)"]);
+    // A slow machine may not come as far as the call.
+    assert!(result.tool_calls.iter().all(|call| call.error.is_some()), "{:?}", result.tool_calls);
 }
 
 #[tokio::test]

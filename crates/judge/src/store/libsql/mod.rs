@@ -140,19 +140,19 @@ impl ResultStore for LibsqlStore {
 
     async fn result(&self, id: &str) -> Result<Option<TestResult>, StoreError> {
         let id = id.to_owned();
-        self.read(move |database| {
-            let rows = read::results(database, "WHERE id = ?", params![id])?;
-            Ok(rows.into_iter().next())
-        })
-        .await
+        self.read(move |database| read::result(database, &id)).await
     }
 
     async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError> {
         let (filter, size) = (filter.clone(), filter.page.size());
         self.read(move |database| {
-            let (condition, values) = read::condition(&filter);
-            let found = read::results(database, &condition, values)?;
-            Ok(Page::cut(found, size, |result| &result.id))
+            let ids = read::ids(database, &filter)?;
+            let Page { items, next_cursor } = Page::bounded(ids, size, |id| id);
+            let mut results = Vec::with_capacity(items.len());
+            for id in items {
+                results.extend(read::result(database, &id)?);
+            }
+            Ok(Page { items: results, next_cursor })
         })
         .await
     }

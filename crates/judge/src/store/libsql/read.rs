@@ -17,8 +17,23 @@ use crate::{
     result::{TrialCounts, Vote},
 };
 
-/// Returns the condition of a page of results, newest first, and its values. The page has one result more.
-pub(super) fn condition(filter: &ResultFilter) -> (String, impl IntoParams) {
+/// Returns the ids of a page of results, the newest first, and of one more; each with about the size of its result in bytes.
+pub(super) fn ids(
+    database: Sql<'_>,
+    filter: &ResultFilter,
+) -> Result<Vec<(String, usize)>, DatabaseError> {
+    let (condition, values) = condition(filter);
+    let sql = format!(
+        "SELECT id, octet_length(test_case) \
+         + (SELECT coalesce(sum(octet_length(parameters) + octet_length(response)), 0) FROM test_calls c WHERE c.result_id = r.id) \
+         + (SELECT coalesce(sum(octet_length(answer) + octet_length(turns) + octet_length(checks)), 0) FROM test_trials t \
+            WHERE t.result_id = r.id) \
+         FROM test_results r {condition}"
+    );
+    database.select(&sql, values, |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+fn condition(filter: &ResultFilter) -> (String, impl IntoParams) {
     let mut conditions = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     let mut add = |condition: &'static str, value: Option<String>| {
@@ -41,15 +56,10 @@ pub(super) fn condition(filter: &ResultFilter) -> (String, impl IntoParams) {
     (format!("{joined}ORDER BY id DESC LIMIT {limit}"), params_from_iter(values))
 }
 
-pub(super) fn results(
-    database: Sql<'_>,
-    condition: &str,
-    values: impl IntoParams,
-) -> Result<Vec<TestResult>, DatabaseError> {
-    let sql = format!(
-        "SELECT id, run_id, test_case, judge_verdict, duration_ms, status, error, created_at FROM test_results {condition}"
-    );
-    let mut found = database.select(&sql, values, |row| {
+pub(super) fn result(database: Sql<'_>, id: &str) -> Result<Option<TestResult>, DatabaseError> {
+    let sql = "SELECT id, run_id, test_case, judge_verdict, duration_ms, status, error, created_at FROM test_results \
+        WHERE id = ?";
+    let found = database.select(sql, params![id], |row| {
         let status = status(row, 5)?;
         Ok::<_, DatabaseError>(TestResult {
             id: row.get(0)?,
@@ -65,14 +75,13 @@ pub(super) fn results(
             trials: Vec::new(),
         })
     })?;
-    // One query a result is less than a join, which would repeat the columns of each trial.
-    for result in &mut found {
-        result.trials = trials(database, &result.id)?;
-        if let Some(trial) = result.deciding_trial() {
-            result.tool_calls = trial.tool_calls.clone();
-        }
+    let Some(mut result) = found.into_iter().next() else { return Ok(None) };
+    // Queries of their own are less than a join, which would repeat the columns of each trial.
+    result.trials = trials(database, id)?;
+    if let Some(trial) = result.deciding_trial() {
+        result.tool_calls = trial.tool_calls.clone();
     }
-    Ok(found)
+    Ok(Some(result))
 }
 
 fn trials(database: Sql<'_>, result: &str) -> Result<Vec<Trial>, DatabaseError> {
