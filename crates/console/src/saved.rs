@@ -15,7 +15,9 @@ const MAX_NAME: usize = 100;
 /// Why a scenario was not saved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SaveError {
-    #[error("a name has 1 to {MAX_NAME} letters (a to z), digits, '-' and '_', and begins with no '-'; this one is {0:?}")]
+    #[error(
+        "a name has 1 to {MAX_NAME} letters (a to z), digits, '-' and '_', and begins with no '-'; this one is {0:?}"
+    )]
     Name(String),
     #[error("the scenario has {0} bytes, more than {MAX_SCENARIO}")]
     TooLong(usize),
@@ -29,7 +31,11 @@ pub(crate) enum SaveError {
 pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, SaveError> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     // What begins with '-' is an option in `marquetry test *.yaml`.
-    if name.is_empty() || name.len() > MAX_NAME || name.starts_with('-') || !name.chars().all(is_plain) {
+    if name.is_empty()
+        || name.len() > MAX_NAME
+        || name.starts_with('-')
+        || !name.chars().all(is_plain)
+    {
         return Err(SaveError::Name(name.chars().take(MAX_NAME).collect()));
     }
     if yaml.len() > MAX_SCENARIO {

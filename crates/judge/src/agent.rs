@@ -153,9 +153,7 @@ impl Agent<'_> {
                 let names = cut(&names.join(", "), 2000);
                 Ok(Called::Refused(format!("there is no tool {:?}; tools: {names}", call.name)))
             }
-            (Some((tool, _)), Value::Object(arguments)) => {
-                self.call_in_time(tool, arguments).await
-            }
+            (Some((tool, _)), Value::Object(arguments)) => self.call_in_time(tool, arguments).await,
             (Some(_), other) => Ok(Called::Refused(format!(
                 "the arguments of a tool must be a JSON object, and these are {}",
                 cut(&other.to_string(), 200)

@@ -112,7 +112,9 @@ pub enum CassetteError {
         first: String,
     },
     /// A recorded answer cannot be read.
-    #[error("an answer in the recording of {channel} is invalid: {problem}; record again (--record)")]
+    #[error(
+        "an answer in the recording of {channel} is invalid: {problem}; record again (--record)"
+    )]
     Invalid {
         /// The case, and the model or server.
         channel: String,

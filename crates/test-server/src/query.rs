@@ -16,7 +16,11 @@ pub(crate) const PARAMETERS: [(&str, &str, &str); 7] = [
     ("run", "Id of a run.", "text"),
     ("since", "Not older than this time (RFC 3339).", "time"),
     ("until", "Older than this time (RFC 3339).", "time"),
-    ("limit", "Items in a page at most: 50 by default, up to 200. A page of results also ends before about 16 MiB.", "integer"),
+    (
+        "limit",
+        "Items in a page at most: 50 by default, up to 200. A page of results also ends before about 16 MiB.",
+        "integer",
+    ),
     ("cursor", "`nextCursor` of the page before.", "text"),
 ];
 

@@ -45,9 +45,8 @@ impl ModelContext {
         let context = Self { content, structured_content };
         let bytes = serde_json::to_string(&context).map_or(usize::MAX, |text| text.len());
         if bytes > max_bytes {
-            let message = format!(
-                "the model context has {bytes} bytes; this host takes at most {max_bytes}"
-            );
+            let message =
+                format!("the model context has {bytes} bytes; this host takes at most {max_bytes}");
             return Err(RpcError::new(DENIED, message));
         }
         Ok((context != Self::default()).then_some(context))

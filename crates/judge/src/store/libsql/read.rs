@@ -30,7 +30,10 @@ pub(super) fn ids(
             WHERE t.result_id = r.id) \
          FROM test_results r {condition}"
     );
-    database.select(&sql, values, |row| Ok((row.get(0)?, row.get(1)?)))
+    database.select(&sql, values, |row| {
+        let bytes = usize::try_from(row.get::<u64>(1)?).unwrap_or(usize::MAX);
+        Ok((row.get(0)?, bytes))
+    })
 }
 
 fn condition(filter: &ResultFilter) -> (String, impl IntoParams) {
