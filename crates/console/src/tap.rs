@@ -277,7 +277,8 @@ mod tests {
 
     fn logged(is_stream: bool, parts: &[&[u8]]) -> Vec<(String, u64)> {
         let console = Console::new(Options::default());
-        let exchange = Exchange { console: console.clone(), slot: RecordSlot::default() };
+        let exchange =
+            Exchange { console: console.clone(), slot: RecordSlot::default(), caller: "agent" };
         let mut log = ResponseLog { exchange, is_stream, part: Part::default() };
         parts.iter().for_each(|part| log.read(&Bytes::copy_from_slice(part)));
         drop(log);
