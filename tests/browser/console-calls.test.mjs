@@ -360,7 +360,7 @@ test('a saved scenario is run by marquetry test', { timeout: 60_000 }, async () 
 test('a server is restarted by its button', { timeout: 60_000 }, async () => {
   const page = await openPage(browser, server, '#/servers/lab');
   await page.getByRole('button', { name: 'Restart' }).click();
-  await page.waitForFunction(() => /1 restarts/.test(document.querySelector('main').innerText), undefined, { timeout: 20_000 });
+  await page.waitForFunction(() => /restarts: 1/.test(document.querySelector('main').innerText), undefined, { timeout: 20_000 });
   assert.equal((await callTool(server, 'lab__echo', { text: 'after' })).result.content[0].text, 'after');
   await page.context().close();
 });

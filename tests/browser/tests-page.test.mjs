@@ -232,7 +232,7 @@ test('tests are for administrators, and an override is in the name of its caller
   }
   await assert.rejects(ask(own, `results/${results[0].id}/overrides`, { trial: 0, passed: true, reason: 'x', author: 'bob' }, ann), /403.*not the caller/);
   const other = await openPage(browser, own, '#/tests', { token: bob });
-  assert.match(await other.locator('main').innerText(), /administrators/);
+  assert.match(await other.locator('main').innerText(), /scope admin/);
   await other.context().close();
   const page = await openPage(browser, own, at('result', results[0].id), { token: ann });
   await page.getByText('Say whether it passed').click();
