@@ -11,7 +11,7 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::State,
+    extract::{DefaultBodyLimit, State},
     http::{HeaderMap, StatusCode},
     routing::post,
 };
@@ -50,8 +50,10 @@ impl Server {
             next: AtomicU64::new(0),
             requests: requests.clone(),
         };
-        let routes =
-            Router::new().route("/v2/pipeline", post(pipeline)).with_state(Arc::new(shared));
+        let routes = Router::new()
+            .route("/v2/pipeline", post(pipeline))
+            .layer(DefaultBodyLimit::disable())
+            .with_state(Arc::new(shared));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
