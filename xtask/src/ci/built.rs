@@ -67,6 +67,11 @@ impl Built {
         if lines.is_empty() { Err(Failed::new("no test was built")) } else { Ok(lines) }
     }
 
+    /// Returns the folder of the built programs, and of all that was compiled for them.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns a command with the folder of the built programs in a variable, so that it need not call cargo for
     /// them.
     pub(super) fn line(&self, program: impl Into<OsString>, args: &str) -> Line {

@@ -20,7 +20,8 @@ use std::{
 use super::{
     built::Builder,
     line::{Line, Ran, is_installed},
-    steps::{Step, Work},
+    share::share,
+    steps::{Step, Work, apart},
 };
 use crate::{Failed, root};
 
@@ -169,7 +170,13 @@ impl Plan {
                 builder.get(to)?;
                 return Ok(Outcome::Passed);
             }
-            Work::Quick(lines) | Work::Compile(lines) | Work::CompileApart(lines) => lines()?,
+            Work::CompileApart(lines) => {
+                if let Err(error) = share(builder.get(to)?.folder(), &apart().join("debug")) {
+                    writeln!(to, "all is compiled anew: {error}")?;
+                }
+                lines()?
+            }
+            Work::Quick(lines) | Work::Compile(lines) => lines()?,
             Work::Programs(lines) | Work::Tests(lines) => lines(&builder.get(to)?)?,
         };
         let lines = lines.into_iter().map(|mut line| {

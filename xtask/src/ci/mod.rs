@@ -3,6 +3,7 @@
 mod built;
 mod lanes;
 mod line;
+mod share;
 mod steps;
 
 use std::{

@@ -1,5 +1,7 @@
 //! The steps, in their order.
 
+use std::path::PathBuf;
+
 use super::{built::Built, line::Line};
 use crate::{Failed, names, root};
 
@@ -21,7 +23,8 @@ pub(super) enum Work {
     Build,
     /// Commands that compile. Cargo runs one at a time, as it locks the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
-    /// Commands that compile into a build directory of their own, beside the other ones. What both compile is compiled twice.
+    /// Commands that compile into [`apart`], beside the other ones. It begins with what the build has compiled; what both compile later is
+    /// compiled twice.
     CompileApart(fn() -> Result<Vec<Line>, Failed>),
     /// Built programs. They run without cargo, beside the commands that compile.
     Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
@@ -108,8 +111,7 @@ pub(super) const STEPS: &[Step] = &[
         about: "each crate alone: without features, with the default ones, and with each feature alone",
         needs: None,
         work: Work::CompileApart(|| {
-            let folder = root().join("target/features");
-            Ok(vec![Line::xtask("features")?.with_env("CARGO_TARGET_DIR", folder)])
+            Ok(vec![Line::xtask("features")?.with_env("CARGO_TARGET_DIR", apart())])
         }),
     },
     Step {
@@ -176,6 +178,11 @@ pub(super) const STEPS: &[Step] = &[
         work: Work::Tests(|built| built.tests(|package| package != INTEROP)),
     },
 ];
+
+/// The build directory of [`Work::CompileApart`].
+pub(super) fn apart() -> PathBuf {
+    root().join("target/features")
+}
 
 /// The package of the tests against programs of other projects.
 const INTEROP: &str = "interop";
