@@ -230,9 +230,9 @@ export interface CaseHistory {
   passRate: Rate;
   /** Trials without a verdict. */
   errors: number;
-  /** The chance that at least one of 3 trials passes. */
+  /** The chance that at least one of 3 trials passes; absent with fewer trials. */
   passAt3?: number;
-  /** The chance that 3 trials all pass. */
+  /** The chance that 3 trials all pass; absent with fewer trials. */
   passHat3?: number;
 }
 

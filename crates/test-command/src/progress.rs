@@ -1,6 +1,9 @@
 //! Live progress: a line for each case that has ended, and on a terminal what the others are doing.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use marquetry_judge::{Status, TestEvent, TestResult};
@@ -66,6 +69,27 @@ impl Progress {
 
     pub(crate) fn finish(&self) {
         self.all.finish_and_clear();
+    }
+}
+
+/// Shows that a long work goes on, until it is dropped.
+pub(crate) struct Spinner(ProgressBar);
+
+impl Spinner {
+    pub(crate) fn new(message: String) -> Self {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new_spinner(),
+            false => ProgressBar::hidden(),
+        };
+        bar.set_message(message);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 

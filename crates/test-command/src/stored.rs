@@ -17,6 +17,7 @@ use crate::{
     Environment, Failed,
     arguments::{DatabaseArgs, ModelName},
     database,
+    progress::Spinner,
     summary::one_line,
 };
 
@@ -248,6 +249,8 @@ pub(crate) fn judge_check(
                 "no passing result of these cases is stored: run `marquetry test` with them first",
             ));
         }
+        let count = traces.len();
+        let _spinner = Spinner::new(format!("the judge reads {count} results and their faults"));
         let judge = Judge::new(model, JudgeOptions::of(&settings));
         Ok(check_judge(&judge, &traces, settings.seed.unwrap_or(0)).await)
     })?;

@@ -181,6 +181,9 @@ async fn pages_are_whole(store: &dyn ResultStore) {
     );
     let past = history(store, "paged", 50).await.expect("it is read");
     assert_eq!((past.pass_rate.count, past.pass_rate.of), (4, 7));
+    assert!(past.pass_at_3.is_some() && past.pass_hat_3.is_some());
+    let last = history(store, "paged", 2).await.expect("it is read");
+    assert_eq!((last.pass_at_3, last.pass_hat_3), (None, None), "2 trials say nothing of 3");
     let flaky = flakiness(store).await.expect("it is read");
     let paged = flaky.iter().find(|case| case.test_name == "paged").expect("it has results");
     assert_eq!((paged.flips.count, paged.flips.of), (6, 6));

@@ -25,10 +25,10 @@ pub struct CaseHistory {
     pub pass_rate: Rate,
     /// The trials without a verdict.
     pub errors: u32,
-    /// The chance that at least one of 3 trials passes; absent without trials.
+    /// The chance that at least one of 3 trials passes; absent with fewer trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass_at_3: Option<f64>,
-    /// The chance that 3 trials all pass; absent without trials.
+    /// The chance that 3 trials all pass; absent with fewer trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass_hat_3: Option<f64>,
 }
@@ -47,7 +47,8 @@ pub async fn history(
     let entries = store.outcomes(&filter).await?;
     let TrialCounts { passed, failed, errors } = total(&entries);
     let trials = passed + failed;
-    let some = |chance: f64| (trials > 0).then_some(chance);
+    // Fewer trials say nothing of three.
+    let some = |chance: f64| (trials >= 3).then_some(chance);
     Ok(CaseHistory {
         test_name: name.to_owned(),
         entries,
