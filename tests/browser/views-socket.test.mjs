@@ -138,7 +138,7 @@ test('frames that are too large, binary or unreadable end the socket', { timeout
   send(JSON.stringify({ teardown: { reason: 'over' } }));
   await until('the View is closed', () => frames.some((it) => it.remove));
   const { records } = await (await fetch(`${own.url}/api/console/views/audit`)).json();
-  assert.ok(records.some((it) => it.verdict.is === 'refused' && /max_message_bytes/.test(it.verdict.why)), JSON.stringify(records));
+  assert.ok(records.some((it) => it.verdict.is === 'refused' && /takes at most 2000/.test(it.verdict.why)), JSON.stringify(records));
   await own.stop();
 });
 

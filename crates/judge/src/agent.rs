@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use marquetry_llm::{ChatModel, ChatRequest, Finish, Message, ToolCall};
+use marquetry_llm::{ChatError, ChatModel, ChatRequest, Finish, Message, ToolCall};
 use marquetry_protocol::types::JsonObject;
 use serde_json::Value;
 
@@ -67,8 +67,9 @@ impl Agent<'_> {
             }
             let started = Instant::now();
             let is_streamed = self.settings.stream == Some(true);
-            let answer =
-                ask(&*self.model, &request, is_streamed).await.map_err(TrialError::Agent)?;
+            let answer = ask(&*self.model, &request, is_streamed)
+                .await
+                .map_err(|error| unasked(self.case, error))?;
             let usage = usage_of(&request, &answer, self.settings.price.as_ref());
             worked.tokens = worked.tokens.saturating_add(usage.total());
             worked.answer.clone_from(&answer.text);
@@ -82,7 +83,10 @@ impl Agent<'_> {
             self.report_turn(worked);
             match answer.finish {
                 Finish::Filtered => return Err(TrialError::Filtered),
-                Finish::Length => return Err(TrialError::AnswerCut(max_tokens)),
+                Finish::Length => {
+                    let member = self.case.agent_member();
+                    return Err(TrialError::AnswerCut { member, max_tokens });
+                }
                 _ if answer.tool_calls.is_empty() => return Ok(()),
                 _ => {}
             }
@@ -100,16 +104,14 @@ impl Agent<'_> {
         }
     }
 
-    /// Makes a call. Where the trial has less time than a call, the trial's limit is the one that is reached; the call ends a little before,
-    /// so that it is recorded.
+    /// Makes a call. Where the trial has less time than a call, the trial's limit is the one that is reached.
     async fn call_in_time(
         &self,
         tool: &OfferedTool,
         arguments: &JsonObject,
     ) -> Result<Called, TrialError> {
-        const BEFORE_THE_END: Duration = Duration::from_millis(20);
         let most = Duration::from_millis(self.budget.limits().call_timeout_ms);
-        let left = self.budget.time_left().saturating_sub(BEFORE_THE_END);
+        let left = self.budget.time_left();
         match self.connections.call(tool, arguments, most.min(left)).await {
             Err(TrialError::Limit(_)) if left < most => Err(self.budget.out_of_time().into()),
             outcome => outcome,
@@ -142,9 +144,15 @@ impl Agent<'_> {
             response: Value::Null,
             execution_time_ms: 0,
             success: false,
-            error: None,
+            error: Some("the trial ended before the answer".to_owned()),
             timestamp: Timestamp::now(),
         };
+        // It is there even if the trial ends during the call.
+        let place = worked.calls.len();
+        worked.calls.push(record.clone());
+        if let Some(turn) = worked.turns.last_mut() {
+            turn.calls.push(u32::try_from(place).unwrap_or(u32::MAX));
+        }
         let started = Instant::now();
         let outcome = match (found, &call.arguments) {
             (None, _) => {
@@ -160,16 +168,21 @@ impl Agent<'_> {
             ))),
         };
         record.execution_time_ms = millis(started.elapsed());
+        record.error = None;
         let most = usize::try_from(limits.max_result_bytes).unwrap_or(usize::MAX);
         let outcome = match outcome {
             Ok(Called::Result(result)) => {
                 record.success = result.get("isError") != Some(&Value::Bool(true));
                 record.response = bounded(result, most);
-                let text = text_of(&record.response);
+                let mut text = cut(&text_of(&record.response), most);
                 if !record.success {
+                    if text.trim().is_empty() {
+                        text = "the tool says that it failed, and nothing more".to_owned();
+                    }
                     record.error = Some(cut(&text, 2000));
+                    text = format!("Error: {text}");
                 }
-                Ok(cut(&text, most))
+                Ok(text)
             }
             Ok(Called::Refused(problem)) => {
                 let text = format!("Error: {problem}");
@@ -182,16 +195,18 @@ impl Agent<'_> {
             }
         };
         (self.on_event)(&TestEvent::CallEnded { trial: self.trial, call: record.clone() });
-        let place = u32::try_from(worked.calls.len()).unwrap_or(u32::MAX);
-        worked.calls.push(record);
-        if let Some(turn) = worked.turns.last_mut() {
-            turn.calls.push(place);
-        }
+        worked.calls[place] = record;
         outcome
     }
 }
 
-/// Returns a result, or the beginning of its text if it is too long.
+/// The error of a trial whose model cannot be asked.
+pub(crate) fn unasked(case: &TestCase, error: ChatError) -> TrialError {
+    TrialError::Agent { member: case.agent_member(), error }
+}
+
+/// Returns a result, or the beginning of its text if it is too long. Structured content that is no longer than the limit stays: a part of it
+/// would match nothing.
 fn bounded(result: Value, most: usize) -> Value {
     let text = result.to_string();
     if text.len() <= most {
@@ -199,11 +214,16 @@ fn bounded(result: Value, most: usize) -> Value {
     }
     let shown = text_of(&result);
     let shown = if shown.is_empty() { &text } else { &shown };
-    serde_json::json!({
+    let mut beginning = serde_json::json!({
         "content": [{"type": "text", "text": cut(shown, most)}],
         "isError": result.get("isError").cloned().unwrap_or(Value::Bool(false)),
-        "_meta": {"marquetry/cutFromBytes": text.len()},
-    })
+        "_meta": {ToolCallRecord::CUT_FROM: text.len()},
+    });
+    let structured = result.get("structuredContent");
+    if let Some(structured) = structured.filter(|it| it.to_string().len() <= most) {
+        beginning["structuredContent"] = structured.clone();
+    }
+    beginning
 }
 
 /// Returns the text of a result for the model: its text items, or the whole as JSON if it has others, too.

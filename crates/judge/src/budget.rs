@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use marquetry_llm::{ChatAnswer, ChatRequest};
+use marquetry_llm::{ChatAnswer, ChatRequest, Message};
 
 use crate::{Limits, case::Price, result::TokenUsage};
 
@@ -90,7 +90,13 @@ pub(crate) fn usage_of(
 ) -> TokenUsage {
     let estimate = |bytes: usize| bytes.div_ceil(4) as u64;
     let input = answer.usage.input_tokens.unwrap_or_else(|| {
-        let messages: usize = request.messages.iter().map(|message| message.text().len()).sum();
+        // Those of the model have its calls, too.
+        let calls = |message: &Message| -> usize {
+            let Message::Assistant { tool_calls, .. } = message else { return 0 };
+            tool_calls.iter().map(|call| call.name.len() + call.arguments.to_string().len()).sum()
+        };
+        let messages = request.messages.iter();
+        let messages: usize = messages.map(|message| message.text().len() + calls(message)).sum();
         let tools: usize = request
             .tools
             .iter()

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 pub use crate::result::CheckResult;
-use crate::{ExpectedTool, Matching, TestCase, ToolCallRecord, matcher::Matcher, stats::f1};
+use crate::{
+    ExpectedTool, Matching, TestCase, ToolCallRecord, case::Expectations, matcher::Matcher,
+    stats::f1,
+};
 
 /// Most expected calls of a case: pairing them with calls takes time by the product of both.
 pub const MAX_EXPECTED: usize = 1000;
@@ -32,7 +35,10 @@ pub struct Checked {
 
 /// Returns whether a case has anything that code checks.
 pub fn has_checks(case: &TestCase) -> bool {
-    case.expected_tools.is_some() || !case.expect.is_empty()
+    // `allCallsSucceed: false` expects nothing.
+    let all_calls_succeed = case.expect.all_calls_succeed.filter(|expected| *expected);
+    let expect = Expectations { all_calls_succeed, ..case.expect.clone() };
+    case.expected_tools.is_some() || !expect.is_empty()
 }
 
 /// Checks the work of a trial.
@@ -75,15 +81,22 @@ pub fn has_call(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
 
 /// Whether a call is the expected one, by tool, server, arguments and result.
 pub fn has_call_and_result(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
-    has_call(expected, call)
-        && expected.result.as_ref().is_none_or(|result| {
-            result.success.is_none_or(|success| success == call.success)
-                && matches_text(result.text.as_ref(), || call.text())
-                && result
-                    .structured
-                    .as_ref()
-                    .is_none_or(|matcher| matcher.matches(call.response.get("structuredContent")))
-        })
+    has_call(expected, call) && has_result(expected, call, || call.text())
+}
+
+fn has_result(
+    expected: &ExpectedTool,
+    call: &ToolCallRecord,
+    text: impl FnOnce() -> String,
+) -> bool {
+    expected.result.as_ref().is_none_or(|result| {
+        result.success.is_none_or(|success| success == call.success)
+            && matches_text(result.text.as_ref(), text)
+            && result
+                .structured
+                .as_ref()
+                .is_none_or(|matcher| matcher.matches(call.response.get("structuredContent")))
+    })
 }
 
 fn matches_text(matcher: Option<&Matcher>, text: impl FnOnce() -> String) -> bool {
@@ -212,24 +225,52 @@ fn of_results(
     matching: Matching,
     by_call: &[(usize, usize)],
 ) -> CheckResult {
-    let pairs = pairs(expected, calls, matching, has_call_and_result);
-    let unmet: Vec<usize> = (0..expected.len())
-        .filter(|row| {
-            expected[*row].result.is_some() && !pairs.iter().any(|(found, _)| found == row)
-        })
+    let texts: Vec<String> = calls.iter().map(ToolCallRecord::text).collect();
+    let with_text = |expected: &ExpectedTool, call: &ToolCallRecord| {
+        let place = calls.iter().position(|it| std::ptr::eq(it, call));
+        has_call(expected, call)
+            && has_result(expected, call, || place.map_or_else(String::new, |at| texts[at].clone()))
+    };
+    let pairs = pairs(expected, calls, matching, with_text);
+    // The results are right if as many calls can be paired with them as without them: an expected call that has no result of its own must not
+    // give up its call for one that has.
+    let passed = pairs.len() >= by_call.len();
+    let unmet: Vec<(usize, usize)> = by_call
+        .iter()
+        .copied()
+        .filter(|(row, _)| !passed && !pairs.iter().any(|(found, _)| found == row))
         .collect();
-    let found = unmet.iter().map(|row| {
-        let call = by_call.iter().find(|(found, _)| found == row).map(|(_, column)| &calls[*column]);
-        call.map_or(Value::Null, |call| json!({"name": call.tool_name, "success": call.success, "response": call.response}))
-    });
+    let cut = calls.iter().filter(|call| call.is_cut()).count();
+    let was_cut = match cut {
+        0 => String::new(),
+        _ => format!(
+            "; {cut} results were cut at limits.maxResultBytes: raise it if they should have matched"
+        ),
+    };
     CheckResult {
         name: "results".to_owned(),
-        passed: unmet.is_empty(),
-        detail: format!("{} expected results were not found", unmet.len()),
-        actual: if unmet.is_empty() { Value::Null } else { found.collect() },
-        expected: match unmet.is_empty() {
+        passed,
+        detail: match passed {
+            true => "the expected results were found".to_owned(),
+            false => format!(
+                "{} of {} calls have not the expected results{was_cut}",
+                by_call.len() - pairs.len(),
+                by_call.len()
+            ),
+        },
+        actual: match passed {
             true => Value::Null,
-            false => unmet.iter().map(|row| json!(expected[*row])).collect(),
+            false => unmet
+                .iter()
+                .map(|(_, column)| {
+                    let call = &calls[*column];
+                    json!({"name": call.tool_name, "success": call.success, "response": call.response})
+                })
+                .collect(),
+        },
+        expected: match passed {
+            true => Value::Null,
+            false => unmet.iter().map(|(row, _)| json!(expected[*row])).collect(),
         },
     }
 }
@@ -380,6 +421,38 @@ mod tests {
         assert!(check(&case, &work(&calls)).results.iter().all(|check| check.passed), "a retry");
         let checked = check(&case, &work(&[failed]));
         assert!(checked.results[0].passed && !checked.results[1].passed, "{checked:?}");
+    }
+
+    #[test]
+    fn a_result_of_another_expected_call_is_no_excuse() {
+        let failed = |name: &str| ToolCallRecord { success: false, ..call(name) };
+        let success = ResultExpectation { success: Some(true), ..ResultExpectation::default() };
+        let path = |path: &str| Matcher::new(json!({"path": path})).unwrap();
+        let at = |path: &str, success: bool| ToolCallRecord {
+            parameters: json!({"path": path}),
+            success,
+            ..call("a")
+        };
+        let good = ExpectedTool::new("a").with_result(success);
+        let one = ExpectedTool::new("a").with_arguments(path("one"));
+        // After `b`, `a` has failed.
+        let in_order = vec![ExpectedTool::new("b"), good.clone()];
+        let calls = vec![call("a"), call("b"), failed("a")];
+        let any = [at("one", true), at("two", false)].to_vec();
+        for (matching, expected, calls) in [
+            (Matching::InOrder, in_order, calls),
+            (Matching::Superset, vec![good.clone(), one.clone()], any.clone()),
+            (Matching::Superset, vec![one.clone(), good.clone()], any.clone()),
+            (Matching::AnyOrder, vec![good.clone(), one.clone()], any),
+        ] {
+            let mut case = case("", matching);
+            case.expected_tools = Some(expected);
+            let checked = check(&case, &work(&calls));
+            assert!(checked.results[0].passed && !checked.results[1].passed, "{checked:?}");
+        }
+        let mut case = case("", Matching::Superset);
+        case.expected_tools = Some(vec![good, one]);
+        assert!(check(&case, &work(&[at("one", true), at("two", true)])).results[1].passed);
     }
 
     #[test]

@@ -79,6 +79,8 @@ impl Environment {
 pub(crate) struct Connections {
     servers: Vec<Server>,
     pub(crate) tools: Vec<OfferedTool>,
+    /// Tools that the case leaves out.
+    left_out: Vec<OfferedTool>,
 }
 
 /// A tool as the model sees it.
@@ -185,7 +187,7 @@ impl Connections {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let connections = Self { servers, tools: Vec::new() };
+        let connections = Self { servers, tools: Vec::new(), left_out: Vec::new() };
         if let Some(error) = failure {
             connections.close().await;
             return Err(error);
@@ -204,7 +206,9 @@ impl Connections {
             for name in names {
                 self.check_known("tools", name, None)?;
             }
-            self.tools.retain(|tool| names.contains(&tool.name));
+            let all = std::mem::take(&mut self.tools);
+            let (kept, left_out) = all.into_iter().partition(|tool| names.contains(&tool.name));
+            (self.tools, self.left_out) = (kept, left_out);
         }
         let found = self.tools.len();
         if found > most as usize {
@@ -231,7 +235,22 @@ impl Connections {
         if is_there {
             return Ok(());
         }
-        let names: BTreeSet<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        if self.left_out.iter().any(|tool| tool.name == name) {
+            let problem =
+                format!("names the tool {name:?}, which the case's tools leave out: add it there");
+            return Err(TrialError::case(member, problem));
+        }
+        if let Some(server) = server
+            && !self.servers.iter().any(|it| it.id == server)
+        {
+            let ids = cut(&self.server_ids().join(", "), 600);
+            let problem = format!("names the server {server:?}, which is none of {ids}");
+            return Err(TrialError::case(member, problem));
+        }
+        let of_server =
+            |tool: &&OfferedTool| server.is_none_or(|id| self.servers[tool.server].id == id);
+        let names: BTreeSet<&str> =
+            self.tools.iter().filter(of_server).map(|tool| tool.name.as_str()).collect();
         let near = names
             .iter()
             .map(|known| (strsim::jaro_winkler(known, name), *known))
@@ -288,7 +307,9 @@ impl Connections {
             meta: None,
         };
         let options = CallOptions { timeout: Some(timeout), ..CallOptions::default() };
-        let called = match client.call_tool_raw(&params, options).await {
+        // The limit of the options is that of a request, and a call may take several.
+        let answer = tokio::time::timeout(timeout, client.call_tool_raw(&params, options)).await;
+        let called = match answer.unwrap_or(Err(ClientError::Timeout(timeout))) {
             Ok(result) => match serde_json::from_str(result.get()) {
                 Ok(result) => Called::Result(result),
                 Err(error) => Called::Refused(format!("the server's result is invalid: {error}")),
@@ -314,6 +335,13 @@ impl Connections {
                 }
                 .into());
             }
+            Err(error) if is_of_transport(&error) => {
+                return Err(TrialError::ServerRefused {
+                    server: server.id.clone(),
+                    tool: tool.name.clone(),
+                    error: Box::new(error),
+                });
+            }
             Err(error) => Called::Refused(error.to_string()),
         };
         if let (Some(channel), Some(place)) = (channel, place) {
@@ -336,6 +364,15 @@ impl Connections {
             }
         }))
         .await;
+    }
+}
+
+/// Whether a call failed before it reached the tool: the model could not do better. Statuses that speak of the request itself are for the model.
+fn is_of_transport(error: &ClientError) -> bool {
+    match error {
+        ClientError::Http { status, .. } => !matches!(status, 400 | 413 | 422),
+        ClientError::Unauthorized(_) | ClientError::Authorization(_) => true,
+        _ => false,
     }
 }
 
@@ -437,9 +474,13 @@ async fn open(
     let (client, tools) = match outcome {
         Ok(opened) => opened,
         Err(ClientError::Timeout(_)) => {
+            let words = match stderr.text() {
+                none if none.is_empty() => none,
+                words => format!("; its last words: {words}"),
+            };
             return Err(LimitReached {
                 limit: "connectTimeoutMs",
-                value: format!("{} ms, while server {id:?} started", timeout.as_millis()),
+                value: format!("{} ms, while server {id:?} started{words}", timeout.as_millis()),
                 advice: "raise it, or check that serverConfigs names an MCP server",
             }
             .into());
@@ -512,6 +553,22 @@ fn allowed(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_that_does_not_reach_its_tool_is_no_answer_of_it() {
+        let http = |status| ClientError::Http { status, body: String::new() };
+        for (error, is_it) in [
+            (http(502), true),
+            (http(429), true),
+            (http(401), true),
+            (http(400), false),
+            (http(413), false),
+            (ClientError::TaskCancelled, false),
+            (ClientError::TooManyRounds(10), false),
+        ] {
+            assert_eq!(is_of_transport(&error), is_it, "{error}");
+        }
+    }
 
     #[test]
     fn tools_of_several_servers_have_unique_allowed_names() {

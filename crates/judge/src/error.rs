@@ -51,6 +51,18 @@ pub enum TrialError {
         /// The last lines of its standard error.
         stderr: String,
     },
+    /// A server behind a URL refused the request of a call.
+    #[error(
+        "server {server:?} refused a call of {tool:?}: {error}; check its URL and headers in serverConfigs, and whether it runs"
+    )]
+    ServerRefused {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// Why.
+        error: Box<ClientError>,
+    },
     /// The test was stopped before its end, for the given reason.
     #[error("the test was stopped: {0}")]
     Stopped(String),
@@ -58,13 +70,23 @@ pub enum TrialError {
     #[error("{0}")]
     Limit(#[from] LimitReached),
     /// The model that works could not be asked.
-    #[error("the agent's model cannot be asked: {0}{advice}", advice = advice(.0, "agentConfig"))]
-    Agent(ChatError),
+    #[error("the agent's model cannot be asked: {error}{advice}", advice = advice(.error, .member))]
+    Agent {
+        /// The member of the case that has the model's settings.
+        member: &'static str,
+        /// Why.
+        error: ChatError,
+    },
     /// The model's answer was cut.
     #[error(
-        "the answer of the agent's model was cut at its longest length: raise agentConfig.maxTokens ({0})"
+        "the answer of the agent's model was cut at its longest length: raise {member}.maxTokens ({max_tokens})"
     )]
-    AnswerCut(u32),
+    AnswerCut {
+        /// The member of the case that has the model's settings.
+        member: &'static str,
+        /// The longest length, in tokens.
+        max_tokens: u32,
+    },
     /// The provider withheld the model's answer.
     #[error(
         "the provider of the agent's model withheld an answer (content filter): change the prompt"

@@ -9,6 +9,8 @@ use crate::{
 };
 
 /// Something that happened during a case.
+///
+/// Texts, calls and errors are as they came: secrets of the case are removed only from results, which come later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[non_exhaustive]

@@ -49,6 +49,13 @@ fn password_of(text: &str) -> Option<&str> {
     user.split_once(':').map(|(_, password)| password).filter(|it| !it.is_empty())
 }
 
+/// Returns the password of a URL and the values of its query.
+fn secrets_of_url(url: &str) -> impl Iterator<Item = String> {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let values = query.split('&').filter_map(|pair| pair.split_once('='));
+    password_of(url).into_iter().chain(values.map(|(_, value)| value)).map(str::to_owned)
+}
+
 /// Returns the secrets among the arguments of a program, and the arguments without them.
 fn without_secret_args(args: &[String]) -> (Vec<String>, Vec<String>) {
     let (mut secrets, mut hidden) = (Vec::new(), Vec::new());
@@ -89,6 +96,7 @@ impl Redactor {
         let mut secrets: Vec<String> = known.to_vec();
         for model in [&case.judge_config, &case.agent_config].into_iter().flatten() {
             secrets.extend(model.api_key.clone());
+            secrets.extend(model.base_url.iter().flat_map(|url| secrets_of_url(url)));
         }
         for server in case.server_configs.iter().flatten() {
             match server {
@@ -103,10 +111,7 @@ impl Redactor {
                 }
                 ServerConfig::Sse { url, headers, .. }
                 | ServerConfig::Http { url, headers, .. } => {
-                    secrets.extend(password_of(url).map(str::to_owned));
-                    let query = url.split_once('?').map_or("", |(_, query)| query);
-                    let values = query.split('&').filter_map(|pair| pair.split_once('='));
-                    secrets.extend(values.map(|(_, value)| value.to_owned()));
+                    secrets.extend(secrets_of_url(url));
                     for value in headers.values() {
                         // `Authorization: Bearer TOKEN`: the token alone is a secret, too.
                         secrets.extend(value.split_whitespace().map(str::to_owned));
@@ -264,9 +269,11 @@ mod tests {
         let wrote =
             json!({"sk-123456": ["env-secret", {"a": "Bearer header-secret, /some/folder"}]});
         assert_eq!(redactor.value(wrote), json!({"…": ["…", {"a": "Bearer …, /some/folder"}]}));
-        assert!(
-            !format!("{case:?}").contains("secret") && !format!("{case:?}").contains("sk-123456")
-        );
+        let shown = format!("{case:?}");
+        for secret in ["secret", "sk-123456", "pass-word"] {
+            assert!(!shown.contains(secret), "{secret}: {shown}");
+        }
+        assert_eq!(redactor.text("<pass-word>".to_owned()), "<…>");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct TestResult {
     pub run_id: Option<String>,
     /// The case, without keys.
     pub test_case: TestCase,
-    /// The tool calls of the trial that decided: the first one that did not pass, or else the first.
+    /// The tool calls of the trial that is shown: the first whose status is that of the result, or else the first.
     pub tool_calls: Vec<ToolCallRecord>,
     /// The verdict on that trial.
     pub verdict: Verdict,
@@ -53,8 +53,8 @@ impl TestResult {
 
     /// Returns the trial whose calls and verdict the result shows.
     pub fn deciding_trial(&self) -> Option<&Trial> {
-        let undecided = self.trials.iter().find(|trial| trial.status == self.status);
-        undecided.filter(|_| self.status != Status::Passed).or(self.trials.first())
+        let same = self.trials.iter().find(|trial| trial.status == self.status);
+        same.or(self.trials.first())
     }
 }
 
@@ -222,6 +222,14 @@ impl ToolCallRecord {
             error: None,
             timestamp: Timestamp::now(),
         }
+    }
+
+    /// The member of `_meta` of a result that says how long it was before it was cut, in bytes.
+    pub(crate) const CUT_FROM: &'static str = "marquetry/cutFromBytes";
+
+    /// Whether the recorded result is only the beginning of what the tool answered.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.response.get("_meta").is_some_and(|meta| meta.get(Self::CUT_FROM).is_some())
     }
 
     /// Returns the text of the result: all text items, joined by line ends.

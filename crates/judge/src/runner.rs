@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     Limits, ModelSettings, Models, ResultStore, Role, Status, TestCase, TestEvent, TestResult,
     Timestamp, Trial, TrialError, Verdict,
-    agent::{Agent, Worked},
+    agent::{Agent, Worked, unasked},
     budget::Budget,
     case::Price,
     cassette::{Cassette, TapedModel},
@@ -171,6 +171,9 @@ impl Runner {
         let timestamp = Timestamp::now();
         let redactor = Arc::new(Redactor::of(&case, &self.environment.secrets));
         let mut trials = Vec::new();
+        if let Some(most) = &self.most {
+            case.limits = case.limits.at_most(most);
+        }
         let outcome = match replace_non_finite(&mut case).and_then(|()| check_case(&case)) {
             Ok(()) => {
                 for index in 0..case.repetitions {
@@ -211,7 +214,10 @@ impl Runner {
             trials,
         };
         if let Some(trial) = result.deciding_trial().cloned() {
-            result.verdict = trial.verdict;
+            // A replay that made too few requests has no verdict, though its trials have.
+            if status != Status::Error || trial.status == Status::Error {
+                result.verdict = trial.verdict;
+            }
             result.tool_calls = trial.tool_calls;
         }
         if let Err(error) = self.store.put_result(&result).await {
@@ -237,8 +243,7 @@ impl Runner {
         let silent: &OnEvent = &|_| {};
         let on_event = context.on_event.as_deref().unwrap_or(silent);
         on_event(&TestEvent::TrialStarted { trial: index, of: case.repetitions });
-        let limits = self.most.map_or(case.limits, |most| case.limits.at_most(&most));
-        let budget = Budget::new(limits);
+        let budget = Budget::new(case.limits);
         let mut state = TrialState::default();
         let (children, _trial) = self.environment.children_of_trial();
         let attempt = Attempt {
@@ -316,7 +321,9 @@ struct Attempt<'a> {
 #[derive(Default)]
 struct TrialState {
     worked: Worked,
-    work_ms: u64,
+    /// When the work on the prompt began, and its time once it has ended.
+    began: Option<Instant>,
+    work_ms: Option<u64>,
     tool_accuracy: f64,
     checks: Vec<CheckResult>,
     votes: Vec<Vote>,
@@ -333,7 +340,7 @@ impl Attempt<'_> {
             |role, settings| self.runner.model(role, settings, case, self.context, self.redactor);
         let settings = case.agent().ok_or_else(no_model)?;
         // Both before any server is started: a wrong configuration costs no time.
-        let agent = model(Role::Agent, settings).map_err(TrialError::Agent)?;
+        let agent = model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
         let judge = case
             .judge()
             .map(|settings| Ok((model(Role::Judge, settings)?, JudgeOptions::of(settings))))
@@ -356,6 +363,7 @@ impl Attempt<'_> {
             tools: u32::try_from(opened.tools.len()).unwrap_or(u32::MAX),
         });
         let started = Instant::now();
+        state.began = Some(started);
         let agent = Agent {
             case,
             model: agent,
@@ -366,10 +374,11 @@ impl Attempt<'_> {
             on_event: self.on_event,
         };
         let outcome = agent.work(&mut state.worked).await;
-        state.work_ms = millis(started.elapsed());
+        let work_ms = millis(started.elapsed());
+        state.work_ms = Some(work_ms);
         outcome?;
         let Worked { calls, answer, tokens, .. } = &state.worked;
-        let work = Work { calls, answer, work_ms: state.work_ms, tokens: *tokens };
+        let work = Work { calls, answer, work_ms, tokens: *tokens };
         let checked = check::check(case, &work);
         state.tool_accuracy = checked.tool_accuracy;
         state.checks = checked.results;
@@ -398,6 +407,9 @@ impl TrialState {
         outcome: Result<Option<Judgement>, TrialError>,
         budget: &Budget,
     ) -> Trial {
+        // A stop or the end of the time drops the work.
+        let until_now = || self.began.map_or(0, |began| millis(began.elapsed()));
+        let work_ms = self.work_ms.unwrap_or_else(until_now);
         let checks_passed = self.checks.iter().all(|check| check.passed);
         let failed: Vec<String> = self
             .checks
@@ -453,7 +465,7 @@ impl TrialState {
             votes: self.votes,
             verdict,
             usage: budget.spent(),
-            work_ms: self.work_ms,
+            work_ms,
             duration_ms: millis(budget.elapsed()),
         }
     }
@@ -539,6 +551,23 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         let problem = "are absent, and no judge is configured, so nothing would be checked: add expectedTools, expect or judgeConfig (--judge PROVIDER/MODEL)";
         return Err(error("expectedTools", problem));
     }
+    if case.judge_config.is_none() && case.judged != Some(false) {
+        // What is asked of a judge must not pass unasked.
+        for (member, is_given) in
+            [("checklist", case.checklist.is_some()), ("judged", case.judged.is_some())]
+        {
+            if is_given {
+                let problem = "needs a judge, and judgeConfig is absent: name the judge (--judge PROVIDER/MODEL), or set judged to false";
+                return Err(error(member, problem));
+            }
+        }
+    }
+    if case.expect.min_tool_accuracy.is_some() && case.expected_tools.is_none() {
+        return Err(error(
+            "expect",
+            "has minToolAccuracy, which is measured by expectedTools: add them",
+        ));
+    }
     if !(1..=MAX_REPETITIONS).contains(&case.repetitions) {
         return Err(error(
             "repetitions",
@@ -573,9 +602,7 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
             "is empty or has a blank item: remove it to use the usual items",
         ));
     }
-    // Without a model of its own, the agent has the judge's.
-    let agent_member = if case.agent_config.is_some() { "agentConfig" } else { "judgeConfig" };
-    for (member, settings) in [(agent_member, Some(agent)), ("judgeConfig", case.judge())] {
+    for (member, settings) in [(case.agent_member(), Some(agent)), ("judgeConfig", case.judge())] {
         let Some(settings) = settings else { continue };
         // Without a price, no cost is counted, and the limit would have no effect.
         if case.limits.max_cost_usd.is_some() && settings.price.is_none() {

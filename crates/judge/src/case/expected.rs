@@ -1,7 +1,12 @@
 //! Expectations that code checks.
 
+use std::fmt;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 
 use crate::matcher::Matcher;
 
@@ -62,11 +67,39 @@ impl ExpectedTool {
 }
 
 /// The two forms of an [`ExpectedTool`] in JSON.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum NameOrCall {
     Name(String),
     Call(Box<Call>),
+}
+
+/// By hand, since an untagged enum hides what is wrong with a call.
+impl<'de> Deserialize<'de> for NameOrCall {
+    fn deserialize<D: Deserializer<'de>>(given: D) -> Result<Self, D::Error> {
+        struct Form;
+
+        impl<'de> Visitor<'de> for Form {
+            type Value = NameOrCall;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "the name of a tool, or an object with name, server, arguments and result",
+                )
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<NameOrCall, E> {
+                Ok(NameOrCall::Name(name.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<NameOrCall, A::Error> {
+                let call = Call::deserialize(MapAccessDeserializer::new(members))?;
+                Ok(NameOrCall::Call(Box::new(call)))
+            }
+        }
+
+        given.deserialize_any(Form)
+    }
 }
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -158,5 +191,33 @@ impl Expectations {
     /// Whether nothing is expected.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_a_call_is_told() {
+        for (given, said) in [
+            (
+                json!({"name": "a", "arguments": {"path": {"$regx": "a"}}}),
+                "unknown operator \"$regx\"",
+            ),
+            (json!({"name": "a", "args": {}}), "unknown field `args`, expected one of `name`"),
+            (json!({"server": "a"}), "missing field `name`"),
+            (json!(1), "expected the name of a tool, or an object"),
+        ] {
+            let error = serde_json::from_value::<ExpectedTool>(given).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let short: ExpectedTool = serde_json::from_value(json!("a")).unwrap();
+        assert_eq!(json!(short), json!("a"));
+        let long = json!({"name": "a", "server": "s", "arguments": {"n": 1}});
+        let call: ExpectedTool = serde_json::from_value(long.clone()).unwrap();
+        assert_eq!(json!(call), long);
     }
 }

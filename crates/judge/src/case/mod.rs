@@ -87,6 +87,11 @@ impl TestCase {
         self.agent_config.as_ref().or(self.judge_config.as_ref())
     }
 
+    /// The member that has the settings of [`Self::agent`].
+    pub(crate) fn agent_member(&self) -> &'static str {
+        if self.agent_config.is_some() { "agentConfig" } else { "judgeConfig" }
+    }
+
     /// Returns the model that judges, unless no judge is asked.
     pub fn judge(&self) -> Option<&ModelSettings> {
         self.judge_config.as_ref().filter(|_| self.judged != Some(false))

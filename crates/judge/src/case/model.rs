@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use marquetry_protocol::client::without_secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +53,7 @@ impl fmt::Debug for ModelSettings {
             .field("temperature", &self.temperature)
             .field("max_tokens", &self.max_tokens)
             .field("api_key", &self.api_key.as_ref().map(|_| "…"))
-            .field("base_url", &self.base_url)
+            .field("base_url", &self.base_url.as_deref().map(without_secrets))
             .finish_non_exhaustive()
     }
 }

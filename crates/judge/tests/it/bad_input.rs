@@ -50,6 +50,25 @@ async fn cases_that_cannot_run() {
             changed(&|case| case.judge_config = None),
             &["nothing would be checked", "add expectedTools"],
         ),
+        (
+            changed(&|case| {
+                case.agent_config = case.judge_config.take();
+                case.checklist = Some(vec!["It is right.".to_owned()]);
+                case.expected_tools = expected(&["write_note"]);
+            }),
+            &["checklist needs a judge, and judgeConfig is absent"],
+        ),
+        (
+            changed(&|case| {
+                case.agent_config = case.judge_config.take();
+                case.expect.all_calls_succeed = Some(false);
+            }),
+            &["nothing would be checked"],
+        ),
+        (
+            changed(&|case| case.expect.min_tool_accuracy = Some(0.9)),
+            &["expect has minToolAccuracy, which is measured by expectedTools"],
+        ),
         (changed(&|case| case.repetitions = 0), &["repetitions is 0: use 1 to 100"]),
         (changed(&|case| case.required_pass_rate = 2.0), &["requiredPassRate is 2: use 0 to 1"]),
         (changed(&|case| case.checklist = Some(Vec::new())), &["checklist is empty"]),
@@ -201,6 +220,7 @@ async fn servers_that_die_or_hang_during_a_call() {
     error(&result, &["limits.timeoutMs (2000 ms)"]);
     // A slow machine may not come as far as the call.
     assert!(result.tool_calls.iter().all(|call| call.error.is_some()), "{:?}", result.tool_calls);
+    assert!(result.trials[0].work_ms > 0 || result.tool_calls.is_empty());
 }
 
 #[tokio::test]
@@ -452,7 +472,8 @@ async fn a_test_that_is_stopped_is_stored_with_the_reason_and_its_work() {
     error(&result, &["the test was stopped: its client left"]);
     assert_eq!(result.trials.len(), 1, "no trial begins after the stop");
     let calls: Vec<&str> = result.tool_calls.iter().map(|call| &*call.tool_name).collect();
-    assert_eq!(calls, ["write_note"], "the work before the stop is stored");
+    assert_eq!(calls, ["write_note", "hang"], "the work before the stop is stored");
+    assert_eq!(result.tool_calls[1].error.as_deref(), Some("the trial ended before the answer"));
     assert_eq!(runner.open_connections(), 0);
     assert_stored(&**runner.store(), &result).await;
     tokio::time::timeout(Duration::from_secs(5), runner.closed()).await.unwrap();

@@ -14,7 +14,7 @@ use marquetry_protocol::server::{
 use serde_json::json;
 
 use crate::support::{
-    assert_stored, call, case, good_work, notes, run, runner, said, votes, with_path, write,
+    assert_stored, call, case, good_work, notes, read, run, runner, said, votes, with_path, write,
 };
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn checks_and_judge_each_can_fail_a_case() {
 #[tokio::test]
 async fn without_a_judge_the_checks_decide() {
     let mut case = case("by code");
-    case.judge_config = None;
+    (case.judge_config, case.checklist) = (None, None);
     case.expect.max_calls = Some(2);
     let result = run(&runner(good_work(), []), case).await;
     assert_eq!((result.status, result.trials[0].votes.len()), (Status::Passed, 0));
@@ -85,14 +85,23 @@ async fn repetitions_are_trials_of_one_result() {
     let mut case = case("often");
     case.repetitions = 3;
     case.required_pass_rate = 0.6;
-    let agent = [good_work(), good_work(), good_work()].concat();
+    let lost = vec![read(), said("It is gone.")];
+    let agent = [good_work(), lost, good_work()].concat();
     let judge = [votes("yes"), votes("no"), votes("yes")].concat();
     let result = run(&runner(agent, judge), case).await;
     assert_eq!(result.status, Status::Passed);
     let statuses: Vec<_> = result.trials.iter().map(|trial| trial.status).collect();
     assert_eq!(statuses, [Status::Passed, Status::Failed, Status::Passed]);
     // Each trial has its own server: a note of the first is not there in the second.
-    assert!(result.trials.iter().all(|trial| trial.tool_calls.len() == 2));
+    let succeeded = |trial: usize| -> Vec<bool> {
+        result.trials[trial].tool_calls.iter().map(|call| call.success).collect()
+    };
+    assert_eq!(
+        [succeeded(0), succeeded(1), succeeded(2)],
+        [vec![true; 2], vec![false], vec![true; 2]]
+    );
+    // The verdict is that of a trial with the status of the case.
+    assert!(result.verdict.passed);
 }
 
 #[tokio::test]
