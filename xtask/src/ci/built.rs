@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    env,
     ffi::OsString,
     io::Write,
     path::{Path, PathBuf},
@@ -21,10 +22,24 @@ use crate::{BUILT, Failed, cargo_command, packages, root};
 /// program or test: with `--package` cargo would choose fewer features for dependencies, and build them again.
 const BUILD: &str = "build --workspace --all-features --all-targets";
 
+/// The variable with the program that cargo runs instead of rustc for the crates of the workspace.
+///
+/// `.ci/run` sets it to `clippy-driver`, which compiles as rustc does and lints at the same time. `cargo clippy` would check all crates and
+/// their dependencies once more.
+pub(super) const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+
+/// Returns whether builds lint, since clippy compiles the workspace.
+pub(super) fn builds_lint() -> bool {
+    env::var_os(WRAPPER)
+        .is_some_and(|it| Path::new(&it).file_stem() == Some("clippy-driver".as_ref()))
+}
+
 /// The output of [`BUILD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Built {
     tests: Vec<TestProgram>,
+    /// Warnings of the compiler, and of clippy if it compiles. Cargo repeats those of crates that it does not compile again.
+    warnings: Vec<String>,
     /// The folder of the programs; examples are in its folder `examples`.
     folder: PathBuf,
 }
@@ -72,6 +87,11 @@ impl Built {
         &self.folder
     }
 
+    /// Returns the warnings of the build.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// Returns a command with the folder of the built programs in a variable, so that it need not call cargo for
     /// them.
     pub(super) fn line(&self, program: impl Into<OsString>, args: &str) -> Line {
@@ -92,6 +112,13 @@ struct Message {
     target: Option<Target>,
     profile: Option<Profile>,
     executable: Option<PathBuf>,
+    message: Option<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Diagnostic {
+    level: String,
+    rendered: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -107,27 +134,44 @@ struct Profile {
 
 fn build(to: &mut impl Write) -> Result<Built, Failed> {
     let mut command = cargo_command();
-    command.args(BUILD.split(' ')).arg("--message-format=json-render-diagnostics");
+    command.args(BUILD.split(' ')).arg("--message-format=json");
     command.current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     writeln!(to, "$ cargo {BUILD}")?;
     let output = command.output()?;
+    let messages = messages(&String::from_utf8_lossy(&output.stdout))?;
+    for diagnostic in messages.iter().filter_map(|it| it.message.as_ref()) {
+        writeln!(to, "{}", diagnostic.rendered.as_deref().unwrap_or_default())?;
+    }
     if !output.status.success() {
         return Err(Failed::new("the workspace failed to build"));
     }
     let names: HashMap<PathBuf, String> =
         packages()?.into_iter().map(|it| (it.manifest_path, it.name)).collect();
-    let built = read(&String::from_utf8_lossy(&output.stdout), &names)?;
+    let built = read(messages, &names)?;
     writeln!(to, "{} test programs are built", built.tests.len())?;
     Ok(built)
 }
 
-/// Reads the messages of cargo.
-fn read(messages: &str, names: &HashMap<PathBuf, String>) -> Result<Built, Failed> {
-    let mut built = Built::default();
-    for line in messages.lines() {
-        let message: Message = serde_json::from_str(line).map_err(|error| {
+/// Parses the messages of cargo.
+fn messages(text: &str) -> Result<Vec<Message>, Failed> {
+    let parse = |line: &str| {
+        serde_json::from_str(line).map_err(|error| {
             Failed::new(format!("failed to parse a message of cargo: {error}: {line}"))
-        })?;
+        })
+    };
+    text.lines().map(parse).collect()
+}
+
+/// Finds what was built.
+fn read(messages: Vec<Message>, names: &HashMap<PathBuf, String>) -> Result<Built, Failed> {
+    let mut built = Built::default();
+    for message in messages {
+        if let Some(Diagnostic { level, rendered: Some(text) }) = message.message
+            && level == "warning"
+            && !built.warnings.contains(&text)
+        {
+            built.warnings.push(text);
+        }
         let (Some(manifest), Some(target), Some(profile), Some(file)) =
             (message.manifest_path, message.target, message.profile, message.executable)
         else {
@@ -160,7 +204,14 @@ mod tests {
 {"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"a","kind":["lib"]},"profile":{"test":true},"executable":"/t/deps/a-1"}
 {"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"marquetry","kind":["bin"]},"profile":{"test":false},"executable":"/t/marquetry"}
 {"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"a","kind":["lib"]},"profile":{"test":false},"executable":null}
+{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"warning","rendered":"unused\\n"}}
+{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"warning","rendered":"unused\\n"}}
+{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"note","rendered":"some note\\n"}}
 {"reason":"build-finished","success":true}"#;
+
+    fn read(text: &str) -> Result<Built, Failed> {
+        super::read(messages(text)?, &names())
+    }
 
     fn names() -> HashMap<PathBuf, String> {
         let name = |name: &str| (format!("/w/{name}/Cargo.toml").into(), name.to_owned());
@@ -169,7 +220,7 @@ mod tests {
 
     #[test]
     fn tests_run_in_their_package_and_find_the_programs() {
-        let built = read(MESSAGES, &names()).unwrap();
+        let built = read(MESSAGES).unwrap();
         let lines = built.tests(|_| true).unwrap();
         let shown: Vec<_> = lines.iter().map(|it| (it.to_string(), it.folder.clone())).collect();
         assert_eq!(
@@ -183,14 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_counts_once() {
+        // The library and its tests are compiled from the same file.
+        assert_eq!(read(MESSAGES).unwrap().warnings(), ["unused\n"]);
+    }
+
+    #[test]
     fn a_step_without_tests_fails() {
-        let built = read(MESSAGES, &names()).unwrap();
+        let built = read(MESSAGES).unwrap();
         assert!(built.tests(|package| package == "c").is_err());
     }
 
     #[test]
     fn a_build_without_the_program_is_an_error() {
         let messages: Vec<&str> = MESSAGES.lines().filter(|it| !it.contains("[\"bin\"]")).collect();
-        assert!(read(&messages.join("\n"), &names()).is_err());
+        assert!(read(&messages.join("\n")).is_err());
     }
 }

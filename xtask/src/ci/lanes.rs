@@ -1,7 +1,7 @@
 //! Runs steps in three lanes at the same time.
 //!
-//! Two lanes compile, each into a build directory of its own, since much of a compilation uses one core. The third runs built programs, most
-//! of which wait more than they compute. The lanes that compile yield the processor, so that tests with time limits run as if they were
+//! One lane compiles and one checks, each with a build directory of its own, since much of that work uses one core. The third runs built programs, most
+//! of which wait more than they compute. The first two yield the processor, so that tests with time limits run as if they were
 //! alone.
 
 use std::{
@@ -18,7 +18,7 @@ use std::{
 };
 
 use super::{
-    built::Builder,
+    built::{Builder, WRAPPER, builds_lint},
     line::{Line, Ran, is_installed},
     share::share,
     steps::{Step, Work, apart},
@@ -76,12 +76,12 @@ impl Plan {
 
     /// Runs the steps in lanes, and shows the output of a step after its end.
     pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
-        let (mut compile, mut apart, mut programs) =
+        let (mut compile, mut check, mut programs) =
             (VecDeque::new(), VecDeque::new(), VecDeque::new());
         for &step in steps {
             match step.work {
                 Work::Build | Work::Compile(_) => compile.push_back(step),
-                Work::CompileApart(_) => apart.push_back(step),
+                Work::Check(_) | Work::Lint(_) => check.push_back(step),
                 Work::Quick(_) | Work::Programs(_) | Work::Tests(_) => programs.push_back(step),
             }
         }
@@ -106,7 +106,7 @@ impl Plan {
         };
         thread::scope(|scope| {
             scope.spawn(|| lane(compile));
-            scope.spawn(|| lane(apart));
+            scope.spawn(|| lane(check));
             scope.spawn(|| lane(programs));
         });
         let mut ended = ended.into_inner().expect("no holder panics");
@@ -132,7 +132,7 @@ impl Plan {
         &self,
         step: &'static Step,
         builder: &Builder,
-        yields: bool,
+        is_in_lane: bool,
         to: &mut (impl Write + Send),
     ) -> Ended {
         if matches!(step.work, Work::Programs(_) | Work::Tests(_)) {
@@ -141,7 +141,7 @@ impl Plan {
         }
         let started = Instant::now();
         let mut skipped_tests = 0;
-        let outcome = match self.try_step(step, builder, yields, to, &mut skipped_tests) {
+        let outcome = match self.try_step(step, builder, is_in_lane, to, &mut skipped_tests) {
             Ok(outcome) => outcome,
             Err(failed) => {
                 _ = writeln!(to, "FAILED: {failed}");
@@ -155,7 +155,7 @@ impl Plan {
         &self,
         step: &Step,
         builder: &Builder,
-        yields: bool,
+        is_in_lane: bool,
         to: &mut (impl Write + Send),
         skipped_tests: &mut usize,
     ) -> Result<Outcome, Failed> {
@@ -170,8 +170,19 @@ impl Plan {
                 builder.get(to)?;
                 return Ok(Outcome::Passed);
             }
-            Work::CompileApart(lines) => {
-                if let Err(error) = share(builder.get(to)?.folder(), &apart().join("debug")) {
+            Work::Lint(_) if builds_lint() => {
+                let built = builder.get(to)?;
+                for warning in built.warnings() {
+                    writeln!(to, "{warning}")?;
+                }
+                writeln!(to, "the build had {} warnings", built.warnings().len())?;
+                let is_clean = built.warnings().is_empty();
+                return Ok(if is_clean { Outcome::Passed } else { Outcome::Failed });
+            }
+            Work::Check(lines) | Work::Lint(lines) => {
+                if is_in_lane
+                    && let Err(error) = share(builder.get(to)?.folder(), &apart().join("debug"))
+                {
                     writeln!(to, "all is compiled anew: {error}")?;
                 }
                 lines()?
@@ -183,7 +194,15 @@ impl Plan {
             if let Some(seed) = &self.seed {
                 line = line.with_env(SEED, seed);
             }
-            line.yields = yields && matches!(step.work, Work::Compile(_) | Work::CompileApart(_));
+            let is_check = matches!(step.work, Work::Check(_) | Work::Lint(_));
+            if is_check {
+                // These run clippy and rustdoc themselves.
+                line = line.without_env(WRAPPER);
+            }
+            if is_check && is_in_lane {
+                line = line.with_env("CARGO_TARGET_DIR", apart());
+            }
+            line.yields = is_in_lane && (is_check || matches!(step.work, Work::Compile(_)));
             line.limit = self.strict.then_some(LIMIT);
             line
         });

@@ -20,7 +20,8 @@ use crate::{Failed, cargo, forget_package, root};
 pub(super) struct Line {
     pub(super) program: OsString,
     pub(super) args: Vec<String>,
-    pub(super) env: Vec<(&'static str, OsString)>,
+    /// Variables of the environment that it gets; those without a value are removed.
+    pub(super) env: Vec<(&'static str, Option<OsString>)>,
     pub(super) folder: PathBuf,
     /// The program yields the processor to the other lane.
     pub(super) yields: bool,
@@ -56,7 +57,12 @@ impl Line {
     }
 
     pub(super) fn with_env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
-        self.env.push((name, value.into()));
+        self.env.push((name, Some(value.into())));
+        self
+    }
+
+    pub(super) fn without_env(mut self, name: &'static str) -> Self {
+        self.env.push((name, None));
         self
     }
 
@@ -73,7 +79,12 @@ impl Line {
             forget_package(&mut command);
         }
         command.args(&self.args).current_dir(&self.folder);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        for (name, value) in &self.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         if io::stdout().is_terminal() {
             // Its output is a pipe to us, not a terminal.
             command.env("CARGO_TERM_COLOR", "always");
@@ -121,7 +132,7 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in &self.env {
+        for (name, value) in self.env.iter().filter_map(|(name, it)| Some((name, it.as_ref()?))) {
             write!(f, "{name}='{}' ", value.to_string_lossy())?;
         }
         let program = Path::new(&self.program).file_stem().unwrap_or(&self.program);

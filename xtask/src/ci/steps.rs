@@ -23,9 +23,11 @@ pub(super) enum Work {
     Build,
     /// Commands that compile. Cargo runs one at a time, as it locks the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
-    /// Commands that compile into [`apart`], beside the other ones. It begins with what the build has compiled; what both compile later is
-    /// compiled twice.
-    CompileApart(fn() -> Result<Vec<Line>, Failed>),
+    /// Commands that check without compiling to machine code. In lanes they use the build directory [`apart`], which begins with what the
+    /// build has compiled.
+    Check(fn() -> Result<Vec<Line>, Failed>),
+    /// The same, unless clippy has linted during the build.
+    Lint(fn() -> Result<Vec<Line>, Failed>),
     /// Built programs. They run without cargo, beside the commands that compile.
     Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
     /// Built test programs. They run two at a time, as most of them wait more than they compute.
@@ -81,7 +83,7 @@ pub(super) const STEPS: &[Step] = &[
         name: "clippy",
         about: "clippy reports nothing",
         needs: None,
-        work: Work::Compile(|| {
+        work: Work::Lint(|| {
             let line = "clippy --workspace --all-targets --all-features -- -D warnings";
             Ok(vec![Line::cargo(line)])
         }),
@@ -90,7 +92,7 @@ pub(super) const STEPS: &[Step] = &[
         name: "doc",
         about: "the documentation builds without broken links",
         needs: None,
-        work: Work::Compile(|| {
+        work: Work::Check(|| {
             Ok(vec![Line::cargo(names::DOC).with_env("RUSTDOCFLAGS", "-D warnings")])
         }),
     },
@@ -98,7 +100,7 @@ pub(super) const STEPS: &[Step] = &[
         name: "names",
         about: "public-names.txt of each crate is up to date",
         needs: None,
-        work: Work::Compile(|| Ok(vec![Line::xtask("names")?])),
+        work: Work::Check(|| Ok(vec![Line::xtask("names")?])),
     },
     Step {
         name: "doctest",
@@ -110,9 +112,7 @@ pub(super) const STEPS: &[Step] = &[
         name: "features",
         about: "each crate alone: without features, with the default ones, and with each feature alone",
         needs: None,
-        work: Work::CompileApart(|| {
-            Ok(vec![Line::xtask("features")?.with_env("CARGO_TARGET_DIR", apart())])
-        }),
+        work: Work::Check(|| Ok(vec![Line::xtask("features")?])),
     },
     Step {
         name: "scenarios",
@@ -179,9 +179,9 @@ pub(super) const STEPS: &[Step] = &[
     },
 ];
 
-/// The build directory of [`Work::CompileApart`].
+/// The build directory of [`Work::Check`] in lanes.
 pub(super) fn apart() -> PathBuf {
-    root().join("target/features")
+    root().join("target/check")
 }
 
 /// The package of the tests against programs of other projects.
