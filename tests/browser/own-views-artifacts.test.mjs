@@ -200,7 +200,7 @@ test("a large artifact that must be parsed whole waits for the user", async () =
   await button.waitFor();
   assert.deepEqual(view.seen.calls.filter((call) => call.name === "read_artifact"), []);
   await button.click();
-  await eventually("all rows", async () => /^4,301 rows/.test(await text(view, "#foot")), 15_000);
+  await eventually("all rows", async () => /^4,301 rows/.test(await text(view, "#foot")));
   await view.close();
 });
 

@@ -172,13 +172,13 @@ export function data(structuredContent) {
   return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent };
 }
 
-/** Waits until something holds, and fails with what it was at last. */
-export async function eventually(what, holds, milliseconds = 15_000) {
+/** Waits until `holds` returns a true value, and returns it. The error has the text of `what`, and what `state` returns at the end. */
+export async function eventually(what, holds, { milliseconds = 15_000, state } = {}) {
   const end = Date.now() + milliseconds;
   for (;;) {
     const value = await holds();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`${what}: not within ${milliseconds} ms`);
+    if (Date.now() > end) throw new Error(`${what}: not within ${milliseconds} ms${state ? `; at the end: ${JSON.stringify(await state())}` : ""}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

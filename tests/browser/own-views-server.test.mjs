@@ -77,7 +77,16 @@ test("a document is found, and the passage is shown where it stands", async () =
   assert.equal(await first.locator(".source [role=status]").isVisible(), false);
   await view.frame.fill("#query", "grain");
   await view.frame.press("#query", "Enter");
-  await eventually("another search", async () => (await view.frame.locator("#results mark").allTextContents()).includes("grain"));
+  await eventually("another search", async () => (await view.frame.locator("#results mark").allTextContents()).includes("grain"), {
+    state: async () => ({
+      summary: await view.frame.textContent("#summary"),
+      status: await view.frame.textContent("#status"),
+      query: await view.frame.inputValue("#query"),
+      focus: await view.frame.evaluate(() => `${document.activeElement?.id} ${document.hasFocus()}`),
+      sent: view.transport.received.slice(-3),
+      received: JSON.stringify(view.transport.sent.at(-1)).slice(0, 500),
+    }),
+  });
   assert.deepEqual(view.errors, []);
   await view.close();
 });
