@@ -13,7 +13,9 @@ use serde_json::Value;
 use crate::{
     ModelSettings, TestCase, TestEvent, Timestamp, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached, usage_of},
+    check,
     connect::{Called, Connections, OfferedTool},
+    depth::{MAX_LEVELS, is_deep},
     event::OnEvent,
     models::ask,
     redact::cut,
@@ -33,6 +35,8 @@ const MAX_TOKENS: u32 = 2048;
 pub(crate) struct Worked {
     pub(crate) turns: Vec<Turn>,
     pub(crate) calls: Vec<ToolCallRecord>,
+    /// For each call, whether its result is that of each expected call. Found before the result is cut.
+    pub(crate) results: Vec<Vec<bool>>,
     pub(crate) answer: String,
     /// Tokens of the work.
     pub(crate) tokens: u64,
@@ -67,9 +71,13 @@ impl Agent<'_> {
             }
             let started = Instant::now();
             let is_streamed = self.settings.stream == Some(true);
-            let answer = ask(&*self.model, &request, is_streamed)
+            let mut answer = ask(&*self.model, &request, is_streamed)
                 .await
                 .map_err(|error| unasked(self.case, error))?;
+            for call in answer.tool_calls.iter_mut().filter(|call| is_deep(&call.arguments)) {
+                // As a text, they are refused like all that is no object.
+                call.arguments = Value::from(call.arguments.to_string());
+            }
             let usage = usage_of(&request, &answer, self.settings.price.as_ref());
             worked.tokens = worked.tokens.saturating_add(usage.total());
             worked.answer.clone_from(&answer.text);
@@ -150,6 +158,8 @@ impl Agent<'_> {
         // It is there even if the trial ends during the call.
         let place = worked.calls.len();
         worked.calls.push(record.clone());
+        let expected = self.case.expected_tools.as_deref().unwrap_or_default();
+        worked.results.push(check::results_of(expected, &record));
         if let Some(turn) = worked.turns.last_mut() {
             turn.calls.push(u32::try_from(place).unwrap_or(u32::MAX));
         }
@@ -163,7 +173,7 @@ impl Agent<'_> {
             }
             (Some((tool, _)), Value::Object(arguments)) => self.call_in_time(tool, arguments).await,
             (Some(_), other) => Ok(Called::Refused(format!(
-                "the arguments of a tool must be a JSON object, and these are {}",
+                "the arguments of a tool must be a JSON object of at most {MAX_LEVELS} levels, and these are {}",
                 cut(&other.to_string(), 200)
             ))),
         };
@@ -173,7 +183,9 @@ impl Agent<'_> {
         let outcome = match outcome {
             Ok(Called::Result(result)) => {
                 record.success = result.get("isError") != Some(&Value::Bool(true));
-                record.response = bounded(result, most);
+                record.response = result;
+                worked.results[place] = check::results_of(expected, &record);
+                record.response = bounded(record.response, most);
                 let mut text = cut(&text_of(&record.response), most);
                 if !record.success {
                     if text.trim().is_empty() {
@@ -205,11 +217,12 @@ pub(crate) fn unasked(case: &TestCase, error: ChatError) -> TrialError {
     TrialError::Agent { member: case.agent_member(), error }
 }
 
-/// Returns a result, or the beginning of its text if it is too long. Structured content that is no longer than the limit stays: a part of it
-/// would match nothing.
+/// Returns a result, or the beginning of its text if it is too long or nested too deeply. Structured content that is no longer than the limit
+/// stays: a part of it would mean nothing.
 fn bounded(result: Value, most: usize) -> Value {
     let text = result.to_string();
-    if text.len() <= most {
+    let is_deep = is_deep(&result);
+    if text.len() <= most && !is_deep {
         return result;
     }
     let shown = text_of(&result);
@@ -220,7 +233,7 @@ fn bounded(result: Value, most: usize) -> Value {
         "_meta": {ToolCallRecord::CUT_FROM: text.len()},
     });
     let structured = result.get("structuredContent");
-    if let Some(structured) = structured.filter(|it| it.to_string().len() <= most) {
+    if let Some(structured) = structured.filter(|it| !is_deep && it.to_string().len() <= most) {
         beginning["structuredContent"] = structured.clone();
     }
     beginning
@@ -256,6 +269,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_recorded_result_can_be_read_again() {
+        let mut deep = json!(1);
+        for _ in 0..120 {
+            deep = json!([deep]);
+        }
+        let kept = bounded(json!({"content": [], "structuredContent": {"a": 1}}), 1000);
+        assert_eq!(kept["structuredContent"], json!({"a": 1}));
+        let cut = bounded(json!({"content": [], "structuredContent": deep}), 1000);
+        assert!(!is_deep(&cut), "{cut}");
+        assert!(cut["content"][0]["text"].as_str().is_some_and(|text| text.contains("[[[")));
+    }
 
     #[test]
     fn a_model_reads_no_encoded_bytes() {

@@ -1,10 +1,13 @@
 //! Checks by code: which calls were made, with which arguments and results, how many, how long, how many tokens.
 
+use std::{borrow::Cow, cell::LazyCell};
+
 use serde_json::{Value, json};
 
 pub use crate::result::CheckResult;
 use crate::{
-    ExpectedTool, Matching, TestCase, ToolCallRecord, case::Expectations, matcher::Matcher,
+    ExpectedTool, Matching, TestCase, ToolCallRecord,
+    case::{Expectations, ResultExpectation},
     stats::f1,
 };
 
@@ -16,6 +19,9 @@ pub const MAX_EXPECTED: usize = 1000;
 pub struct Work<'a> {
     /// The tool calls, in order.
     pub calls: &'a [ToolCallRecord],
+    /// For each call, whether its result is that of each expected call, where this was found before the result was cut; absent: found from
+    /// `calls`.
+    pub results: Option<&'a [Vec<bool>]>,
     /// The model's last text.
     pub answer: &'a str,
     /// Time of the work, in milliseconds.
@@ -50,7 +56,7 @@ pub fn check(case: &TestCase, work: &Work<'_>) -> Checked {
         tool_accuracy = f1(pairs.len(), expected.len(), work.calls.len());
         results.push(of_calls(expected, work.calls, case.matching, &pairs));
         if expected.iter().any(|tool| tool.result.is_some()) {
-            results.push(of_results(expected, work.calls, case.matching, &pairs));
+            results.push(of_results(expected, work, case.matching, &pairs));
         }
     }
     results.extend(of_run(case, work, tool_accuracy));
@@ -66,56 +72,49 @@ pub fn pairs(
     matching: Matching,
     fits: impl Fn(&ExpectedTool, &ToolCallRecord) -> bool,
 ) -> Vec<(usize, usize)> {
+    let row = |expected| calls.iter().map(|call| fits(expected, call)).collect();
+    pairs_of(&expected.iter().map(row).collect::<Vec<_>>(), calls.len(), matching)
+}
+
+/// As [`pairs`]; `fits` has a row for each expected call, with a column for each call.
+fn pairs_of(fits: &[Vec<bool>], calls: usize, matching: Matching) -> Vec<(usize, usize)> {
     match matching {
-        Matching::InOrder | Matching::Exact => in_order(expected, calls, fits),
-        Matching::AnyOrder | Matching::Superset => in_any_order(expected, calls, fits),
+        Matching::InOrder | Matching::Exact => in_order(fits, calls),
+        Matching::AnyOrder | Matching::Superset => in_any_order(fits, calls),
     }
 }
 
-/// Whether a call is the expected one, by tool, server and arguments.
+/// Whether a call is the expected one, by tool, server and arguments. A call that was not sent to a server is none.
 pub fn has_call(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
-    expected.name == call.tool_name
+    call.was_sent()
+        && expected.name == call.tool_name
         && expected.server.as_ref().is_none_or(|server| *server == call.server_id)
         && expected.arguments.as_ref().is_none_or(|matcher| matcher.matches(Some(&call.parameters)))
 }
 
 /// Whether a call is the expected one, by tool, server, arguments and result.
 pub fn has_call_and_result(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
-    has_call(expected, call) && has_result(expected, call, || call.text())
+    has_call(expected, call) && results_of(std::slice::from_ref(expected), call)[0]
 }
 
-fn has_result(
-    expected: &ExpectedTool,
-    call: &ToolCallRecord,
-    text: impl FnOnce() -> String,
-) -> bool {
-    expected.result.as_ref().is_none_or(|result| {
+/// Returns whether a call has the result of each expected call.
+pub(crate) fn results_of(expected: &[ExpectedTool], call: &ToolCallRecord) -> Vec<bool> {
+    let text = LazyCell::new(|| Value::String(call.text()));
+    let structured = call.response.get("structuredContent");
+    let has_result = |result: &ResultExpectation| {
         result.success.is_none_or(|success| success == call.success)
-            && matches_text(result.text.as_ref(), text)
-            && result
-                .structured
-                .as_ref()
-                .is_none_or(|matcher| matcher.matches(call.response.get("structuredContent")))
-    })
-}
-
-fn matches_text(matcher: Option<&Matcher>, text: impl FnOnce() -> String) -> bool {
-    matcher.is_none_or(|matcher| matcher.matches(Some(&Value::String(text()))))
+            && result.text.as_ref().is_none_or(|matcher| matcher.matches(Some(&*text)))
+            && result.structured.as_ref().is_none_or(|matcher| matcher.matches(structured))
+    };
+    expected.iter().map(|tool| tool.result.as_ref().is_none_or(has_result)).collect()
 }
 
 /// The longest common subsequence.
-fn in_order(
-    expected: &[ExpectedTool],
-    calls: &[ToolCallRecord],
-    fits: impl Fn(&ExpectedTool, &ToolCallRecord) -> bool,
-) -> Vec<(usize, usize)> {
-    let mut longest = vec![vec![0usize; calls.len() + 1]; expected.len() + 1];
-    let fits: Vec<Vec<bool>> = expected
-        .iter()
-        .map(|expected| calls.iter().map(|call| fits(expected, call)).collect())
-        .collect();
-    for row in (0..expected.len()).rev() {
-        for column in (0..calls.len()).rev() {
+fn in_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
+    let expected = fits.len();
+    let mut longest = vec![vec![0usize; calls + 1]; expected + 1];
+    for row in (0..expected).rev() {
+        for column in (0..calls).rev() {
             longest[row][column] = if fits[row][column] {
                 longest[row + 1][column + 1] + 1
             } else {
@@ -124,7 +123,7 @@ fn in_order(
         }
     }
     let (mut row, mut column, mut pairs) = (0, 0, Vec::new());
-    while row < expected.len() && column < calls.len() {
+    while row < expected && column < calls {
         if fits[row][column] {
             pairs.push((row, column));
             (row, column) = (row + 1, column + 1);
@@ -138,11 +137,7 @@ fn in_order(
 }
 
 /// A maximum matching, by Kuhn's algorithm.
-fn in_any_order(
-    expected: &[ExpectedTool],
-    calls: &[ToolCallRecord],
-    fits: impl Fn(&ExpectedTool, &ToolCallRecord) -> bool,
-) -> Vec<(usize, usize)> {
+fn in_any_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
     fn place(
         row: usize,
         fits: &[Vec<bool>],
@@ -160,13 +155,9 @@ fn in_any_order(
         }
         false
     }
-    let fits: Vec<Vec<bool>> = expected
-        .iter()
-        .map(|expected| calls.iter().map(|call| fits(expected, call)).collect())
-        .collect();
-    let mut taken = vec![None; calls.len()];
-    for row in 0..expected.len() {
-        place(row, &fits, &mut vec![false; calls.len()], &mut taken);
+    let mut taken = vec![None; calls];
+    for row in 0..fits.len() {
+        place(row, fits, &mut vec![false; calls], &mut taken);
     }
     let mut pairs: Vec<_> =
         taken.into_iter().enumerate().filter_map(|(column, row)| Some((row?, column))).collect();
@@ -221,17 +212,21 @@ fn of_calls(
 
 fn of_results(
     expected: &[ExpectedTool],
-    calls: &[ToolCallRecord],
+    work: &Work<'_>,
     matching: Matching,
     by_call: &[(usize, usize)],
 ) -> CheckResult {
-    let texts: Vec<String> = calls.iter().map(ToolCallRecord::text).collect();
-    let with_text = |expected: &ExpectedTool, call: &ToolCallRecord| {
-        let place = calls.iter().position(|it| std::ptr::eq(it, call));
-        has_call(expected, call)
-            && has_result(expected, call, || place.map_or_else(String::new, |at| texts[at].clone()))
+    let calls = work.calls;
+    let found: Cow<'_, [Vec<bool>]> = match work.results {
+        Some(found) => found.into(),
+        None => calls.iter().map(|call| results_of(expected, call)).collect(),
     };
-    let pairs = pairs(expected, calls, matching, with_text);
+    let row = |(row, tool): (usize, &ExpectedTool)| {
+        let columns = calls.iter().zip(found.iter());
+        columns.map(|(call, found)| has_call(tool, call) && found[row]).collect()
+    };
+    let fits: Vec<Vec<bool>> = expected.iter().enumerate().map(row).collect();
+    let pairs = pairs_of(&fits, calls.len(), matching);
     // The results are right if as many calls can be paired with them as without them: an expected call that has no result of its own must not
     // give up its call for one that has.
     let passed = pairs.len() >= by_call.len();
@@ -240,20 +235,13 @@ fn of_results(
         .copied()
         .filter(|(row, _)| !passed && !pairs.iter().any(|(found, _)| found == row))
         .collect();
-    let cut = calls.iter().filter(|call| call.is_cut()).count();
-    let was_cut = match cut {
-        0 => String::new(),
-        _ => format!(
-            "; {cut} results were cut at limits.maxResultBytes: raise it if they should have matched"
-        ),
-    };
     CheckResult {
         name: "results".to_owned(),
         passed,
         detail: match passed {
             true => "the expected results were found".to_owned(),
             false => format!(
-                "{} of {} calls have not the expected results{was_cut}",
+                "{} of {} calls have not the expected results",
                 by_call.len() - pairs.len(),
                 by_call.len()
             ),
@@ -301,8 +289,8 @@ fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResu
         let called: Vec<&str> = work
             .calls
             .iter()
+            .filter(|call| expect.forbidden_tools.iter().any(|tool| has_call(tool, call)))
             .map(|call| call.tool_name.as_str())
-            .filter(|name| expect.forbidden_tools.iter().any(|forbidden| forbidden == name))
             .collect();
         results.push(CheckResult {
             name: "forbiddenTools".to_owned(),
@@ -351,7 +339,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::case::ResultExpectation;
+    use crate::matcher::Matcher;
 
     fn call(name: &str) -> ToolCallRecord {
         ToolCallRecord::of_text("s", name, json!({"path": name}), "done")
@@ -365,7 +353,7 @@ mod tests {
     }
 
     fn work(calls: &[ToolCallRecord]) -> Work<'_> {
-        Work { calls, answer: "All done.", work_ms: 10, tokens: 100 }
+        Work { calls, results: None, answer: "All done.", work_ms: 10, tokens: 100 }
     }
 
     #[test]
@@ -456,6 +444,20 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_no_server_got_is_not_the_expected_one() {
+        let invented = ToolCallRecord {
+            server_id: ToolCallRecord::UNKNOWN_SERVER.to_owned(),
+            success: false,
+            ..call("a")
+        };
+        let no_object = ToolCallRecord { parameters: json!("x"), success: false, ..call("a") };
+        for calls in [[invented], [no_object]] {
+            let checked = check(&case("a", Matching::Superset), &work(&calls));
+            assert!(!checked.results[0].passed && checked.tool_accuracy == 0.0, "{checked:?}");
+        }
+    }
+
+    #[test]
     fn expectations_of_the_run_are_checked() {
         let mut failed = call("b");
         failed.success = false;
@@ -467,6 +469,10 @@ mod tests {
             (json!({"maxCalls": 1}), false),
             (json!({"forbiddenTools": ["c"]}), true),
             (json!({"forbiddenTools": ["a"]}), false),
+            (json!({"forbiddenTools": [{"name": "a", "server": "s"}]}), false),
+            (json!({"forbiddenTools": [{"name": "a", "server": "other"}]}), true),
+            (json!({"forbiddenTools": [{"name": "a", "arguments": {"path": "a"}}]}), false),
+            (json!({"forbiddenTools": [{"name": "a", "arguments": {"path": "b"}}]}), true),
             (json!({"answer": {"$mentions": "done"}}), true),
             (json!({"answer": "done"}), false),
             (json!({"allCallsSucceed": true}), false),

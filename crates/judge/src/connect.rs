@@ -23,7 +23,7 @@ use serde_json::{Value, json, value::to_raw_value};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    ServerConfig, TrialError,
+    ExpectedTool, ServerConfig, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached},
     cassette::{Answer, Cassette, Channel},
     redact::{Redactor, cut},
@@ -204,7 +204,7 @@ impl Connections {
     ) -> Result<(), TrialError> {
         if let Some(names) = names {
             for name in names {
-                self.check_known("tools", name, None)?;
+                self.check_listed("tools", &ExpectedTool::new(name))?;
             }
             let all = std::mem::take(&mut self.tools);
             let (kept, left_out) = all.into_iter().partition(|tool| names.contains(&tool.name));
@@ -222,23 +222,37 @@ impl Connections {
         Ok(())
     }
 
-    /// Checks that a server lists a tool.
+    /// Checks that the model gets a tool.
     pub(crate) fn check_known(
         &self,
         member: &'static str,
-        name: &str,
-        server: Option<&str>,
+        tool: &ExpectedTool,
     ) -> Result<(), TrialError> {
-        let is_there = self.tools.iter().any(|tool| {
-            tool.name == name && server.is_none_or(|server| self.servers[tool.server].id == server)
-        });
-        if is_there {
+        self.check_listed(member, tool)?;
+        if self.tools.iter().any(|offered| self.is(offered, tool)) {
             return Ok(());
         }
-        if self.left_out.iter().any(|tool| tool.name == name) {
-            let problem =
-                format!("names the tool {name:?}, which the case's tools leave out: add it there");
-            return Err(TrialError::case(member, problem));
+        let problem = format!(
+            "names the tool {:?}, which the case's tools leave out: add it there",
+            tool.name
+        );
+        Err(TrialError::case(member, problem))
+    }
+
+    fn is(&self, offered: &OfferedTool, tool: &ExpectedTool) -> bool {
+        let id = &self.servers[offered.server].id;
+        offered.name == tool.name && tool.server.as_ref().is_none_or(|server| server == id)
+    }
+
+    /// Checks that a server lists a tool, though the case may leave it out.
+    pub(crate) fn check_listed(
+        &self,
+        member: &'static str,
+        tool: &ExpectedTool,
+    ) -> Result<(), TrialError> {
+        let (name, server) = (tool.name.as_str(), tool.server.as_deref());
+        if self.tools.iter().chain(&self.left_out).any(|offered| self.is(offered, tool)) {
+            return Ok(());
         }
         if let Some(server) = server
             && !self.servers.iter().any(|it| it.id == server)
@@ -381,9 +395,10 @@ fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
     let mut ids = Vec::with_capacity(configs.len());
     for (place, config) in configs.iter().enumerate() {
         let id = config.name().map_or_else(|| format!("server{}", place + 1), str::to_owned);
-        if id.trim().is_empty() || ids.contains(&id) {
-            let problem =
-                format!("has a name that is blank or not unique: {id:?}; give each server its own");
+        if id.trim().is_empty() || ids.contains(&id) || id == ToolCallRecord::UNKNOWN_SERVER {
+            let problem = format!(
+                "has a name that is blank, not unique or reserved: {id:?}; give each server its own"
+            );
             return Err(TrialError::case("serverConfigs", problem));
         }
         ids.push(id);

@@ -6,6 +6,7 @@ pub mod case;
 pub mod cassette;
 pub mod check;
 mod connect;
+mod depth;
 mod error;
 mod event;
 pub mod fault;

@@ -224,13 +224,13 @@ impl ToolCallRecord {
         }
     }
 
+    /// Whether the call was sent to a server. Calls of tools that no server has, and calls whose arguments are no object, are refused before.
+    pub(crate) fn was_sent(&self) -> bool {
+        self.server_id != Self::UNKNOWN_SERVER && self.parameters.is_object()
+    }
+
     /// The member of `_meta` of a result that says how long it was before it was cut, in bytes.
     pub(crate) const CUT_FROM: &'static str = "marquetry/cutFromBytes";
-
-    /// Whether the recorded result is only the beginning of what the tool answered.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.response.get("_meta").is_some_and(|meta| meta.get(Self::CUT_FROM).is_some())
-    }
 
     /// Returns the text of the result: all text items, joined by line ends.
     pub fn text(&self) -> String {

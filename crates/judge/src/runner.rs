@@ -181,7 +181,7 @@ impl Runner {
                     let has_ended_early = trial.status == Status::Error
                         && context.stop_reason().now_or_never().is_some();
                     trials.push(redacted(trial, &redactor));
-                    if has_ended_early {
+                    if has_ended_early || has_no_use(&trials) {
                         break;
                     }
                 }
@@ -355,7 +355,10 @@ impl Attempt<'_> {
         let opened = connections.insert(opened);
         opened.restrict(case.tools.as_deref(), budget.limits().max_tools)?;
         for tool in case.expected_tools.iter().flatten() {
-            opened.check_known("expectedTools", &tool.name, tool.server.as_deref())?;
+            opened.check_known("expectedTools", tool)?;
+        }
+        for tool in &case.expect.forbidden_tools {
+            opened.check_listed("expect.forbiddenTools", tool)?;
         }
         (self.on_event)(&TestEvent::Connected {
             trial: index,
@@ -377,8 +380,8 @@ impl Attempt<'_> {
         let work_ms = millis(started.elapsed());
         state.work_ms = Some(work_ms);
         outcome?;
-        let Worked { calls, answer, tokens, .. } = &state.worked;
-        let work = Work { calls, answer, work_ms, tokens: *tokens };
+        let Worked { calls, results, answer, tokens, .. } = &state.worked;
+        let work = Work { calls, results: Some(results), answer, work_ms, tokens: *tokens };
         let checked = check::check(case, &work);
         state.tool_accuracy = checked.tool_accuracy;
         state.checks = checked.results;
@@ -469,6 +472,16 @@ impl TrialState {
             duration_ms: millis(budget.elapsed()),
         }
     }
+}
+
+/// Trials without a verdict in a row after which a case is not tried again.
+const MAX_ERRORS_IN_A_ROW: usize = 3;
+
+/// Returns whether more trials have no use: the last ones had no verdict, so that the case will have none, and the next may take as long.
+fn has_no_use(trials: &[Trial]) -> bool {
+    let last = trials.iter().rev().take(MAX_ERRORS_IN_A_ROW);
+    trials.len() >= MAX_ERRORS_IN_A_ROW
+        && last.into_iter().all(|trial| trial.status == Status::Error)
 }
 
 /// Returns the status of a case: an error if a trial has one, else passed if enough trials passed.
@@ -581,11 +594,19 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
             &format!("has maxResultBytes {given}: use at most {MAX_RESULT_BYTES}"),
         ));
     }
-    if !(0.0..=1.0).contains(&case.required_pass_rate) {
-        return Err(error(
-            "requiredPassRate",
-            &format!("is {}: use 0 to 1", case.required_pass_rate),
-        ));
+    if !(case.required_pass_rate > 0.0 && case.required_pass_rate <= 1.0) {
+        // With 0, the case could not fail.
+        let problem = format!("is {}: use more than 0, and at most 1", case.required_pass_rate);
+        return Err(error("requiredPassRate", &problem));
+    }
+    if let Some(accuracy) = case.expect.min_tool_accuracy
+        && !(0.0..=1.0).contains(&accuracy)
+    {
+        return Err(error("expect", &format!("has minToolAccuracy {accuracy}: use 0 to 1")));
+    }
+    if case.expect.forbidden_tools.iter().any(|tool| tool.result.is_some()) {
+        let problem = "has forbiddenTools with a result: a call is forbidden by its name, server and arguments";
+        return Err(error("expect", problem));
     }
     let expected = case.expected_tools.as_ref().map_or(0, Vec::len);
     if expected > check::MAX_EXPECTED {
@@ -618,6 +639,17 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         }
         if settings.model.trim().is_empty() {
             return Err(error(member, "has no model: name it"));
+        }
+        if let Some(Price { input_per_million, output_per_million }) = settings.price
+            && (input_per_million < 0.0 || output_per_million < 0.0)
+        {
+            return Err(error(member, "has a price below 0"));
+        }
+        if let (Some(votes), Some(most)) = (settings.votes, settings.max_votes)
+            && votes > most
+        {
+            let problem = format!("has votes {votes}, more than its maxVotes {most}");
+            return Err(error(member, &problem));
         }
         let votes = settings.votes.into_iter().chain(settings.max_votes);
         if votes.into_iter().any(|votes| !(1..=crate::judge::MAX_VOTES).contains(&votes)) {

@@ -59,13 +59,18 @@ pub struct Interval {
 
 /// Returns Wilson's score interval of a rate, at 95 % confidence; 0 to 1 without trials.
 pub fn wilson(passed: u32, trials: u32) -> Interval {
+    wilson_at(Z, passed, trials)
+}
+
+/// Returns Wilson's score interval for a quantile of the normal distribution.
+fn wilson_at(z: f64, passed: u32, trials: u32) -> Interval {
     if trials == 0 {
         return Interval { low: 0.0, high: 1.0 };
     }
     let (n, rate) = (f64::from(trials), f64::from(passed.min(trials)) / f64::from(trials));
-    let square = Z * Z;
+    let square = z * z;
     let middle = rate + square / (2.0 * n);
-    let spread = Z * (rate * (1.0 - rate) / n + square / (4.0 * n * n)).sqrt();
+    let spread = z * (rate * (1.0 - rate) / n + square / (4.0 * n * n)).sqrt();
     let whole = 1.0 + square / n;
     // Rounding must not exclude the rate itself, nor leave 0 to 1.
     Interval {
@@ -112,14 +117,56 @@ pub enum Change {
 /// Compares the rates of two sets of trials, given as passed and all trials: by Newcombe's interval of the difference
 /// (method 10 of Statistics in Medicine 17, 1998), which combines both Wilson intervals.
 pub fn change(base: (u32, u32), new: (u32, u32)) -> Change {
+    change_among(1, base, new)
+}
+
+/// Compares two sets of trials as [`change`] does, as one of several comparisons. The confidence of 95 % is that of all of them together
+/// (Bonferroni's correction): of many cases that have not changed, some would differ by chance.
+pub fn change_among(comparisons: usize, base: (u32, u32), new: (u32, u32)) -> Change {
     if base.1 < FEWEST_TRIALS || new.1 < FEWEST_TRIALS {
         return Change::InsufficientData;
     }
+    let (fall, variance) = fall(quantile(comparisons), base, new);
+    if fall > variance.sqrt() { Change::Regression } else { Change::None }
+}
+
+/// Compares the mean rates of cases, each given by its trials before and after. A case counts by its rate, not by its number of trials: else a
+/// case that is tried more often than before would change the mean.
+///
+/// The interval of the mean difference combines those of the rates, as Newcombe's does for two (MOVER: Zou and Donner, Statistics in Medicine
+/// 27, 2008). Cases need a trial on both sides.
+pub fn change_of_mean(cases: &[[(u32, u32); 2]]) -> Change {
+    let trials = |side: usize| cases.iter().map(|sides| u64::from(sides[side].1)).sum::<u64>();
+    if trials(0).min(trials(1)) < u64::from(FEWEST_TRIALS) {
+        return Change::InsufficientData;
+    }
+    let falls = cases.iter().map(|[base, new]| fall(Z, *base, *new));
+    let (sum, variance) = falls.fold((0.0, 0.0), |sum, fall| (sum.0 + fall.0, sum.1 + fall.1));
+    if sum > variance.sqrt() { Change::Regression } else { Change::None }
+}
+
+/// Returns how far a rate fell, and the square of the distance to the lower bound of that difference.
+fn fall(z: f64, base: (u32, u32), new: (u32, u32)) -> (f64, f64) {
     let rate = |(passed, all): (u32, u32)| f64::from(passed.min(all)) / f64::from(all);
-    let (before, after) = (wilson(base.0, base.1), wilson(new.0, new.1));
-    let fall = rate(base) - rate(new);
-    let spread = ((rate(base) - before.low).powi(2) + (after.high - rate(new)).powi(2)).sqrt();
-    if fall - spread > 0.0 { Change::Regression } else { Change::None }
+    let (before, after) = (wilson_at(z, base.0, base.1), wilson_at(z, new.0, new.1));
+    let square = (rate(base) - before.low).powi(2) + (after.high - rate(new)).powi(2);
+    (rate(base) - rate(new), square)
+}
+
+/// Returns the quantile of the normal distribution for two-sided intervals of which all hold at 95 % confidence.
+fn quantile(intervals: usize) -> f64 {
+    if intervals <= 1 {
+        return Z;
+    }
+    let outside = 0.05 / intervals as f64;
+    let (mut low, mut high) = (Z, 40.0);
+    // Halved until the bounds are equal to about 12 digits.
+    for _ in 0..45 {
+        let middle = f64::midpoint(low, high);
+        let is_low = libm::erfc(middle / std::f64::consts::SQRT_2) > outside;
+        *(if is_low { &mut low } else { &mut high }) = middle;
+    }
+    high
 }
 
 /// Verdicts of two judges on the same things.
@@ -202,7 +249,46 @@ mod tests {
         assert_eq!(change((95, 100), (80, 100)), Change::Regression);
     }
 
+    #[test]
+    fn quantiles_of_several_intervals() {
+        // The quantiles of 0.975, 0.9875, 0.995 and 0.99975, from a table.
+        for (intervals, wanted) in
+            [(1, 1.959_964), (2, 2.241_403), (5, 2.575_829), (100, 3.480_756)]
+        {
+            assert!((quantile(intervals) - wanted).abs() < 1e-6, "{}", quantile(intervals));
+        }
+    }
+
+    #[test]
+    fn one_fall_among_many_needs_more_evidence() {
+        assert_eq!(change_among(1, (10, 10), (5, 10)), Change::Regression);
+        assert_eq!(change_among(50, (10, 10), (5, 10)), Change::None);
+        assert_eq!(change_among(50, (10, 10), (0, 10)), Change::Regression);
+        assert_eq!(change_among(50, (4, 4), (0, 10)), Change::InsufficientData);
+    }
+
+    #[test]
+    fn cases_count_by_their_rates() {
+        // The difficult case is tried more often; neither has changed.
+        let tried_more = [[(100, 100), (10, 10)], [(5, 10), (50, 100)]];
+        assert_eq!(change_of_mean(&tried_more), Change::None);
+        assert_eq!(change((105, 110), (60, 110)), Change::Regression);
+        // Each fell a little, and none by enough to be sure of it.
+        let little = [[(10, 10), (8, 10)]; 10];
+        assert_eq!(change(little[0][0], little[0][1]), Change::None);
+        assert_eq!(change_of_mean(&little), Change::Regression);
+        assert_eq!(change_of_mean(&[[(2, 2), (0, 2)]]), Change::InsufficientData);
+        assert_eq!(change_of_mean(&[]), Change::InsufficientData);
+    }
+
     proptest! {
+        #[test]
+        fn one_case_is_compared_as_a_mean_of_one(base in (0u32..50, 0u32..50), new in (0u32..50, 0u32..50)) {
+            let sides = [base, new].map(|(passed, more)| (passed, passed + more));
+            prop_assume!(sides.iter().all(|(_, all)| *all > 0));
+            prop_assert_eq!(change_of_mean(&[sides]), change(sides[0], sides[1]));
+        }
+
         #[test]
         fn wilson_holds_the_rate_and_shrinks(passed in 0u32..500, more in 0u32..500) {
             let trials = passed + more;

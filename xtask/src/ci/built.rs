@@ -204,9 +204,9 @@ mod tests {
 {"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"a","kind":["lib"]},"profile":{"test":true},"executable":"/t/deps/a-1"}
 {"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"marquetry","kind":["bin"]},"profile":{"test":false},"executable":"/t/marquetry"}
 {"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"a","kind":["lib"]},"profile":{"test":false},"executable":null}
-{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"warning","rendered":"unused\\n"}}
-{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"warning","rendered":"unused\\n"}}
-{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"note","rendered":"some note\\n"}}
+{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"warning","rendered":"unused\n"}}
+{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"warning","rendered":"unused\n"}}
+{"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"note","rendered":"some note\n"}}
 {"reason":"build-finished","success":true}"#;
 
     fn read(text: &str) -> Result<Built, Failed> {

@@ -25,7 +25,7 @@ pub enum Matching {
     Superset,
 }
 
-/// A call that is expected: the name of a tool, or an object with more about the call.
+/// A call that is expected, or forbidden: the name of a tool, or an object with more about the call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "NameOrCall", into = "NameOrCall")]
 #[schemars(with = "NameOrCall")]
@@ -164,9 +164,9 @@ pub struct Expectations {
     /// Most tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
-    /// Tools that must not be called.
+    /// Calls that must not be made: names of tools, or objects with a name and the server or the arguments of the call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub forbidden_tools: Vec<String>,
+    pub forbidden_tools: Vec<ExpectedTool>,
     /// A matcher of the model's last text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Matcher>,

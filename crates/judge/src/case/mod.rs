@@ -65,9 +65,9 @@ pub struct TestCase {
     pub judged: Option<bool>,
     /// Expectations of the whole run, which code checks.
     pub expect: Expectations,
-    /// How often the case is tried: 1 to 100.
+    /// How often the case is tried: 1 to 100. After 3 trials in a row without a verdict, it is not tried again.
     pub repetitions: u32,
-    /// The least share of trials that must pass, from 0 to 1.
+    /// The least share of trials that must pass: more than 0, and at most 1.
     pub required_pass_rate: f64,
     /// Limits of each trial.
     pub limits: Limits,

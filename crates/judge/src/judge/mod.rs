@@ -9,7 +9,7 @@ mod shuffle;
 
 use std::{sync::Arc, time::Instant};
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use marquetry_llm::{ChatError, ChatModel, ChatRequest, Finish, Format, Message};
 
 pub use self::parse::{MAX_ANSWER_BYTES, ParsedVote, VoteError, parse_vote};
@@ -67,8 +67,8 @@ pub struct JudgeOptions {
     pub temperature: Option<f64>,
     /// Longest answer, in tokens; 2048 by default.
     pub max_tokens: u32,
-    /// Longest text of one result or answer that the judge sees, in bytes; 16,384 by default. The rest is cut off, and
-    /// the judge is told so.
+    /// Longest text of one result or answer that the judge sees, in bytes; 65,536 by default, as much as the model that works sees of a result.
+    /// The rest is cut off, and the judge is told so. All evidence of a trial has 256 KiB.
     pub max_evidence_bytes: usize,
     /// Whether the model is asked for a stream; false by default.
     pub stream: bool,
@@ -84,7 +84,7 @@ impl Default for JudgeOptions {
             seed: 0,
             temperature: None,
             max_tokens: 2048,
-            max_evidence_bytes: 16_384,
+            max_evidence_bytes: 65_536,
             stream: false,
             price: None,
         }
@@ -144,6 +144,11 @@ pub enum JudgeError {
         /// What is wrong with the last answer.
         problem: VoteError,
     },
+    /// The provider withheld the answer.
+    #[error(
+        "the provider of the judge's model withheld an answer (content filter): use another model in judgeConfig, or change the prompt"
+    )]
+    Filtered,
     /// A limit of the trial was reached.
     #[error("{0}")]
     Limit(LimitReached),
@@ -212,16 +217,20 @@ impl Judge {
         let first = self.options.votes.max(1);
         let most = self.options.max_votes.clamp(first, MAX_VOTES.max(first));
         let asked = (0..first).map(|index| self.vote(input, checklist, index, budget));
+        let mut asked: FuturesUnordered<_> = asked.collect();
         let mut failure = None;
-        for outcome in join_all(asked).await {
+        // Each vote is kept as it comes: the end of the time drops this function.
+        while let Some(outcome) = asked.next().await {
             match outcome {
                 Ok(vote) => {
                     on_vote(&vote);
-                    votes.push(vote);
+                    let place = votes.partition_point(|other| other.index < vote.index);
+                    votes.insert(place, vote);
                 }
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+        drop(asked);
         if let Some(error) = failure {
             return Err(error);
         }
@@ -275,6 +284,8 @@ impl Judge {
                 budget.spend(&spent).map_err(JudgeError::Limit)?;
             }
             let parsed = match answer.finish {
+                // The same question would be withheld again.
+                Finish::Filtered => return Err(JudgeError::Filtered),
                 Finish::Length => Err(VoteError::Cut),
                 _ => parse_vote(&answer.text, &ids),
             };

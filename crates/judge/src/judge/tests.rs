@@ -109,6 +109,77 @@ async fn each_vote_sees_another_order_and_answers_come_back_in_that_of_the_check
 }
 
 #[test]
+fn a_judge_is_told_what_is_shortened_and_short_texts_leave_room_for_long_ones() {
+    let checklist = ["it worked".to_owned()];
+    let mut calls: Vec<_> = (0..49)
+        .map(|number| ToolCallRecord::of_text("s", "t", json!({"n": number}), "r"))
+        .collect();
+    calls.push(ToolCallRecord::of_text("s", "t", json!({}), &"x".repeat(60_000)));
+    calls.push(ToolCallRecord::of_text("s", "t", json!({}), &"y".repeat(70_000)));
+    let mut recorded = ToolCallRecord::of_text("s", "t", json!({}), "z");
+    recorded.response["_meta"] = json!({ToolCallRecord::CUT_FROM: 99});
+    calls.push(recorded);
+    let input = JudgeInput { tool_calls: &calls, ..input(&checklist) };
+    let options = JudgeOptions::default();
+    let ids = ["item1".to_owned()];
+    let mut shuffle = Shuffle::new(1, 1);
+    let question =
+        prompt::question(&input, &checklist, &ids, options.max_evidence_bytes, &mut shuffle);
+    let question: Value = serde_json::from_str(&question).unwrap();
+    let mut shortened: Vec<(&str, &Value)> = (question["evidence"].as_array().unwrap().iter())
+        .filter_map(|item| Some((item["number"].as_str()?, item.get("shortened")?)))
+        .collect();
+    shortened.sort_unstable_by_key(|(number, _)| *number);
+    assert_eq!(
+        shortened,
+        [
+            ("51 of 52", &json!({"result": "from 70044 bytes"})),
+            ("52 of 52", &json!({"result": "from 99 bytes"})),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_withheld_is_no_vote_and_not_asked_for_again() {
+    let withheld = ChatAnswer { finish: Finish::Filtered, ..ChatAnswer::text("") };
+    let answers = [vote("yes"), withheld, vote("yes"), vote("yes"), vote("yes")];
+    let judge = Judge::new(Arc::new(ScriptedModel::new(answers)), JudgeOptions::default());
+    let mut votes = Vec::new();
+    let outcome = judge.judge(&input(&["It is right.".to_owned()]), &mut votes).await;
+    assert_eq!(outcome, Err(JudgeError::Filtered));
+    assert_eq!(votes.len(), 2);
+}
+
+/// Answers yes once, and then never.
+#[derive(Default)]
+struct Silent(std::sync::atomic::AtomicBool);
+
+#[async_trait]
+impl ChatModel for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    async fn chat(&self, _: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        if self.0.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            std::future::pending().await
+        }
+        Ok(vote("yes"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn votes_before_the_end_of_the_time_are_kept() {
+    let judge = Judge::new(Arc::new(Silent::default()), JudgeOptions::default());
+    let mut votes = Vec::new();
+    let checklist = ["It is right.".to_owned()];
+    let input = input(&checklist);
+    let judged = judge.judge(&input, &mut votes);
+    assert!(tokio::time::timeout(std::time::Duration::from_secs(1), judged).await.is_err());
+    assert_eq!(votes.len(), 1);
+}
+
+#[test]
 fn a_question_is_bounded_however_many_calls_there_are() {
     let long = "x".repeat(20_000);
     let checklist = ["it worked".to_owned()];

@@ -309,6 +309,13 @@ async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
         (1, 1, 1)
     );
     assert!(judge.kappa.is_some_and(|kappa| (kappa - 0.4).abs() < 1e-9), "{judge:?}");
+    // Some votes of a trial that ended with an error are no verdict of the judge.
+    let mut broken = sample("broken", &[true]);
+    broken.trials[0].status = Status::Error;
+    put(store, &broken).await;
+    let on_it = Override { result_id: broken.id.clone(), ..verdict(0, false, "ann", 3) };
+    store.put_override(&on_it).await.expect("it is written");
+    assert_eq!(judge_agreement(store).await.expect("it is read"), judges);
 }
 
 async fn nothing_secret_is_kept(store: &dyn ResultStore) {

@@ -116,12 +116,13 @@ pub struct Comparison {
     pub base_run: String,
     /// The newer batch.
     pub new_run: String,
-    /// `regression` if the rate of any case or of all trials fell; `insufficient_data` if there are too few trials to
+    /// `regression` if the rate of any case or of all cases together fell; `insufficient_data` if there are too few trials to
     /// decide for all of them together; else `none`.
     pub verdict: Change,
-    /// All trials together.
+    /// The cases together that have trials with a verdict in both batches: the numbers are those of all their trials, and the change is
+    /// that of the mean rate of the cases, each with the same weight.
     pub all: CaseComparison,
-    /// The cases, by name.
+    /// The cases, by name. With 95 % confidence, no case is called a regression that has not changed, however many are compared.
     pub cases: Vec<CaseComparison>,
 }
 
@@ -140,16 +141,13 @@ pub struct CaseComparison {
     pub change: Change,
 }
 
+/// The trials that passed, and all with a verdict.
+type Counted = (u32, u32);
+
 impl CaseComparison {
-    fn new(test_name: &str, base: TrialCounts, new: TrialCounts) -> Self {
-        let pair = |counts: TrialCounts| (counts.passed, counts.passed + counts.failed);
-        let rate = |counts| Rate::new(pair(counts).0, pair(counts).1);
-        Self {
-            test_name: test_name.to_owned(),
-            base: rate(base),
-            new: rate(new),
-            change: stats::change(pair(base), pair(new)),
-        }
+    fn new(test_name: &str, base: Counted, new: Counted, change: Change) -> Self {
+        let rate = |(passed, all)| Rate::new(passed, all);
+        Self { test_name: test_name.to_owned(), base: rate(base), new: rate(new), change }
     }
 }
 
@@ -173,16 +171,23 @@ pub async fn compare(
             add(&mut counts.entry(outcome.test_name.clone()).or_default()[side], outcome.trials);
         }
     }
-    let cases: Vec<_> =
-        counts.iter().map(|(name, [base, new])| CaseComparison::new(name, *base, *new)).collect();
+    let counted = |counts: TrialCounts| (counts.passed, counts.passed + counts.failed);
+    let counts = counts.into_iter().map(|(name, sides)| (name, sides.map(counted)));
+    let counts: BTreeMap<String, [Counted; 2]> = counts.collect();
     // Only of cases that both have: a new difficult case is no fall of the others, and a new easy one hides none.
-    let mut all = [TrialCounts::default(); 2];
-    let is_run = |counts: &TrialCounts| counts.passed + counts.failed + counts.errors > 0;
-    for pair in counts.values().filter(|pair| pair.iter().all(is_run)) {
-        add(&mut all[0], pair[0]);
-        add(&mut all[1], pair[1]);
-    }
-    let all = CaseComparison::new("", all[0], all[1]);
+    let both: Vec<[Counted; 2]> =
+        counts.values().copied().filter(|sides| sides.iter().all(|(_, all)| *all > 0)).collect();
+    let cases: Vec<_> = counts
+        .iter()
+        .map(|(name, [base, new])| {
+            let change = stats::change_among(both.len(), *base, *new);
+            CaseComparison::new(name, *base, *new, change)
+        })
+        .collect();
+    let sum = |side: usize| {
+        both.iter().fold((0, 0), |sum, sides| (sum.0 + sides[side].0, sum.1 + sides[side].1))
+    };
+    let all = CaseComparison::new("", sum(0), sum(1), stats::change_of_mean(&both));
     let fell = cases.iter().chain([&all]).any(|case| case.change == Change::Regression);
     Ok(Comparison {
         base_run: base_run.to_owned(),

@@ -205,7 +205,10 @@ impl ResultStore for MemoryStore {
         }
         let agreements = newest.into_iter().filter_map(|((result, trial), verdict)| {
             let trials = &tables.results.get(result)?.trials;
-            let trial = trials.iter().find(|known| known.index == trial)?;
+            // Votes of a trial that ended with an error are no verdict.
+            let trial = trials
+                .iter()
+                .find(|known| known.index == trial && known.status != Status::Error)?;
             Agreement::of(&trial.votes, verdict.passed)
         });
         Ok(agreements.collect())

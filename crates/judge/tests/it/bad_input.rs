@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use marquetry_judge::{
     ExpectedTool, FixedModels, LibsqlStore, MemoryStore, ModelSettings, RemoteModels, RunContext,
-    Runner, ServerConfig, Status, TestCase, TestEvent, TestResult, case::Price,
+    Runner, ServerConfig, Status, TestCase, TestEvent, TestResult,
+    case::{Price, ResultExpectation},
 };
 use marquetry_llm::{
     ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ProviderAnswer, ScriptedModel,
@@ -70,7 +71,45 @@ async fn cases_that_cannot_run() {
             &["expect has minToolAccuracy, which is measured by expectedTools"],
         ),
         (changed(&|case| case.repetitions = 0), &["repetitions is 0: use 1 to 100"]),
-        (changed(&|case| case.required_pass_rate = 2.0), &["requiredPassRate is 2: use 0 to 1"]),
+        (
+            changed(&|case| case.required_pass_rate = 2.0),
+            &["requiredPassRate is 2: use more than 0"],
+        ),
+        (changed(&|case| case.required_pass_rate = 0.0), &["requiredPassRate is 0"]),
+        (
+            changed(&|case| {
+                case.expected_tools = expected(&["write_note"]);
+                case.expect.min_tool_accuracy = Some(90.0);
+            }),
+            &["expect has minToolAccuracy 90: use 0 to 1"],
+        ),
+        (
+            changed(&|case| {
+                let price = Price { input_per_million: -1.0, output_per_million: 1.0 };
+                case.judge_config.as_mut().unwrap().price = Some(price);
+            }),
+            &["judgeConfig has a price below 0"],
+        ),
+        (
+            changed(&|case| {
+                let judge = case.judge_config.as_mut().unwrap();
+                (judge.votes, judge.max_votes) = (Some(5), Some(3));
+            }),
+            &["judgeConfig has votes 5, more than its maxVotes 3"],
+        ),
+        (
+            changed(&|case| {
+                case.expect.forbidden_tools = vec![ExpectedTool::new("delete_fiel")];
+            }),
+            &["expect.forbiddenTools names the tool \"delete_fiel\", which no server lists"],
+        ),
+        (
+            changed(&|case| {
+                case.expect.forbidden_tools =
+                    vec![ExpectedTool::new("big").with_result(ResultExpectation::default())];
+            }),
+            &["expect has forbiddenTools with a result"],
+        ),
         (changed(&|case| case.checklist = Some(Vec::new())), &["checklist is empty"]),
         (
             changed(&|case| case.agent_config.as_mut().unwrap().temperature = Some(7.0)),
@@ -94,7 +133,7 @@ async fn cases_that_cannot_run() {
         ),
         (
             changed(&|case| case.server_configs = Some(vec![notes("usual"), notes("usual")])),
-            &["not unique: \"notes\"; give each server its own"],
+            &["not unique or reserved: \"notes\"; give each server its own"],
         ),
     ] {
         let result = run(&runner(good_work(), votes("yes")), case).await;
@@ -247,9 +286,58 @@ async fn invented_tools_and_arguments_that_are_no_object_are_told_to_the_model()
         .collect();
     assert_eq!(calls[0].1, "unknown");
     assert!(calls[0].3.contains("there is no tool \"writeNote\"; tools: "), "{}", calls[0].3);
-    assert!(calls[1].3.contains("must be a JSON object, and these are \"a\""), "{}", calls[1].3);
+    assert!(calls[1].3.contains("must be a JSON object of at most 64 levels, and these are \"a\""));
     assert!(calls[2].1 == "notes" && !calls[2].3.is_empty(), "{}", calls[2].3);
     assert!(calls.iter().all(|call| !call.2));
+}
+
+#[tokio::test]
+async fn a_call_that_no_server_got_is_not_the_expected_one() {
+    // Both servers have the tool, so that the model gets it as `notes__read_note` and `others__read_note`.
+    let mut others = notes("usual");
+    let ServerConfig::Stdio { name, .. } = &mut others else { unreachable!("it is a program") };
+    *name = Some("others".to_owned());
+    for call in [call("read_note", json!({"name": "a"})), call("notes__read_note", json!("a"))] {
+        let mut case = case("invented");
+        case.server_configs = Some(vec![notes("usual"), others.clone()]);
+        case.agent_config = case.judge_config.take();
+        case.checklist = None;
+        case.expected_tools = Some(vec![ExpectedTool::new("read_note")]);
+        let result = run(&runner([call, said("Done.")], []), case).await;
+        assert_eq!(result.status, Status::Failed, "{result:?}");
+        assert_eq!(result.verdict.tool_accuracy, 0.0);
+    }
+    let ServerConfig::Stdio { name, .. } = &mut others else { unreachable!("it is a program") };
+    *name = Some("unknown".to_owned());
+    let mut case = case("reserved");
+    case.server_configs = Some(vec![others]);
+    error(&run(&runner([], []), case).await, &["reserved: \"unknown\""]);
+}
+
+#[tokio::test]
+async fn a_case_without_a_verdict_is_not_tried_for_ever() {
+    let mut case = case("dies");
+    case.repetitions = 100;
+    case.server_configs = Some(vec![ServerConfig::stdio("/nowhere/server", [""; 0])]);
+    let result = run(&runner([], []), case).await;
+    error(&result, &["3 of 3 trials had no verdict", "did not start"]);
+    assert_eq!(result.trials.len(), 3);
+}
+
+#[tokio::test]
+async fn arguments_that_are_nested_too_deeply_are_recorded_as_a_text() {
+    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    let mut case = case("deep");
+    case.expected_tools = Some(vec![ExpectedTool::new("write_note")]);
+    let agent = [call("write_note", json!({"name": deep})), said("Done.")];
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(LibsqlStore::open(folder.path().join("tests.db")).await.unwrap());
+    let models = FixedModels::new(ScriptedModel::new(agent), ScriptedModel::new(votes("no")));
+    let result = run(&with_path(Runner::new(models, store)), case).await;
+    assert_eq!(result.status, Status::Failed);
+    let call = &result.tool_calls[0];
+    assert!(call.parameters.is_string(), "{call:?}");
+    assert!(call.error.as_ref().is_some_and(|error| error.contains("at most 64 levels")));
 }
 
 #[tokio::test]
@@ -428,6 +516,24 @@ async fn long_results_are_cut() {
         "{} bytes",
         response.len()
     );
+}
+
+#[tokio::test]
+async fn a_result_is_checked_before_it_is_cut() {
+    for (matcher, status) in [
+        (json!({"$ends_with": "x"}), Status::Passed),
+        (json!({"$ends_with": "…"}), Status::Failed),
+        (json!({"$length": 1_000_000}), Status::Passed),
+        (json!({"$not": {"$length": 1_000_000}}), Status::Failed),
+    ] {
+        let mut case = case("long");
+        case.agent_config = case.judge_config.take();
+        case.checklist = None;
+        let expected = json!([{"name": "big", "result": {"text": matcher}}]);
+        case.expected_tools = serde_json::from_value(expected).unwrap();
+        let result = run(&runner([call("big", json!({})), said("Done.")], []), case).await;
+        assert_eq!(result.status, status, "{matcher}: {:?}", result.verdict);
+    }
 }
 
 #[tokio::test]

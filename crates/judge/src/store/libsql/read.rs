@@ -260,6 +260,7 @@ pub(super) fn agreements(database: Sql<'_>) -> Result<Vec<Agreement>, DatabaseEr
     // Of several overrides of a trial the newest counts: SQLite takes the other columns from the row of the maximum.
     let sql = "SELECT v.model, v.prompt_hash, sum(v.passed) * 2 > count(*), o.passed FROM \
         (SELECT result_id, trial, passed, max(created_at) FROM test_overrides GROUP BY result_id, trial) o \
+        JOIN test_trials t ON t.result_id = o.result_id AND t.trial = o.trial AND t.status <> 'error' \
         JOIN test_votes v ON v.result_id = o.result_id AND v.trial = o.trial \
         GROUP BY o.result_id, o.trial ORDER BY o.result_id, o.trial";
     database.select(sql, (), |row| {
