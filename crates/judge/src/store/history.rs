@@ -1,4 +1,4 @@
-//! What the history tells: of a case, of two batches, of a judge. These work on any store.
+//! Statistics of stored results: of a case, of two batches, of a judge. They work on any store.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub async fn history(
     let entries = store.outcomes(&filter).await?;
     let TrialCounts { passed, failed, errors } = total(&entries);
     let trials = passed + failed;
-    // Fewer trials say nothing of three.
+    // Fewer than three trials give no estimate for three.
     let some = |chance: f64| (trials >= 3).then_some(chance);
     Ok(CaseHistory {
         test_name: name.to_owned(),
@@ -175,7 +175,8 @@ pub async fn compare(
     }
     let cases: Vec<_> =
         counts.iter().map(|(name, [base, new])| CaseComparison::new(name, *base, *new)).collect();
-    // Only of cases that both have: a new difficult case is no fall of the others, and a new easy one hides none.
+    // Counts only cases that both batches have: a new difficult case must not look like a regression, and a new easy
+    // one must not hide one.
     let mut all = [TrialCounts::default(); 2];
     let is_run = |counts: &TrialCounts| counts.passed + counts.failed + counts.errors > 0;
     for pair in counts.values().filter(|pair| pair.iter().all(is_run)) {

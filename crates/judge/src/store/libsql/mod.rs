@@ -26,7 +26,7 @@ use crate::{TestResult, Timestamp, time::new_id};
 /// A store in one file or on a libSQL server, which several processes may use at once. The file may hold other data, too: only tables whose
 /// names begin with `test_` are touched.
 ///
-/// A result is on disk when it was stored: a process that is killed loses none. Secrets of cases are not written.
+/// A stored result is on disk: a killed process loses none. Secrets of cases are not written.
 pub struct LibsqlStore {
     place: Place,
 }
