@@ -156,7 +156,7 @@ pub enum Full {
         most: usize,
         /// The bounded resource.
         what: &'static str,
-        /// The setting that says so.
+        /// The setting of this bound.
         setting: &'static str,
     },
     /// All callers together hold all places.
@@ -166,7 +166,7 @@ pub enum Full {
         most: usize,
         /// The bounded resource.
         what: &'static str,
-        /// The setting that says so.
+        /// The setting of this bound.
         setting: &'static str,
     },
 }
