@@ -127,8 +127,8 @@ impl DirectCall {
     /// Runs work for the caller that is not a method of the protocol, such as a call of one specific upstream. The work
     /// gets the context of a request of `method`. Dropping the future cancels it.
     ///
-    /// # Errors The errors of the work; an error if it panics, or if a shutdown no longer waits for
-    /// it.
+    /// # Errors
+    /// The errors of the work; an error if it panics, or if a shutdown no longer waits for it.
     pub async fn run<T, E, F, Fut>(&self, method: &'static str, work: F) -> Result<T, E>
     where
         E: From<RpcError>,
