@@ -34,13 +34,14 @@ pub(crate) struct Options {
 const BROWSERS: [&str; 3] =
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/// Each folder with a lockfile of its own.
+/// The folders, each with a separate lockfile.
 const FOLDERS: [&str; 2] = ["tests/browser", "tests/browser/apps-conformance"];
 
 /// The file that measures the budgets of the page. It runs after the tests, since they would use the time that it measures.
 const BUDGETS: &str = "bench-console.mjs";
 
-/// A test that waits for ever fails, in milliseconds. Node.js applies it to each file of tests, too; many tests have a shorter limit.
+/// Time limit after which a hanging test fails, in milliseconds. Node.js also applies it to each test file; many tests have a shorter
+/// limit.
 const TEST_LIMIT: &str = "--test-timeout=600000";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
@@ -98,7 +99,7 @@ fn find_browser() -> Result<(), Failed> {
     ))
 }
 
-/// Installs the Node packages of each folder, unless what its lockfile names is installed.
+/// Installs the Node packages of each folder, unless those that its lockfile names are installed.
 pub(crate) fn install() -> Result<(), Failed> {
     let is_missing = FOLDERS.iter().map(|it| root().join(it)).any(|it| !is_installed(&it));
     if !is_missing {

@@ -1,7 +1,7 @@
 //! `cargo xtask features`: each crate alone, without features, with the default ones, and with each feature alone.
 //!
-//! `cargo hack clippy --each-feature` does the same, but it selects one package: each crate then has other features
-//! of `syn`, and macros and their users are compiled again and again.
+//! `cargo hack clippy --each-feature` does the same, but it selects one package: then each crate uses other
+//! features of `syn`, and macros and their users are compiled many times.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -115,7 +115,7 @@ fn dependencies_first(mut waiting: Vec<Package>) -> Vec<Package> {
             let mut needed = package.dependencies.iter().filter(|it| it.kind.is_none());
             !needed.any(|it| is_waiting(&it.name))
         };
-        // Cargo refuses circles, so one package is free always; the first stands in for it all the same.
+        // Cargo refuses dependency cycles, so there is always a free package. The default is never used.
         let free = waiting.iter().position(is_free).unwrap_or_default();
         sorted.push(waiting.remove(free));
     }

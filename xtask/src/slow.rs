@@ -1,4 +1,4 @@
-//! `cargo xtask test --slow`: tests that take minutes, and so are no step of `ci`.
+//! `cargo xtask test --slow`: tests that take minutes and are therefore not a step of `ci`.
 
 use std::process::{Command, ExitCode};
 
@@ -36,7 +36,7 @@ pub(crate) fn run(_: &Options) -> Result<ExitCode, Failed> {
     let status = Command::new("node")
         .args(["--test", "--test-concurrency=1", "slow/smollm2.mjs"])
         .current_dir(folder)
-        // What is missing fails.
+        // A missing program is a failure.
         .env("CI", "true")
         .status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -34,7 +34,7 @@ pub fn view(data: &[u8]) {
     check(&sequence(data));
 }
 
-/// One thing that happens to a bridge.
+/// One input of a bridge.
 #[derive(Clone, Debug)]
 enum Step {
     /// The View sends this.
@@ -49,7 +49,7 @@ enum Step {
     Pass(Duration),
 }
 
-/// What came out of a sequence.
+/// The outcome of a sequence.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     inputs: usize,
@@ -58,7 +58,7 @@ struct Seen {
     removals: usize,
 }
 
-/// Makes steps of bytes: most are sensible ones, so that sequences get far.
+/// Converts bytes to steps. Most steps are valid, so that sequences run long.
 fn sequence(bytes: &[u8]) -> Vec<Step> {
     let request = |place: usize, method: &str, params: Value| {
         let message = json!({ "jsonrpc": "2.0", "id": place, "method": method, "params": params });
@@ -169,7 +169,7 @@ fn options() -> BridgeOptions {
     }
 }
 
-/// Checks the rules that hold whatever happens.
+/// Checks the invariants.
 fn check(steps: &[Step]) -> Seen {
     let mut checker = Checker {
         bridge: Bridge::new(options()),
@@ -364,7 +364,7 @@ mod tests {
 
         #[test]
         fn the_rules_hold_after_a_good_start(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            // What closes the View early is left out.
+            // Steps that close the View early are left out.
             let is_long = |it: &u8| !matches!(it % 48, 0..4 | 26 | 30 | 42);
             let rest = bytes.into_iter().filter(is_long);
             check(&sequence(&[0, 4, 8].into_iter().chain(rest).collect::<Vec<_>>()));
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(seen, Seen { inputs: 1, ends: 1, answers: 3, removals: 1 });
     }
 
-    /// Inputs that once failed must not fail again, whatever the compiler.
+    /// Replays inputs that once failed, with any compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(TARGETS);

@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const PAGE: &str = "ui://clock/page.html";
 const ERAS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
 
-/// A client that says this of Views.
+/// A client with this capability for Views.
 async fn client(
     server: &Server,
     revision: Revision,
@@ -237,7 +237,7 @@ async fn gating_and_hiding_are_settings() {
     }
 }
 
-/// A handler that says of Views what a test wants, in several pages.
+/// A handler that lists tools and resources of a test, in several pages.
 #[derive(Clone)]
 struct Own {
     tools: Vec<Tool>,
@@ -357,7 +357,7 @@ fn a_tool_of_a_view_that_is_missing_is_found_at_once() {
     _ = Apps::new().view("ui://a", View::html("")).show("t", "ui://b");
 }
 
-/// What a server may say of a tool.
+/// Any `_meta` of a tool.
 fn any_meta() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         Just(json!(null)),
@@ -388,8 +388,8 @@ fn any_meta() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a server says: hosts get links that are URIs of Views and lists of known words, and other clients get
-    /// nothing of it.
+    /// For any metadata of a server, hosts get links that are URIs of Views and lists of known words, and other
+    /// clients get none of it.
     #[test]
     fn metadata_of_any_kind_is_made_safe(metas in prop::collection::vec(any_meta(), 1..6)) {
         let tools = metas.iter().enumerate().map(|(at, meta)| Tool {

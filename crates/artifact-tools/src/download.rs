@@ -7,7 +7,7 @@ use marquetry_artifacts::{ArtifactName, ArtifactStore, Record, Scope, StoreError
 
 use super::ArtifactTools;
 
-/// Bytes of one part: a download of any size holds so many in memory.
+/// Size of one part: a download of any size holds at most this many bytes in memory.
 const PART: u64 = 1 << 20;
 
 /// One version of an artifact, whose bytes are read in parts of up to 1 MiB.

@@ -25,7 +25,7 @@ pub const READ: &str = "read_artifact";
 /// The name of the tool that deletes an artifact.
 pub const DELETE: &str = "delete_artifact";
 
-/// The callers whose list of artifacts has changed.
+/// The callers for whom the list of artifacts has changed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ChangedFor<'a> {

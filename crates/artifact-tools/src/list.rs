@@ -82,7 +82,8 @@ impl ArtifactTools {
 
     pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
         const MOST: u32 = 200;
-        /// Most records that one answer looks at: a filter may match nothing.
+        /// Maximum number of records that one call examines, because a filter may match none of
+        /// them.
         const LOOKED_AT: usize = 10_000;
         let limit = arguments.limit.unwrap_or(50).clamp(1, MOST) as usize;
         let filter = arguments.filter.as_deref().unwrap_or_default().to_lowercase();

@@ -1,4 +1,4 @@
-//! ArtifactTools as MCP resources.
+//! Artifacts as MCP resources.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{Artifact, ArtifactName, ArtifactUri, StoreError, Version, store::Page};

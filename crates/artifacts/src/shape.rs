@@ -57,7 +57,7 @@ impl Budget {
             self.shown += text.len() as u64;
             return Shown::Whole;
         }
-        // Nothing may follow a cut text: a reader would take it for its continuation.
+        // No text may follow a cut text, because a reader would mistake it for the continuation.
         let room = usize::try_from(std::mem::take(&mut self.left)).unwrap_or(usize::MAX);
         let (kept, mark) = cut(text, room);
         self.shown += kept.len() as u64;

@@ -389,7 +389,7 @@ mod tests {
 
     use super::*;
 
-    /// The shortened value, which satisfies the schema as the value did, by the judgement of a validator.
+    /// Returns the shortened value, after a validator has confirmed that it satisfies the schema as the original did.
     #[track_caller]
     fn check(schema: &Value, value: &Value, room: usize) -> Value {
         let validator = jsonschema::validator_for(schema).unwrap();
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(short["rows"][0]["id"], 0);
         assert!(short["rows"].as_array().unwrap().len() > 3, "{short}");
         assert!(short["note"].as_str().unwrap().ends_with('…'));
-        // The less room there is, the less is left; what is required stays.
+        // With less room, less remains; required members stay.
         let short = check(&schema, &value, 150);
         assert_eq!(
             short,
@@ -446,7 +446,7 @@ mod tests {
     #[test]
     fn schemas_of_python_and_typescript_are_understood() {
         let long = "x".repeat(10_000);
-        // FastMCP wraps what is no object; Zod forbids other members.
+        // FastMCP wraps values that are not objects; Zod forbids additional members.
         for (schema, value) in [
             (
                 json!({"type": "object", "properties": {"result": {"type": "string", "title": "Result"}}, "required": ["result"],
@@ -489,7 +489,7 @@ mod tests {
         ] {
             assert!(!is_shortenable(&schema), "{schema}");
         }
-        // What may be left out may have any schema.
+        // Optional members may have any schema.
         assert!(is_shortenable(
             &json!({"type": "object", "properties": {"a": {"minProperties": 3}, "b": {"$ref": "#"}}})
         ));

@@ -1,4 +1,5 @@
-//! What a store and a capture take of memory, measured. In a process of its own: other tests would be measured with it.
+//! Measures the memory of a store and of a capture. It runs in a separate process, so that other tests are not measured
+//! with it.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -9,7 +10,7 @@ use marquetry_artifacts::{
 };
 use serde_json::{json, value::RawValue};
 
-/// Memory of this process: now, or the most so far.
+/// Memory of this process: the current or the peak value.
 fn memory(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
@@ -20,7 +21,7 @@ fn memory(key: &str) -> u64 {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn memory_stays_within_what_is_charged() {
-    // Kept, so that none takes the memory that another has given back.
+    // All stores are kept, so that none reuses memory that another has freed.
     let stores = [
         a_store_takes_what_it_charges().await,
         scopes_are_charged(|number| ("user".to_owned(), format!("{number:032x}"))).await,

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a configuration was refused: file, place, key, and what was expected there.
 ///
-/// `Display` is one line in the form that editors and terminals make a link of:
+/// `Display` is one line in a form that editors and terminals turn into a link:
 /// `marquetry.toml:3:1: server.lisen: unknown key; did you mean "listen"?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {

@@ -1,4 +1,4 @@
-//! `${VAR}` and its relatives in the strings of a server's configuration.
+//! Expands `${VAR}` and similar variables in the strings of a server's configuration.
 
 use std::{
     borrow::Cow,
@@ -15,7 +15,7 @@ pub enum ExpandError {
     /// The variable is not set.
     #[error("the environment variable {0} is not set; set it, or give a default with ${{{0}:-…}}")]
     Missing(String),
-    /// The value that an editor would ask for is not given.
+    /// An `${input:ID}` that an editor would ask for has no value.
     #[error(
         "${{input:{id}}} has no value: set the environment variable {variable}, or start \"marquetry serve\" in a terminal to be asked"
     )]
@@ -25,13 +25,13 @@ pub enum ExpandError {
         /// The environment variable that would hold it.
         variable: String,
     },
-    /// The variable has a value only in an editor.
+    /// The variable is defined only in an editor.
     #[error("${{{0}}} is known to an editor alone; write the value, or use ${{VAR}}")]
     Editor(String),
     /// `${` has no closing brace.
     #[error("\"${{\" without a closing \"}}\"; write \"$${{\" for a literal \"${{\"")]
     Unclosed,
-    /// The name is no name of a variable.
+    /// The name is not a valid name of an environment variable.
     #[error("{0:?} is not the name of an environment variable; expected letters, digits and _")]
     BadName(String),
 }
@@ -114,7 +114,7 @@ fn value(inside: &str, variables: Variables<'_>) -> Result<String, ExpandError> 
         }
         _ => {}
     }
-    // A folder of several (`${workspaceFolder:NAME}`) is the only one here.
+    // `${workspaceFolder:NAME}` selects one of several folders; here there is only one.
     let inside = if inside.starts_with("workspaceFolder:") { "workspaceFolder" } else { inside };
     let inside = inside.strip_prefix("env:").unwrap_or(inside);
     let (name, default) = match inside.split_once(":-") {

@@ -63,7 +63,7 @@ pub struct ReadOptions<'a> {
     pub file: &'a str,
     /// Looks up environment variables. [`workspace_of`](crate::expand::workspace_of) has the value of `workspaceFolder`.
     pub variables: Variables<'a>,
-    /// Servers that something else says not to start, by name.
+    /// Returns whether a server, given by name, is disabled by another source.
     pub disabled: &'a dyn Fn(&str) -> bool,
     /// Gives the value of an input that no environment variable `INPUT_ID` has.
     pub ask: &'a dyn Fn(&Input) -> Option<String>,
@@ -98,7 +98,7 @@ pub struct Input {
     pub id: String,
     /// Description of the requested value, for the user.
     pub description: Option<String>,
-    /// Whether what is typed must not be seen.
+    /// Whether the input must be hidden while it is typed.
     pub password: bool,
     /// The value of an empty answer.
     #[serde(deserialize_with = "lenient")]
@@ -162,7 +162,8 @@ const USED_KEYS: [&str; 21] = [
     "settings",
 ];
 
-/// Keys that ask for nothing here: which calls a client makes without asking its user (`autoApprove`), and descriptions.
+/// Keys that have no effect here and cause no warning: calls that a client makes without asking its user (`autoApprove`), and
+/// descriptions.
 const ACCEPTED_KEYS: [&str; 10] = [
     "autoApprove",
     "alwaysAllow",
@@ -200,7 +201,7 @@ fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigErro
         .map_err(|_| reader.error(&[&section], servers, "expected an object by server name"))?;
 
     let inputs = INPUTS.into_iter().find_map(|path| find(&root, path));
-    // An input that cannot be read has no value, which is told where it is used.
+    // An input that cannot be parsed has no value. The error is reported where the input is used.
     let inputs: Vec<Input> =
         inputs.and_then(|inputs| serde_json::from_str(inputs.get()).ok()).unwrap_or_default();
     let answers = RefCell::new(BTreeMap::new());
@@ -230,7 +231,7 @@ fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigErro
         let server = ServerReader { reader, section: &section, name: &name };
         let upstream = match server.read(entry, variables, disabled(&name), &mut warnings) {
             Ok(upstream) => upstream,
-            // A mistake in one entry costs that server alone.
+            // A mistake in one entry affects only that server.
             Err(error) => {
                 warnings.push(not_started(&name, &error));
                 ClientServer::new(Transport::Unusable {
@@ -326,7 +327,7 @@ impl<'t> ServerReader<'t> {
         }
         let transport = match self.transport(entry, &members) {
             Ok(transport) => transport,
-            // What is not started may be at fault.
+            // A server that is not started may be invalid.
             Err(_) if disabled => Transport::NotGiven,
             Err(fault) => return Err(fault),
         };
@@ -399,7 +400,7 @@ impl<'t> ServerReader<'t> {
         }
         match parts.build() {
             Ok(transport) => Ok(transport),
-            // The file belongs to other clients, which may know more ways.
+            // The file belongs to other clients, which may support other transports.
             Err(fault @ TransportFault::Unknown(_)) => {
                 Ok(Transport::Unusable { kind: "unsupported", problem: fault.to_string() })
             }
@@ -528,7 +529,7 @@ fn place_of(error: &serde_json::Error) -> Place {
     Place { line: error.line(), column: error.column().max(1) }
 }
 
-/// serde_json's message without its place, which the error has for itself.
+/// Returns serde_json's message without its position, which the error contains already.
 fn json_problem(error: &serde_json::Error, expected: &str) -> String {
     if error.is_data() {
         return format!("expected {expected}");
@@ -578,7 +579,7 @@ mod tests {
     #[test]
     fn servers_of_every_kind() {
         let text = r#"{
-            // As an editor writes it.
+            // In the form that an editor writes.
             "mcpServers": {
                 "fs": {"command": "npx", "args": ["-y", "${HOME}/x"], "env": {"A": "${B:-b}"}, "cwd": null},
                 "web": {"type": "streamable-http", "url": "http://127.0.0.1:1/mcp", "headers": {"X": "y"}},
@@ -892,7 +893,7 @@ mod tests {
             shown(&servers["files"]),
             r#"npx ["-y", "@modelcontextprotocol/server-filesystem", "/home/me/notes"]"#
         );
-        // Who has no such token has one server less.
+        // Without the token, only this server is missing.
         assert!(shown(&servers["search"]).contains("SEARCH_TOKEN is not set"), "{servers:?}");
         assert_eq!((servers.len(), warnings.len()), (2, 1));
     }

@@ -23,7 +23,7 @@ pub(crate) fn offset_in(whole: &str, part: &str) -> Option<usize> {
     (offset + part.len() <= whole.len()).then_some(offset)
 }
 
-/// The members of an object in their order, with those whose names come again.
+/// The members of an object in order, including those with repeated names.
 pub(crate) struct Members<T>(pub(crate) Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
@@ -110,7 +110,7 @@ pub(crate) fn without_comments(text: &str) -> String {
             (b'/', Some(b'*')) => {
                 let end = bytes[at + 2..].windows(2).position(|pair| pair == b"*/");
                 let end = end.map_or(bytes.len(), |length| at + 2 + length + 2);
-                // Line ends stay, so that places after the comment stay true.
+                // Line ends stay, so that line numbers after the comment stay correct.
                 bytes[at..end].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
                 at = end;
             }

@@ -222,7 +222,7 @@ impl From<&str> for TransportFault {
     }
 }
 
-/// The keys of a transport before it is known which one they make.
+/// The keys of a transport before its kind is known.
 #[derive(Clone, Debug, Default)]
 pub struct TransportParts {
     /// The name of the transport, such as `stdio` or `http`.
@@ -254,7 +254,7 @@ impl TransportParts {
     ///
     /// # Errors
     ///
-    /// A key is missing or too much, or the kind is unknown.
+    /// A key is missing or superfluous, or the kind is unknown.
     pub fn build(self) -> Result<Transport, TransportFault> {
         let kind = match self.kind.as_deref() {
             None if self.command.is_some() && self.url.is_some() => {

@@ -32,7 +32,7 @@ struct Api {
 enum ApiError {
     /// The data is for administrators.
     AdminOnly,
-    /// The call or the message is not kept, or is another's.
+    /// The call or the message is no longer stored, or belongs to another principal.
     NotKept(&'static str),
     /// The answers of the tool are shown as they are.
     NotCaptured,
@@ -46,9 +46,9 @@ enum ApiError {
     Save(SaveError),
     /// Too many pages read events.
     TooManyStreams(usize),
-    /// The request has no viewer: it comes from another machine, and nothing says who sends it.
+    /// The request has no viewer: it comes from another machine and is not authenticated.
     NoViewer,
-    /// The code of a login is wrong, too old or used.
+    /// The login code is wrong, expired or already used.
     WrongCode,
     /// The request comes from a page of another origin.
     OtherOrigin,
@@ -128,7 +128,7 @@ async fn own_origin_alone(request: Request, next: Next) -> Response {
     }
 }
 
-/// Writes a refusal of axum's own, which is a line of text, as all others are written.
+/// Converts axum's own errors, which are plain text, to the JSON form of all other errors.
 async fn with_json_error(response: Response) -> Response {
     const MOST: usize = 64 << 10;
     let kind = response.headers().get(header::CONTENT_TYPE);
@@ -141,7 +141,7 @@ async fn with_json_error(response: Response) -> Response {
     (status, Json(json!({"error": String::from_utf8_lossy(&text)}))).into_response()
 }
 
-/// What exchanges a code for a token.
+/// Body of a login: the code to exchange for a token.
 #[derive(Deserialize)]
 struct Login {
     code: String,
@@ -171,7 +171,7 @@ pub(crate) fn guarded(routes: Router) -> Router {
     routes.route_layer(from_fn(own_page_alone))
 }
 
-/// Refuses requests of pages of other origins, also of other ports of this machine, and forbids caches to keep what others get.
+/// Refuses requests from pages of other origins, including other ports of this machine, and forbids caching of the other responses.
 async fn own_page_alone(request: Request, next: Next) -> Response {
     if !is_own_page(request.headers()) {
         return ApiError::OtherOrigin.into_response();
@@ -187,8 +187,8 @@ async fn own_page_alone(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether a request comes from the console's page or from a program. Browsers say where a request comes from: all in `Origin`, newer ones in
-/// `Sec-Fetch-Site` too.
+/// Returns whether a request comes from the console's page or from a program. Every browser names the origin of a request in `Origin`, and
+/// newer browsers also send `Sec-Fetch-Site`.
 fn is_own_page(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let is_same_site =
@@ -200,7 +200,8 @@ fn is_own_page(headers: &HeaderMap) -> bool {
     is_same_site && is_same_origin
 }
 
-/// The state of the whole: the viewer, the servers (for administrators), counts of calls, open questions, and where events go on.
+/// Returns the overall state: the viewer, the servers (for administrators), counts of calls, open questions, and the id of the last event,
+/// from which the stream continues.
 async fn state(State(api): State<Arc<Api>>, Extension(viewer): Extension<Viewer>) -> Json<Value> {
     let position = api.console.events().position();
     let mut state = json!({
@@ -288,7 +289,8 @@ async fn call(
     api.console.calls().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("call"))
 }
 
-/// `said` is the answer of the upstream, `shown` what the model was shown. Both are JSON as it was written, without secrets.
+/// Returns a part of a call: `said` is the answer of the upstream, `shown` the answer that the model got. Both are the original JSON
+/// without secrets.
 async fn call_part(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
@@ -318,7 +320,7 @@ struct OtherLimit {
     bytes: u64,
 }
 
-/// What the model would have been shown with another limit.
+/// Returns the answer that the model would have got with another limit.
 async fn with_limit(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
@@ -353,7 +355,7 @@ async fn message(
     api.console.messages().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("message"))
 }
 
-/// The stream of events, which goes on after the one that the query or `Last-Event-ID` names.
+/// Streams the events that follow the one named by the query or by `Last-Event-ID`.
 async fn events(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,

@@ -1,10 +1,10 @@
-//! What the console asks the program.
+//! The interface between the console and the program.
 
 use async_trait::async_trait;
 use marquetry_protocol::types::Tool;
 use serde_json::{Value, value::RawValue};
 
-/// What the console shows of the program, and what it asks it to do. The program implements it.
+/// Gives the console the state of the program, and carries out its requests. The program implements it.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// Returns the state of the server and its upstreams, for administrators: an object with `status`, `version`, and `upstreams`, each with
@@ -20,8 +20,8 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
-    /// Returns what the model would be shown of a tool's answer if the limit were `limit` bytes. `None` if the answers of the tool are shown
-    /// as they are.
+    /// Returns the part of a tool's answer that the model would get with a limit of `limit` bytes. `None` if the tool's answers are not
+    /// captured.
     async fn shown_with_limit(
         &self,
         tool: &str,

@@ -1,4 +1,4 @@
-//! The record of calls: the last ones, within a number of bytes.
+//! The record of calls: the most recent ones, bounded in number and bytes.
 
 use std::{
     collections::VecDeque,
@@ -29,14 +29,14 @@ struct Inner {
 
 #[derive(Default)]
 struct KeptCalls {
-    /// Each with a lock of its own, so that calls wait for each other only at their begin and end.
+    /// Each record has a separate lock, so that calls block each other only when they begin and end.
     records: VecDeque<Arc<Mutex<Record>>>,
     bytes: usize,
     /// The number of the last call.
     last: u64,
 }
 
-/// What is known of a call when it begins.
+/// The properties of a call that are known when it begins.
 #[derive(Clone, Debug)]
 pub struct NewCall<'a> {
     tool: &'a str,
@@ -142,8 +142,8 @@ impl Calls {
         RunningCall { calls: inner.clone(), record, id, began: Instant::now(), is_over: false }
     }
 
-    /// Returns the heads of the viewer's last calls, newest first: at most `most`, of those before the number of the id `before`, with the
-    /// exact name `tool` if there is one.
+    /// Returns the heads of the viewer's last calls, newest first. At most `most` are returned, only those before the call `before`, and
+    /// only those of the tool `tool` if it is given.
     #[must_use]
     pub fn list(
         &self,
@@ -163,7 +163,7 @@ impl Calls {
         seen.take(most).map(|record| record.head(run)).collect()
     }
 
-    /// Returns one call without its answers. `None` if it is not kept, or is another's.
+    /// Returns one call without its answers. `None` if it is no longer stored, or if the viewer may not see it.
     #[must_use]
     pub fn get(&self, id: &str, viewer: &Viewer) -> Option<Value> {
         self.inner.with(id, viewer, |record| record.whole(self.inner.events.run()))
@@ -175,12 +175,12 @@ impl Calls {
         self.inner.with(id, &everything, |record| record.tool.clone())
     }
 
-    /// Returns what the upstream said in a call, as it wrote it.
+    /// Returns the upstream's answer to a call, unchanged.
     pub(crate) fn said(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
         self.inner.with(id, viewer, |record| record.upstream.as_ref()?.text.clone())?
     }
 
-    /// Hides what is secret in an answer of a call.
+    /// Hides the secrets in an answer of a call.
     pub(crate) fn without_secrets(&self, id: &str, viewer: &Viewer, answer: &str) -> String {
         let names = self.inner.with(id, viewer, |record| record.secret_names.clone());
         without_secrets(answer, &names.unwrap_or_default())
@@ -200,13 +200,13 @@ impl Calls {
         self.inner.with(id, viewer, |record| record.tool.clone())
     }
 
-    /// Returns what the model was shown in a call.
+    /// Returns the answer that the model got in a call.
     pub(crate) fn shown(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
         self.inner.with(id, viewer, |record| record.model.as_ref()?.text.clone())?
     }
 
     /// Returns counts of the viewer's calls that are kept: by outcome, the median and the 95th percentile of their time in microseconds, and
-    /// the bytes that the model was not shown.
+    /// the number of bytes that did not reach the model.
     #[must_use]
     pub fn stats(&self, viewer: &Viewer) -> Value {
         let kept = self.inner.kept();
@@ -265,7 +265,7 @@ impl Inner {
         dropped
     }
 
-    /// Counts the texts that a record has got since it was counted last, if it is still kept.
+    /// Updates the total size by the texts that were added to a record since its last count, if it is still stored.
     fn recount(&self, record: &Arc<Mutex<Record>>) {
         let mut kept = self.kept();
         let (number, cost) = {
@@ -282,7 +282,7 @@ impl Inner {
         drop(dropped);
     }
 
-    /// Reads a record that the viewer sees.
+    /// Reads a record, if the viewer may see it.
     fn with<T>(&self, id: &str, viewer: &Viewer, read: impl FnOnce(&Record) -> T) -> Option<T> {
         let number = number_of(self.events.run(), id)?;
         let kept = self.kept();
@@ -344,14 +344,14 @@ impl RunningCall {
         record.decided = settings;
     }
 
-    /// Tells pages that the call has saved an artifact, while one listens.
+    /// Tells pages that the call has saved an artifact. Does nothing while no page listens.
     pub fn saved(&self, name: &str, version: u64) {
         let owner = || Audience::Owner(locked(&self.record).owner.clone());
         let data = || json!({"call": self.id, "name": name, "version": version});
         self.calls.events.push("artifact", owner, data);
     }
 
-    /// Records the result that the agent gets, and ends the call. [`Outcome::Ok`] is taken for what the result says of itself.
+    /// Records the result that the agent gets, and ends the call. For [`Outcome::Ok`], the result itself decides the outcome.
     pub fn end(mut self, outcome: Outcome, result: Option<&RawValue>) {
         let outcome = match (outcome, result) {
             (Outcome::Ok, Some(result)) => outcome_of(result),
@@ -395,7 +395,7 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A name from outside, no longer than a list shows.
+/// Shortens a name from a client to the length that lists show.
 pub(crate) fn shortened(text: &str) -> &str {
     const MOST: usize = 256;
     &text[..text.floor_char_boundary(MOST)]

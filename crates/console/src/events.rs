@@ -30,13 +30,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// Events of one batch; the rest follows at once.
 const MAX_BATCH: usize = 500;
-/// While no page listens, and none has for this time, events are not made: most servers have no page open, and calls should not pay for one.
-/// A page that comes back later is told to fetch anew.
+/// When no page has listened for this time, no events are created: most servers have no open page, and calls should not bear the cost. A
+/// page that reconnects later is told to reload all data.
 const UNWATCHED: Duration = Duration::from_secs(60);
-/// What all kept events may take, in bytes of JSON. An event holds heads, never bodies, so this is reached only by long names.
+/// Maximum size of all stored events together, in bytes of JSON. Events contain heads, never bodies, so only long names can reach this limit.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Who is told of an event.
+/// The viewers that receive an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// Every viewer.
@@ -59,16 +59,16 @@ impl Audience {
 
 /// The events of one run of the server.
 pub struct Events {
-    /// Tells the numbers of this run from those of another.
+    /// Distinguishes the event numbers of this run from those of other runs.
     run: String,
     kept: Mutex<State>,
     /// The number of the last event.
     last: watch::Sender<u64>,
-    /// The server ends, and streams end before it.
+    /// Whether the server is shutting down: all streams end first.
     is_closed: AtomicBool,
-    /// A page listens, or did so within [`UNWATCHED`] before the last event.
+    /// Whether a page listens, or did so within [`UNWATCHED`] before the last event.
     was_watched: AtomicBool,
-    /// Events were not made since the last one that was.
+    /// Whether events were skipped since the last stored one.
     has_skipped: AtomicBool,
     max_events: usize,
     max_streams: usize,
@@ -88,7 +88,7 @@ struct State {
 struct Event {
     number: u64,
     audience: Audience,
-    /// A call began or ended, so that counts change.
+    /// Whether a call began or ended, which changes the counts.
     is_call: bool,
     /// The event as the stream has it, without its number.
     frame: String,
@@ -139,8 +139,8 @@ impl Events {
         self.last.send_modify(|_| {});
     }
 
-    /// Adds an event. `data` makes what a list shows of it, never whole answers; it is not called while no page listens. The oldest event is
-    /// dropped when there are too many.
+    /// Adds an event. `data` returns the fields that lists show, never whole answers; it is not called while no page listens. The oldest
+    /// event is dropped when there are too many.
     pub fn push<T: Serialize>(
         &self,
         name: &'static str,
@@ -165,15 +165,15 @@ impl Events {
             let Some(oldest) = kept.events.pop_front() else { break };
             kept.bytes -= oldest.frame.len();
         }
-        // Under the lock, so that numbers are announced in their order: after an older number, a reader would wait although there are events.
+        // The lock keeps announced numbers in ascending order: if an older number came last, a reader would wait although newer events exist.
         self.last.send_replace(number);
     }
 
-    /// Returns whether a page listens, or may come back and ask for what it has missed.
+    /// Returns whether a page listens, or may reconnect and ask for missed events.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         let listens = self.last.receiver_count() > 0;
-        // Without locks on the path of calls.
+        // No lock is taken here, because every call passes.
         if !listens && !self.was_watched.load(Ordering::Relaxed) {
             return false;
         }
@@ -187,7 +187,7 @@ impl Events {
         is_recent
     }
 
-    /// Leaves a gap in the numbers where events were skipped, so that a page from before is told to fetch anew.
+    /// Leaves a gap in the numbers where events were skipped, so that a page that reconnects is told to reload all data.
     fn note_skipped(&self, kept: &mut State) {
         if self.has_skipped.swap(false, Ordering::Relaxed) {
             kept.last += 1;
@@ -223,7 +223,7 @@ impl Events {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = streams.values().sum();
         let own = streams.entry(viewer.owner.clone()).or_default();
-        // Without authentication all viewers are one.
+        // Without authentication all viewers count as one.
         let most =
             if viewer.owner.is_some() { self.max_streams.div_ceil(4) } else { self.max_streams };
         if total >= self.max_streams || *own >= most {
@@ -324,10 +324,10 @@ impl Events {
 
 struct Batch {
     text: String,
-    /// A call of the viewer began or ended.
+    /// Whether a call of the viewer began or ended.
     has_calls: bool,
     last: u64,
-    /// No event is left.
+    /// Whether no further event is stored.
     is_whole: bool,
 }
 
@@ -339,9 +339,9 @@ struct Reader {
     changes: watch::Receiver<u64>,
     /// Counts the viewer's calls.
     stats: Box<dyn Fn(&Viewer) -> Value + Send>,
-    /// When the page is told of the counts, which have changed.
+    /// When the changed counts are sent to the page.
     stats_due: Option<Instant>,
-    /// When the page was told of them.
+    /// When counts were last sent to the page.
     stats_sent: Option<Instant>,
     _place: StreamPlace,
 }
@@ -375,7 +375,7 @@ impl Reader {
             if self.stats_due.is_some_and(|due| due <= Instant::now()) {
                 self.stats_due = None;
                 self.stats_sent = Some(Instant::now());
-                // Without an id: a page that comes back goes on after the last event that all may see.
+                // No id: a page that reconnects resumes after the last event that every viewer may see.
                 _ = write!(text, "event: stats\ndata: {}\n\n", (self.stats)(&self.viewer));
             }
             if text.is_empty() && quiet_until <= Instant::now() {
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!(next(&mut stream).await, ":\n\n");
     }
 
-    /// A server without a page makes no events; a page that comes back in time has missed none.
+    /// A server without a page creates no events; a page that reconnects in time has missed none.
     #[tokio::test(start_paused = true)]
     async fn events_are_made_only_for_pages() {
         let events = events(10);

@@ -142,14 +142,14 @@ impl Console {
         api::router(self.clone(), backend)
     }
 
-    /// Guards further routes of the program as those of [`Console::api_router`] are: they answer this console's page and programs alone, need a
-    /// [`Viewer`], and forbid caches to keep their answers.
+    /// Protects further routes of the program in the same way as those of [`Console::api_router`]: they answer only this console's page and
+    /// programs, need a [`Viewer`], and forbid caching.
     pub fn guarded(&self, routes: Router) -> Router {
         api::guarded(routes)
     }
 
     /// Returns the routes of the sandbox of Views, for a listener of their own: another port is another origin, so that a View cannot reach
-    /// the page. They need no token, since the id of a View is a secret that is good for one request.
+    /// the page. They need no token, since the id of a View is a secret that is valid for one request.
     pub fn sandbox_router(&self) -> Router {
         views::sandbox_router(self.inner.views.clone())
     }
@@ -167,19 +167,19 @@ impl Console {
         self.messages().hide(names);
     }
 
-    /// Returns what Views say for the model with the next message of a principal, oldest first: contexts, and messages that the user has
-    /// agreed to send.
+    /// Returns the contexts of Views, and the messages that the user has agreed to send, that go to the model with the next message of a
+    /// principal; oldest first.
     #[must_use]
     pub fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
         self.inner.views.for_model(owner)
     }
 
-    /// Notes that a model has got what [`Console::for_model`] returned with these numbers.
+    /// Records that a model has received the items of [`Console::for_model`] with these numbers.
     pub fn delivered_to_model(&self, owner: Option<&str>, numbers: &[u64]) {
         self.inner.views.delivered(owner, numbers);
     }
 
-    /// Closes all Views and streams of events, which would outlast the server.
+    /// Closes all Views and event streams, which would otherwise outlive the server.
     pub fn close(&self) {
         self.inner.events.close();
         self.inner.views.close();

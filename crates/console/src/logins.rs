@@ -9,14 +9,14 @@ use std::{
 
 /// Time in which a code must be used.
 const CODE_TIME: Duration = Duration::from_secs(60);
-/// Time for which a token is good.
+/// Time for which a token is valid.
 const TOKEN_TIME: Duration = Duration::from_secs(12 * 3_600);
 /// Tokens at a time; the oldest one ends when there are more.
 const MAX_TOKENS: usize = 16;
-/// The beginning of every token, so that others are not looked up.
+/// Prefix of every token, so that other tokens are not looked up.
 const PREFIX: &str = "mqc_";
 
-/// The code that was printed, and the tokens that codes became.
+/// The printed code, and the tokens that codes were exchanged for.
 #[derive(Default)]
 pub struct Logins {
     state: Mutex<State>,
@@ -25,7 +25,8 @@ pub struct Logins {
 #[derive(Default)]
 struct State {
     code: Option<(String, Instant)>,
-    /// Tokens with the time at which they end. The map hashes with a secret of its own, so that a search tells nothing of what is in it.
+    /// Tokens with the time at which they end. The map's hasher has a random key, so that the time of a lookup reveals nothing about the
+    /// stored tokens.
     tokens: HashMap<String, Instant>,
 }
 
@@ -41,7 +42,8 @@ impl Logins {
         code
     }
 
-    /// Exchanges the code for a token. `None` if the code is wrong, too old or used; a wrong one uses up the right one.
+    /// Exchanges the code for a token. `None` if the code is wrong, expired or already used. A wrong code also invalidates the right
+    /// one.
     pub(crate) fn redeem(&self, code: &str) -> Option<String> {
         self.with(|state| {
             // Each code allows one attempt, so it cannot be guessed.
@@ -61,7 +63,7 @@ impl Logins {
         })
     }
 
-    /// Says whether a token came from a code, and is good still.
+    /// Returns whether a token was issued for a code and is still valid.
     #[must_use]
     pub fn knows(&self, token: &str) -> bool {
         token.starts_with(PREFIX)

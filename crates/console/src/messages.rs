@@ -16,7 +16,7 @@ use crate::{
     secrets::without_secrets,
 };
 
-/// What is kept of one message, in bytes.
+/// Maximum stored size of one message, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 
 /// The log of messages. Cheap to clone.
@@ -30,11 +30,11 @@ struct Inner {
     events: Arc<Events>,
     max_messages: usize,
     max_bytes: usize,
-    /// Names of members that schemas of tools mark as secret.
+    /// Names of members that tool schemas mark as secret.
     secret_names: RwLock<Vec<String>>,
 }
 
-/// Most such names. Those of further tools are hidden in the records of their calls alone.
+/// Maximum number of these names. Secrets of further tools are hidden only in the records of their calls.
 const MAX_SECRET_NAMES: usize = 1_000;
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ struct KeptMessages {
     last: u64,
 }
 
-/// Whom this server speaks with.
+/// The other side of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Side {
@@ -66,7 +66,7 @@ impl Side {
     }
 }
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the other side to this server.
@@ -78,18 +78,18 @@ pub enum Direction {
 /// One message.
 #[derive(Clone, Debug)]
 pub struct NewMessage<'a> {
-    /// Whom this server speaks with.
+    /// The other side of the message.
     pub side: Side,
-    /// Which way it goes.
+    /// Direction of the message.
     pub direction: Direction,
     /// The name of the agent, the upstream or the View.
     pub peer: &'a str,
-    /// The principal whom it concerns.
+    /// The principal that the message belongs to.
     pub owner: Option<&'a str>,
     /// The record of the call to which it belongs.
     pub call: Option<&'a str>,
-    /// The message, or its beginning: JSON, of which the first 64 KiB are kept. The log keeps these bytes themselves, so that they should not
-    /// be a part of a larger buffer.
+    /// The message, or its beginning: JSON, of which the first 64 KiB are kept. The log stores these bytes without a copy, so they should not
+    /// be a slice of a larger buffer.
     pub json: Bytes,
     /// The size of the whole message, in bytes.
     pub bytes: usize,
@@ -102,7 +102,7 @@ struct Message {
     direction: Direction,
     bytes: usize,
     texts: Texts,
-    /// The message as it came. It is read, and secrets are left out, when somebody looks at it: most messages are never looked at.
+    /// The message as it came. It is parsed, and its secrets are removed, only when a page shows it: most messages are never shown.
     raw: Bytes,
 }
 
@@ -169,7 +169,7 @@ impl Messages {
     pub fn push(&self, message: NewMessage<'_>) {
         let raw = match message.json {
             json if json.len() <= MAX_MESSAGE => json,
-            // The rest is not kept in memory for the beginning.
+            // A copy, so that the stored beginning does not keep the whole buffer in memory.
             json => Bytes::copy_from_slice(&json[..MAX_MESSAGE]),
         };
         let peer = shortened(message.peer);
@@ -196,13 +196,13 @@ impl Messages {
             kept.bytes -= oldest.cost();
             dropped.push(oldest);
         }
-        // Other calls do not wait until memory is given back.
+        // Memory is freed after the lock is released, so that other calls do not wait for it.
         drop(kept);
         drop(dropped);
     }
 
-    /// Returns the heads of the viewer's messages, newest first: at most `most`, of those before the message `before`, of the call `call` if
-    /// there is one, and with the text `query` in them.
+    /// Returns the heads of the viewer's messages, newest first. At most `most` are returned, only those before the message `before`, only
+    /// those of the call `call` if it is given, and only those that contain the text `query`.
     #[must_use]
     pub fn list(
         &self,
@@ -292,7 +292,8 @@ impl Message {
     }
 }
 
-/// The method of a request, or whether a response is a result or an error. A message that was cut is asked for its beginning.
+/// Returns the method of a request, or whether a response is a result or an error. For a message that was cut, only its beginning is
+/// searched.
 fn kind_of(text: &str) -> String {
     #[derive(Deserialize)]
     struct Head {

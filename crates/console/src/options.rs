@@ -1,4 +1,4 @@
-//! What bounds the console.
+//! Limits of the console.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,20 +13,20 @@ use marquetry_apps_ext::{
 pub struct Options {
     /// Calls that are kept: 1,000.
     pub max_calls: usize,
-    /// What the kept calls may take together, in bytes of arguments and answers: 64 MiB. One call may take an eighth of it; of a larger one
-    /// only the sizes are kept.
+    /// Maximum size of all stored calls together, in bytes of arguments and answers: 64 MiB. One call may take an eighth of it; of a larger
+    /// one only the sizes are kept.
     pub max_calls_bytes: usize,
     /// Events that are kept for pages that lost their connection: 10,000.
     pub max_events: usize,
     /// Messages that are kept: 2,000.
     pub max_messages: usize,
-    /// What the kept messages may take together, in bytes: 16 MiB. The first 64 KiB of a message are kept.
+    /// Maximum size of all stored messages together, in bytes: 16 MiB. The first 64 KiB of a message are kept.
     pub max_messages_bytes: usize,
     /// Pages that may read events at a time: 64. One viewer may have a quarter of them.
     pub max_streams: usize,
     /// The folder in which administrators save calls as scenarios. With `None` they cannot.
     pub scenarios_directory: Option<PathBuf>,
-    /// What Views of tools take.
+    /// Options of Views.
     pub views: ViewOptions,
 }
 
@@ -45,7 +45,7 @@ impl Default for Options {
     }
 }
 
-/// What Views take of the server.
+/// Options of Views: their number, sizes and times.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ViewOptions {
@@ -57,9 +57,9 @@ pub struct ViewOptions {
     pub idle: Duration,
     /// Time in which the page has to open the socket of a View: 30 s.
     pub ticket_time: Duration,
-    /// What Views may ask the browser for: writing to the clipboard.
+    /// Browser permissions that Views may ask for: writing to the clipboard.
     pub permissions: Permissions,
-    /// What one View may use.
+    /// Limits of one View.
     pub limits: Limits,
 }
 

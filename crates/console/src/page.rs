@@ -51,7 +51,7 @@ pub(crate) const FILES: &[File] = files! {
     "view-panel.js" "text/javascript; charset=utf-8",
 };
 
-/// What the page says of the server before a token is given.
+/// Facts about the server that the page contains before the user enters a token.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// The path under which the routes are nested, without a slash at its end; empty at the root.
@@ -69,8 +69,8 @@ pub(crate) fn files_router() -> Router {
     Router::new().route("/console/{file}", get(async |Path(name): Path<String>| file(&name)))
 }
 
-/// The page loads nothing of other hosts, runs no script of its own text, and is shown in no frame. Views run in frames of the sandbox's
-/// origin alone.
+/// Returns the Content-Security-Policy: the page loads nothing from other hosts, runs no inline script, and cannot be framed. Only the
+/// sandbox's origin may be framed, for Views.
 pub(crate) fn policy(sandbox_origin: Option<&str>) -> String {
     let frames = sandbox_origin.unwrap_or("'none'");
     format!(
@@ -140,7 +140,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Adds a module and those that it imports at its beginning.
+    /// Adds a module and its static imports.
     fn add_module(name: &str, found: &mut Vec<&'static str>) {
         let Some(file) = FILES.iter().find(|file| file.name == name) else {
             panic!("{name} is imported, and is not in FILES");

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{Console, Direction};
 
-/// A line of which no more is kept than the log of messages keeps of one.
+/// An incomplete line, of which at most as much is stored as the log stores of one message.
 struct Lines {
     console: Option<Console>,
     direction: Direction,
@@ -28,7 +28,7 @@ impl Lines {
     fn take(&mut self, data: &[u8]) {
         let Some(console) = &self.console else { return };
         if !console.events().is_watched() {
-            // The rest of a line whose beginning was not seen is of no use either.
+            // The rest of a line is useless without its beginning.
             self.line = Vec::new();
             self.bytes = 0;
             return;

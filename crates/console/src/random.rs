@@ -1,4 +1,5 @@
-//! Names of runs: they tell the numbers of one run of the server from those of another.
+//! Random names. A run's name distinguishes its event numbers from those of other runs of the
+//! server.
 
 /// Returns eight random letters and digits.
 ///

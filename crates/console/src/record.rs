@@ -15,7 +15,7 @@ pub enum Outcome {
     Ok,
     /// The tool answered that it failed (`isError`).
     ToolFailed,
-    /// The tool asks the client something, which calls again with the answer.
+    /// The tool asks the client a question; the client calls again with the answer.
     InputRequired,
     /// A protocol error.
     RpcError {
@@ -24,9 +24,9 @@ pub enum Outcome {
         /// Its message.
         message: String,
     },
-    /// The gateway has no answer of the upstream.
+    /// The gateway got no answer from the upstream.
     GatewayError {
-        /// What the agent was told.
+        /// The message that the agent got.
         message: String,
     },
     /// The agent cancelled the call, or went away.
@@ -68,7 +68,7 @@ impl Outcome {
     }
 }
 
-/// A text that is kept if there is room for it.
+/// A text that is stored if it fits the limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoredText {
     /// Its size, whether it is kept or not.
@@ -87,7 +87,7 @@ impl StoredText {
     }
 }
 
-/// One point of a call's course.
+/// One step of a call, with its time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Step {
     pub(crate) name: &'static str,
@@ -112,13 +112,13 @@ pub(crate) struct Record {
     /// How long it took, once it is over.
     pub(crate) took: Option<Duration>,
     pub(crate) outcome: Option<Outcome>,
-    /// As the agent wrote them; secrets are left out when they are shown.
+    /// The arguments as the agent wrote them. Secrets are removed when a page shows them.
     pub(crate) arguments: StoredText,
     /// The names of arguments that the tool's input schema marks as secret.
     pub(crate) secret_names: Vec<String>,
-    /// What the upstream said.
+    /// The upstream's answer.
     pub(crate) upstream: Option<StoredText>,
-    /// What the model is shown.
+    /// The answer that the model gets.
     pub(crate) model: Option<StoredText>,
     /// The report of the capture, if the answer was changed.
     pub(crate) capture: Option<Value>,
@@ -133,7 +133,7 @@ impl Record {
     /// The size of memory that its texts take.
     pub(crate) fn cost(&self) -> usize {
         let upstream = self.upstream.as_ref().map_or(0, StoredText::cost);
-        // A text that both sides see is kept once.
+        // An answer that is identical on both sides is stored once.
         let model = match (&self.upstream, &self.model) {
             (Some(StoredText { text: Some(a), .. }), Some(StoredText { text: Some(b), .. }))
                 if Arc::ptr_eq(a, b) =>
@@ -145,7 +145,7 @@ impl Record {
         self.arguments.cost() + upstream + model + self.tool.len()
     }
 
-    /// What a list shows of it.
+    /// Returns the fields that lists show.
     pub(crate) fn head(&self, run: &str) -> Value {
         json!({
             "id": format!("{run}-{}", self.number),
@@ -161,7 +161,7 @@ impl Record {
         })
     }
 
-    /// All of it.
+    /// Returns all fields except the answers.
     pub(crate) fn whole(&self, run: &str) -> Value {
         let mut whole = self.head(run);
         let is_same = match (&self.upstream, &self.model) {
@@ -174,7 +174,7 @@ impl Record {
         whole["revision"] = json!(self.revision);
         whole["owner"] = json!(self.owner);
         whole["arguments"] = self.arguments.json();
-        // As text, since a page would round numbers that the agent wrote exactly.
+        // As text, because JavaScript would round large numbers.
         let arguments = self.arguments.text.as_deref();
         whole["arguments"]["json"] =
             json!(arguments.map(|text| without_secrets(text, &self.secret_names)));
@@ -193,7 +193,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whether a result says that the tool failed.
+/// Returns the outcome that a result states: whether the tool failed.
 pub(crate) fn outcome_of(result: &RawValue) -> Outcome {
     #[derive(serde::Deserialize)]
     struct ResultHead {
@@ -204,7 +204,7 @@ pub(crate) fn outcome_of(result: &RawValue) -> Outcome {
     }
     let text = result.get();
     if !text.contains("isError") && !text.contains("input_required") {
-        // The usual answer, which may be large, is not parsed.
+        // Ordinary answers can be large, so they are not parsed.
         return Outcome::Ok;
     }
     match serde_json::from_str::<ResultHead>(text) {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The longest scenario, in bytes. The record of a call has at most 8 MiB, most of which belongs in no test.
+/// The longest scenario, in bytes. The record of a call can have up to 8 MiB, too much for a test.
 pub(crate) const MAX_SCENARIO: usize = 1 << 20;
 
 /// The longest name, in characters.
@@ -30,7 +30,7 @@ pub(crate) enum SaveError {
 /// Writes a scenario to a new file of the folder, and returns its path. An existing file is never changed.
 pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, SaveError> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
-    // What begins with '-' is an option in `marquetry test *.yaml`.
+    // A name that begins with '-' would become an option in `marquetry test *.yaml`.
     if name.is_empty()
         || name.len() > MAX_NAME
         || name.starts_with('-')
@@ -47,7 +47,7 @@ pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, Sav
     }
     let written = match OpenOptions::new().write(true).create_new(true).open(&file) {
         Ok(mut opened) => opened.write_all(yaml.as_bytes()).inspect_err(|_| {
-            // A part of a scenario is of no use. Removing it may fail for the same reason.
+            // An incomplete scenario is useless. Removing it may fail for the same reason.
             _ = fs::remove_file(&file);
         }),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

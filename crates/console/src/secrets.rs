@@ -1,13 +1,13 @@
-//! Leaves secrets out of what is recorded.
+//! Removes secrets from recorded data.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::Value;
 
-/// What stands in the place of a secret.
+/// Placeholder for a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// Parts of names of members whose text is a secret, in small letters without `_` and `-`.
+/// Parts of the names of members that hold secrets, in lower case without `_` and `-`.
 const NAMES: [&str; 9] = [
     "password",
     "passwd",
@@ -50,7 +50,7 @@ pub(crate) fn without_secrets(json: &str, secret_names: &[String]) -> String {
     shown
 }
 
-/// Returns the name that a JSON string tells, which may be written with escapes.
+/// Decodes a JSON string, which may contain escapes.
 fn name_of(string: &str) -> Cow<'_, str> {
     if string.contains('\\')
         && let Ok(name) = serde_json::from_str::<String>(string)
@@ -122,10 +122,10 @@ pub fn secret_names(schema: &Value) -> Vec<String> {
 
 const MAX_DEPTH: usize = 32;
 
-/// Schemas that are looked at to decide about one member.
+/// Maximum number of schemas that are inspected for one member.
 const MAX_LOOKS: usize = 1_000;
 
-/// Whether a member with this schema holds secrets. One whose schema is too much to look through counts as secret.
+/// Returns whether a member with this schema holds secrets. If the schema is too large to inspect, the member counts as secret.
 fn is_marked(schema: &Value, root: &Value) -> bool {
     let mut open = vec![schema];
     // References may lead to themselves.
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(secret_names(&schema), ["a"], "too much to look through");
     }
 
-    /// What `without_secrets` does, for JSON that was read.
+    /// Hides secrets as `without_secrets` does, in parsed JSON.
     fn hide(value: &mut Value, secret_names: &[String]) {
         match value {
             Value::Object(members) => {

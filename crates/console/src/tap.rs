@@ -19,7 +19,7 @@ use crate::{Console, Direction, NewMessage, Side, messages::MAX_MESSAGE};
 /// The response header that names the record of a tool call.
 pub const CALL_HEADER: &str = "marquetry-call";
 
-/// An extension of a request that [`Console::log_exchange`] logs: the handler of a tool call names its record there.
+/// A request extension, in which the handler of a tool call names the record of the call for [`Console::log_exchange`].
 #[derive(Clone, Debug, Default)]
 pub struct RecordSlot(Arc<OnceLock<Recorded>>);
 
@@ -49,7 +49,7 @@ impl RecordSlot {
 
 impl Console {
     /// Answers a request to an MCP endpoint with `answer`, and logs the messages of both bodies. If the request is a tool call with a record, a
-    /// response header ([`CALL_HEADER`]) names it. Requests without the right to call are not logged.
+    /// response header ([`CALL_HEADER`]) names it. Unauthorized requests are not logged.
     pub async fn log_exchange<F: Future<Output = Response>>(
         &self,
         mut request: Request,
@@ -92,7 +92,7 @@ struct Part {
 
 #[derive(Debug)]
 enum Beginning {
-    /// One frame, which is not copied. Most answers are one.
+    /// One frame, which is not copied. Most answers have one frame.
     Whole(Bytes),
     Copied(Vec<u8>),
 }
@@ -137,12 +137,12 @@ impl Part {
 struct Exchange {
     console: Console,
     slot: RecordSlot,
-    /// Names the caller where no record of a call does.
+    /// Name of the caller for messages without a record of a call.
     caller: &'static str,
 }
 
 impl Exchange {
-    /// Logs a message. One that belongs to no tool call is shown to administrators alone, since its principal is not known yet.
+    /// Logs a message. Only administrators see a message that belongs to no tool call, since its principal is not known yet.
     fn push(&self, direction: Direction, part: Part) {
         let bytes = part.total;
         let json = part.into_bytes();
@@ -171,7 +171,7 @@ impl Exchange {
 /// A request body that is copied while it is read.
 pub type CopiedBody = TappedBody<Copied>;
 
-/// A body whose data a reader sees, too.
+/// A body that passes a copy of its data to a reader.
 #[derive(Debug)]
 pub struct TappedBody<R> {
     body: Body,
@@ -263,7 +263,7 @@ impl ResponseLog {
     }
 }
 
-/// Bodies are not polled again after their last frame, so that their end is where they are dropped.
+/// Bodies are not polled again after their last frame, so the end of a body is its drop.
 impl Drop for ResponseLog {
     fn drop(&mut self) {
         self.end();

@@ -1,4 +1,4 @@
-//! Events of what passes between this server, its upstreams and its artifacts. They are made only while a page listens.
+//! Events about messages between this server and its upstreams, and about artifacts. They are created only while a page listens.
 
 use bytes::Bytes;
 use serde_json::{json, value::RawValue};
@@ -26,7 +26,7 @@ impl CallOrigin<'_> {
 /// A question of an upstream to the agent of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Tells the question from all others.
+    /// Unique number of the question.
     pub number: u64,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: &'a str,
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::{NewCall, Options, Viewer};
 
-    /// Collects what a viewer's page is told of `act`, as names and data.
+    /// Collects the events that a viewer's page receives for `act`, as names and data.
     async fn told(viewer: Viewer, act: impl FnOnce(&Console)) -> Vec<(String, Value)> {
         let console = Console::new(Options::default());
         let place = console.events().enter(&viewer).unwrap();

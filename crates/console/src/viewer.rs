@@ -1,6 +1,7 @@
-//! Who looks at the console.
+//! Viewers of the console.
 
-/// The person who looks. The program puts it into the extensions of each request to the data of the console.
+/// The person who uses the console. The program puts it into the extensions of each request for console
+/// data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Viewer {
     /// The id of the principal whose calls the viewer sees; `None` without authentication.
@@ -22,7 +23,7 @@ impl Viewer {
         Self { owner: Some(owner.into()), is_admin }
     }
 
-    /// Says whether the viewer sees what belongs to `owner`.
+    /// Returns whether the viewer may see data that belongs to `owner`.
     #[must_use]
     pub fn sees(&self, owner: Option<&str>) -> bool {
         self.is_admin || (self.owner.is_some() && self.owner.as_deref() == owner)

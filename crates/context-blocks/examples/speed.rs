@@ -14,13 +14,13 @@ use serde_json::json;
 const PASSES: usize = 32;
 const TURNS: usize = 7;
 
-/// What seed 003 finds blocks by (parts 6 and 7).
+/// The patterns by which seed 003 finds blocks (parts 6 and 7).
 static SEED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
     [r"(?is)<mcp:context([^>]*)>(.*?)</mcp:context>", r"(?i)<mcp:resource([^>]*?)/>"]
         .map(|pattern| Regex::new(pattern).expect("the patterns are regular expressions"))
 });
 
-/// What is done with a text; it gives a figure, so that the work is not left out.
+/// The work on a text. It returns a number, so that the compiler does not remove it.
 type Work = fn(&str) -> usize;
 
 const WORKS: [(&str, Work); 6] = [
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// What this process has used of the processor, in seconds.
+/// Returns the CPU time of this process in seconds.
 fn cpu() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -11,7 +11,7 @@ pub type Target = fn(&[u8]);
 /// All targets by the name of their corpus.
 pub const TARGETS: &[(&str, Target)] = &[("blocks", blocks), ("uri", uri)];
 
-/// Every text can be parsed, its payloads can be built again, and removing blocks never forms new ones.
+/// Checks that every text can be parsed, its payloads can be built again, and removing blocks never forms new ones.
 pub fn blocks(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let parsed = parse(text);
@@ -91,7 +91,8 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Every text, and every three parts, is an error or a URI that parses as itself after it is written.
+/// Checks that every text, and every three parts, gives an error or a URI that is unchanged after writing and parsing it
+/// again.
 pub fn uri(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     if let Ok(uri) = Am7Uri::parse(text) {
@@ -125,7 +126,7 @@ fn comes_again(uri: &Am7Uri) {
 
 #[cfg(test)]
 mod tests {
-    /// Inputs that once failed must not fail again, whatever the compiler.
+    /// Replays inputs that once failed, with any compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

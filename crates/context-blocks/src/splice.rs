@@ -1,4 +1,4 @@
-//! Puts text together, so that no tag of a block arises at a seam.
+//! Joins text so that no tag of a block arises at a joint.
 
 use crate::markup;
 

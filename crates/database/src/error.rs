@@ -75,7 +75,7 @@ impl DatabaseError {
         Self::Damaged(what.to_string())
     }
 
-    /// Adds the path of a database to an error that says what is wrong with a file, but not with which one.
+    /// Adds the path of the database to an error that describes a problem of a file but does not name the file.
     #[must_use]
     pub fn in_file(self, path: &std::path::Path) -> Self {
         match self {

@@ -1,6 +1,7 @@
-//! Names as hashes, by which rows are filtered.
+//! Hashes of names, by which rows are filtered.
 
-/// Returns a hash of a kind, the values in `first`, each with its length so that none runs into the next, and `last`.
+/// Returns a hash of a kind, of the values in `first` (each with its length, so that neighbouring values are not
+/// confused), and of `last`.
 ///
 /// The hash is cryptographic, since a name that collides with another user's would pass that user's filters. Two
 /// colliding names of one user give that user nothing, so 64 bits are enough. The hashes are stored in databases: they
@@ -21,7 +22,7 @@ pub fn label_hash(kind: u8, first: &[&str], last: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// They are kept in databases.
+    /// The hashes are stored in databases, so they must not change.
     #[test]
     fn hashes_stay_as_they_are() {
         assert_eq!(label_hash(1, &["ab", "c"], ""), 264_547_189_207_923_067);

@@ -33,8 +33,8 @@ pub trait Embedder: Send + Sync + 'static {
     /// Returns one vector for each text, in their order, each of the model's dimension.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
 
-    /// Returns the vector of a question, which is close to those of texts that answer it. Some models need a prefix
-    /// for questions and texts: see [`Prefixed`].
+    /// Returns the vector of a question, which is close to the vectors of texts that answer it. Some models need a
+    /// prefix for questions and texts: see [`Prefixed`].
     async fn embed_query(&self, query: &str) -> Result<Vec<f32>, EmbedError> {
         let vectors = self.embed(&[query.to_owned()]).await?;
         let got = vectors.len();
@@ -45,8 +45,8 @@ pub trait Embedder: Send + Sync + 'static {
         })
     }
 
-    /// Returns how much of a question the model knows, from 0 to 1, by which a search weighs its vector. A model of
-    /// another language than the question's knows few of its words. By default 1.
+    /// Returns the share of a question that the model knows, from 0 to 1; 1 by default. A search weighs the
+    /// question's vector by it. A model for another language knows few of the question's words.
     fn coverage(&self, _question: &str) -> f32 {
         1.0
     }

@@ -15,7 +15,7 @@ pub(crate) fn normalized(
     if vector.iter().any(|value| !value.is_finite()) {
         return Err(EmbedError::NotFinite { model: identity() });
     }
-    // In f64, in which no square of an f32 is too large.
+    // Computed in f64, in which the square of an f32 cannot overflow.
     let length = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {
         vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);

@@ -21,7 +21,7 @@ pub enum BaseUrlError {
     /// Not an absolute URL of scheme `http` or `https`.
     #[error("the base URL is not an http: or https: URL")]
     Scheme,
-    /// User or password: they would be shown in errors.
+    /// The URL contains a user or a password, which errors would show.
     #[error("the base URL contains a user or a password; use the setting for the key")]
     Credentials,
     /// A query or a fragment, to which no path can be appended.

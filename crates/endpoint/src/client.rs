@@ -34,10 +34,10 @@ pub fn http_client(url: &Url) -> Result<Client, ClientError> {
     let mut client = Client::builder()
         .tls_backend_preconfigured(tls)
         .connect_timeout(Duration::from_secs(10))
-        // A key must not follow a redirect.
+        // A redirect must not send the key to another address.
         .redirect(redirect::Policy::none());
     if is_loopback(url) {
-        // A proxy would take requests to this machine elsewhere.
+        // A proxy would send requests for this machine to another machine.
         client = client.no_proxy();
     }
     Ok(client.build()?)

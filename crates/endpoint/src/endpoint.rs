@@ -82,8 +82,8 @@ impl Endpoint {
         self.retry.run(attempt).await
     }
 
-    /// Returns the failure of an answer that its reader cannot use. The reason may quote the answer: it is shortened,
-    /// and the key redacted. An answer of another type than JSON is pointed out.
+    /// Returns the failure for an answer that the caller cannot use. The reason may quote the answer: it is
+    /// shortened, and the key is redacted. If the answer is not JSON, the failure says so.
     pub fn malformed(&self, answer: &JsonAnswer, reason: &str) -> EndpointFailure {
         let reason = self.redact(reason);
         if answer.media_type.contains("json") {
@@ -120,7 +120,7 @@ impl Endpoint {
             return Ok(JsonAnswer { media_type, body });
         }
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        // The status counts, also where its explanation is too long or breaks off.
+        // The status decides, even if the body is too long or incomplete.
         let body = read(response, MAX_ERROR_BYTES).await.unwrap_or_default();
         Err(EndpointFailure::from_status(status, Some(&headers), &body, self.key.as_ref()))
     }
@@ -141,8 +141,8 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointF
 }
 
 impl EndpointFailure {
-    /// Returns the failure of a connection: [`Self::BrokenOff`] if it broke in the answer, or else [`Self::Unreachable`]. The causes of the
-    /// error are told, since the outermost one alone is "error sending request". `secret` is redacted.
+    /// Returns the failure of a connection: [`Self::BrokenOff`] if it broke in the answer, or else [`Self::Unreachable`]. The message
+    /// includes the causes of the error, since the outermost error is only "error sending request". `secret` is redacted.
     #[must_use]
     pub fn of_connection(error: reqwest::Error, secret: &str) -> Self {
         let error = error.without_url();

@@ -1,7 +1,8 @@
 //! Retries while an endpoint is busy.
 //!
-//! The crate `backon` is not used. It would replace the loop of ten lines in [`RetryPolicy::run`]. The wait would stay
-//! ours: an endpoint's `Retry-After` gets a random part too, and one beyond the longest wait ends the retries.
+//! The crate `backon` is not used. It would only replace the loop of ten lines in [`RetryPolicy::run`], and we would
+//! still compute the wait ourselves: a random part is also added to an endpoint's `Retry-After`, and a `Retry-After`
+//! beyond the longest wait ends the retries.
 
 use std::{
     future::Future,
@@ -59,7 +60,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns the wait before a retry, counted from 0; None if the endpoint asks for more than the longest wait.
+    /// Returns the wait before a retry, counted from 0; `None` if the endpoint asks for more than the longest wait.
     fn wait(&self, failure: &EndpointFailure, retry: u32) -> Option<Duration> {
         let wait = match failure.retry_after() {
             Some(asked) if asked > self.longest_wait => return None,
@@ -67,7 +68,7 @@ impl RetryPolicy {
             None => Duration::from_millis(500).saturating_mul(1 << retry.min(16)),
         };
         let mut byte = [0];
-        // Without random numbers the wait is as good, apart from clients that return together.
+        // Without random numbers the wait still works, but clients that failed together return together.
         _ = getrandom::fill(&mut byte);
         Some((wait + wait.mul_f64(f64::from(byte[0]) / 1024.0)).min(self.longest_wait))
     }

@@ -1,5 +1,4 @@
-//! What the fuzz targets of `fuzz/` do with their input. Built for them and for the test that replays their corpus; no
-//! part of the crate otherwise.
+//! The functions of the fuzz targets in `fuzz/`. Compiled only for them and for the test that replays their corpora.
 
 use std::ops::Range;
 

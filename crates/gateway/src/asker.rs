@@ -49,7 +49,7 @@ pub(crate) struct Asker {
     pub(super) log: mpsc::Sender<ServerNotification>,
     /// Cancelled when the call ends, which cancels its questions.
     pub(super) over: CancellationToken,
-    /// Is told of questions and notifications.
+    /// Receives questions and notifications.
     pub(super) observer: Option<CallObserver>,
 }
 
@@ -333,7 +333,7 @@ impl Drop for OpenQuestion<'_> {
     }
 }
 
-/// A question of which the observer is told when it ends, also by the end of its call.
+/// A question whose end is reported to the observer, even if the end of its call ends it.
 struct ObservedQuestion<'a> {
     observer: &'a CallObserver,
     method: &'a str,

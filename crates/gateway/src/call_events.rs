@@ -23,7 +23,7 @@ pub(super) struct CallEvents {
     progress: mpsc::Receiver<Progress>,
     log: mpsc::Receiver<ServerNotification>,
     observer: Option<CallObserver>,
-    /// When the observer was told of progress.
+    /// Time of the last progress that the observer received.
     observed: Option<Instant>,
 }
 
@@ -44,7 +44,7 @@ impl CallEvents {
         (sender, Self { upstream, progress, log, observer, observed: None })
     }
 
-    /// Tells the observer of progress, at most 20 times a second.
+    /// Reports progress to the observer, at most 20 times a second.
     fn observe(&mut self, progress: &Progress) {
         const INTERVAL: Duration = Duration::from_millis(50);
         let Some(observer) = &self.observer else { return };

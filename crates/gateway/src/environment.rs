@@ -1,7 +1,7 @@
 //! Selects the environment variables that upstreams see.
 //!
 //! Tokens in the environment of this process must not reach every upstream. Upstreams see those of [`is_default_variable`]; the configuration
-//! names others.
+//! can name others.
 
 use std::{collections::BTreeMap, ffi::OsString};
 

@@ -77,7 +77,8 @@ pub struct Gateway {
     catalog: RwLock<Arc<Catalog>>,
     /// Held while a new catalog is made, so that an older one never replaces a newer one.
     relisting: Mutex<()>,
-    /// A client has got a list, so that Views keep their URIs. Before that, those of slow upstreams count as if all had been there at once.
+    /// Whether a client has received a list. From then on Views keep their URIs. Before that, URIs are assigned as if all upstreams had
+    /// started at the same time.
     is_listed: AtomicBool,
     links: Mutex<LinkRoutes>,
     changes: Arc<dyn ChangeListener>,

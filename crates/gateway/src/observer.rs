@@ -1,24 +1,24 @@
-//! What passes between agents and upstreams, for a console that shows it.
+//! Observes the messages between agents and upstreams, for example for a console.
 
 use std::{fmt, sync::Arc};
 
 use marquetry_protocol::{RpcError, client::Progress, server::RequestContext};
 use serde_json::value::RawValue;
 
-/// Is told of the messages between this gateway and its upstreams.
+/// Receives the messages between this gateway and its upstreams.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// Returns whether anybody wants to know. It is asked for each message, and nothing is made for it if nobody does. Questions are told in
-    /// any case: they are rare, and may stay open until somebody looks.
+    /// Returns whether messages are wanted now. The gateway asks before each message, and prepares nothing if the answer is no. Questions
+    /// are reported in any case: they are rare, and may stay open until a page is opened.
     fn is_watching(&self) -> bool;
 
-    /// Returns whose call an agent's request is.
+    /// Returns the origin of an agent's request.
     fn origin(&self, cx: &RequestContext) -> Origin;
 
-    /// Takes something that has passed. `origin` is `None` for what belongs to no call.
+    /// Receives a message or event. `origin` is `None` if it belongs to no call.
     fn observe(&self, upstream: &str, origin: Option<&Origin>, observed: &Observed<'_>);
 }
 
-/// Whose call a message belongs to.
+/// The call that a message belongs to: its principal and its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// Id of the principal who calls; `None` without authentication.
@@ -27,7 +27,7 @@ pub struct Origin {
     pub record: Option<String>,
 }
 
-/// Something that passes between this gateway and an upstream.
+/// A message or event between this gateway and an upstream.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Observed<'a> {
@@ -55,11 +55,11 @@ pub enum Observed<'a> {
         /// Its parameters.
         params: Option<&'a RawValue>,
     },
-    /// A call makes progress. Of a fast series, some are left out.
+    /// A call makes progress. In a fast series, some notifications are left out.
     Progress(&'a Progress),
     /// The upstream asks the agent of a call something, and waits.
     QuestionOpened {
-        /// Tells the question from all others.
+        /// Unique number of the question.
         number: u64,
         /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
         method: &'a str,

@@ -45,9 +45,10 @@ pub struct GatewayOptions {
     pub guard: Option<PathBuf>,
     /// Whether all agents count as clients that show Views of MCP Apps, even those that do not declare it.
     pub assumes_views: bool,
-    /// Whether callers are told what an upstream that is down last wrote to standard error. It may name the data of other callers.
+    /// Whether errors for callers contain the last standard error lines of an upstream that is down. These lines may contain data
+    /// of other callers.
     pub shows_stderr: bool,
-    /// Is told of the messages between the gateway and the upstreams.
+    /// Receives the messages between the gateway and the upstreams.
     pub observer: Option<Arc<dyn Observer>>,
     /// The limits.
     pub limits: GatewayLimits,

@@ -1,4 +1,4 @@
-//! Starts an upstream again when somebody wants it.
+//! Restarts an upstream on request.
 
 use super::{Gateway, UpstreamState, supervise::supervise};
 
@@ -16,7 +16,7 @@ pub enum RestartRefused {
 
 impl Gateway {
     /// Ends the connection of the upstream `name` and starts it again at once, also if it was given up. Returns when the restart is ordered;
-    /// [`Upstream::states`](super::Upstream::states) shows its course. Calls that wait for the upstream fail or go on as after a lost connection.
+    /// [`Upstream::states`](super::Upstream::states) shows its progress. Calls in flight behave as after a lost connection.
     ///
     /// # Errors
     /// There is no such upstream, it is disabled or cannot be used, it is starting just now, or the gateway stops.
@@ -44,7 +44,7 @@ impl Gateway {
                 Ok(())
             }
             UpstreamState::Ready(_) | UpstreamState::BackingOff { .. } => {
-                // Wakes the supervisor if it waits, and leaves nothing behind that would restart it later.
+                // Wakes the supervisor if it waits. Unlike `notify_one`, this stores no permit, which would cause another restart later.
                 upstream.restart.notify_waiters();
                 Ok(())
             }

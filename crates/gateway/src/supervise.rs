@@ -353,7 +353,7 @@ impl Session<'_> {
         self.upstream.freshness.note_part(List::Resources, templates);
     }
 
-    /// How long a list may be kept, if its upstream says so.
+    /// Returns the cache hint of a list, if its upstream sends one.
     fn cache_of<T>(&self, fetched: &Result<Fetched<T>, ClientError>) -> Option<CacheHint> {
         match fetched {
             Ok(fetched) => fetched.cache,

@@ -54,7 +54,7 @@ pub struct Upstream {
     settled: [CancellationToken; 3],
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
-    /// Somebody wants it to be started again.
+    /// A restart was requested.
     pub(super) restart: Notify,
     /// Bounds the requests in flight there, and shares them between callers.
     pub(super) places: FairLimiter,

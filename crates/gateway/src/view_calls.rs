@@ -11,9 +11,9 @@ use percent_encoding::percent_decode_str;
 
 use super::{CallFailure, Gateway, Route, ToolAnswer};
 
-/// The request header that binds the reading and the lists of resources, and the list of prompts, to one server, by its name in
-/// percent-encoding. A host sends it with what a View asks for, since a View reaches "the same server connection" alone (MCP Apps,
-/// visibility).
+/// The request header that limits `resources/read`, the lists of resources and the list of prompts to one server. Its value is the
+/// server's name in percent-encoding. A host sends it with the requests of a View, since a View may reach only "the same server
+/// connection" (MCP Apps, visibility).
 pub const SERVER_HEADER: &str = "marquetry-server";
 
 impl Gateway {
@@ -69,7 +69,7 @@ impl Gateway {
         upstream.listing().tools.iter().filter(is_for_views).cloned().collect()
     }
 
-    /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or what a View asks for.
+    /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or a resource that a View requests.
     ///
     /// # Errors
     /// When there is no such upstream; otherwise as [`Gateway::read_resource`].

@@ -63,7 +63,7 @@ impl ViewRoutes {
         let rest = uri.as_str().strip_prefix(UI_SCHEME)?;
         let numbered = (2..).map(|number| format!("{UI_SCHEME}{name}~{number}/{rest}"));
         let candidates = std::iter::once(format!("{UI_SCHEME}{name}/{rest}")).chain(numbered);
-        // Each View takes one URI, so that one of so many is free.
+        // Each View takes one URI, so one of these candidates is free.
         let mut candidates = candidates.take(self.offered.len() + 2);
         UiUri::new(candidates.find(|uri| is_free(uri))?).ok()
     }
@@ -130,7 +130,7 @@ mod tests {
         let second = routes(&[(0, "ui://x"), (1, "ui://x")], Some(&first));
         check(&second, 1, "ui://x", "ui://x");
         check(&second, 0, "ui://x", "ui://a/x");
-        // When the upstream has it no more, it is free, and the other keeps the one that clients know.
+        // When the first upstream no longer has the URI, it is free; the other upstream keeps the URI that clients know.
         let third = routes(&[(0, "ui://x"), (2, "ui://x")], Some(&second));
         check(&third, 0, "ui://x", "ui://a/x");
         check(&third, 2, "ui://x", "ui://x");

@@ -78,7 +78,7 @@ impl Gateway {
         };
         self.wait_without_place(cx, ready).await?;
         if !self.is_listed.load(Ordering::Relaxed) {
-            // A catalog that is being made without regard to clients comes before this list.
+            // Waits for a relisting that began before a client had received a list, so that this list shows its result.
             let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
             self.is_listed.store(true, Ordering::Relaxed);
         }

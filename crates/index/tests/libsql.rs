@@ -99,7 +99,7 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     for round in 0..12 {
         let children = [(); 2].map(|()| Child::start(CHILD_TEST, CHILD, &path));
         tokio::time::sleep(Duration::from_millis(150 + round * 17 % 90)).await;
-        // The reader was open all the time; another opens what the dead have left.
+        // The reader stays open all the time; another store opens the file that the killed processes left.
         check(&reader).await;
         children.into_iter().for_each(Child::kill);
         check(&reader).await;
@@ -286,7 +286,7 @@ async fn a_file_opened_read_only_is_not_changed() {
     assert!(missing.to_string().contains("cannot be read: No such file"), "{missing}");
     let store = open(&path).await;
     store.replace(Document::new("doc"), version(1)).await.unwrap();
-    // The log has what the file does not have yet.
+    // The log has changes that are not in the file yet.
     let reader = LibsqlStore::open_with(&path, model(), options).await.unwrap();
     assert_eq!(reader.search(&request).await.unwrap().len(), 2);
     drop(reader);
@@ -333,7 +333,7 @@ async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wishe
         )
     );
     assert!(std::fs::read(&path).unwrap() == before, "nothing in it was changed");
-    // Somebody may want them in one file, which is then one of ours.
+    // Without `only_ours`, our tables are added to the file, which can then be opened with `only_ours`.
     open(&path).await.replace(Document::new("doc"), version(1)).await.unwrap();
     let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
     assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);

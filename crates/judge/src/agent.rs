@@ -1,5 +1,4 @@
-//! The loop of a model with tools: it is asked, its tool calls are made and recorded, and it is asked again, until it
-//! answers without a call.
+//! The agent loop: asks the model, makes and records its tool calls, and asks again, until an answer has no call.
 
 use std::{
     sync::Arc,
@@ -27,10 +26,10 @@ use crate::{
 const INSTRUCTIONS: &str = "You are an AI assistant that can call tools. Work on the user's task with the tools that it \
     needs, then answer in a few words.";
 
-/// Longest answer of a model whose settings have none, in tokens.
+/// Maximum length of an answer in tokens, for models whose settings name none.
 const MAX_TOKENS: u32 = 2048;
 
-/// What the model did, up to now: it is also there if the work ends with an error.
+/// The model's work so far. It is also available if the work ends with an error.
 #[derive(Default)]
 pub(crate) struct Worked {
     pub(crate) turns: Vec<Turn>,
@@ -62,7 +61,7 @@ impl Agent<'_> {
         request.tools = self.connections.definitions();
         request.temperature = self.settings.temperature;
         request.max_tokens = Some(max_tokens);
-        // Another seed for each trial: with one seed, repetitions could only repeat.
+        // Each trial has another seed: with the same seed, all repetitions would give the same answer.
         request.seed = self.settings.seed.map(|seed| seed.wrapping_add(u64::from(self.trial)));
         loop {
             if worked.turns.len() >= limits.max_turns as usize {
@@ -112,7 +111,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Makes a call. Where the trial has less time than a call, the trial's limit is the one that is reached.
+    /// Makes a call. If the trial has less time left than the limit of a call, a timeout is reported as the trial's limit.
     async fn call_in_time(
         &self,
         tool: &OfferedTool,
@@ -132,7 +131,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Makes and records a call, and returns what the model is told.
+    /// Makes and records a call, and returns the text for the model.
     async fn call(&self, call: &ToolCall, worked: &mut Worked) -> Result<String, TrialError> {
         let limits = self.budget.limits();
         let found = self.connections.find(&call.name);
@@ -155,7 +154,7 @@ impl Agent<'_> {
             error: Some("the trial ended before the answer".to_owned()),
             timestamp: Timestamp::now(),
         };
-        // It is there even if the trial ends during the call.
+        // Recorded before the call, so that the record exists even if the trial ends during the call.
         let place = worked.calls.len();
         worked.calls.push(record.clone());
         let expected = self.case.expected_tools.as_deref().unwrap_or_default();
@@ -217,8 +216,8 @@ pub(crate) fn unasked(case: &TestCase, error: ChatError) -> TrialError {
     TrialError::Agent { member: case.agent_member(), error }
 }
 
-/// Returns a result, or the beginning of its text if it is too long or nested too deeply. Structured content that is no longer than the limit
-/// stays: a part of it would mean nothing.
+/// Returns a result, or the beginning of its text if it is too long or nested too deeply. Structured content within the limits is kept whole,
+/// because a part of it would mean nothing.
 fn bounded(result: Value, most: usize) -> Value {
     let text = result.to_string();
     let is_deep = is_deep(&result);

@@ -1,4 +1,4 @@
-//! What a trial may still spend.
+//! The remaining budget of a trial.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -56,7 +56,7 @@ impl Budget {
         self.started.elapsed()
     }
 
-    /// The error of a trial whose time is over.
+    /// Returns the error of a trial whose time is over.
     pub(crate) fn out_of_time(&self) -> LimitReached {
         LimitReached::new(
             "timeoutMs",
@@ -90,7 +90,7 @@ pub(crate) fn usage_of(
 ) -> TokenUsage {
     let estimate = |bytes: usize| bytes.div_ceil(4) as u64;
     let input = answer.usage.input_tokens.unwrap_or_else(|| {
-        // Those of the model have its calls, too.
+        // Messages of the model also contain its tool calls.
         let calls = |message: &Message| -> usize {
             let Message::Assistant { tool_calls, .. } = message else { return 0 };
             tool_calls.iter().map(|call| call.name.len() + call.arguments.to_string().len()).sum()

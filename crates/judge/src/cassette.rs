@@ -1,8 +1,8 @@
-//! Recordings of what models and servers answered, to be replayed without network, programs and keys.
+//! Recordings of the answers of models and servers, which are replayed without network, programs and keys.
 //!
 //! A cassette has one channel for each model and each server of a case, in the order of the requests. A replay compares
-//! every request with the recorded one; the first difference is an error that shows both. Keys are not recorded: they are
-//! no part of requests to models, and secrets of a case are removed from all texts.
+//! every request with the recorded one; the first difference is an error that shows both. Keys are not recorded: recorded
+//! requests to models contain none, and the secrets of a case are removed from all texts.
 
 use std::{
     collections::HashMap,
@@ -208,7 +208,7 @@ impl Cassette {
             return Ok(());
         }
         let tape = self.tape();
-        // The name of another case may begin with this one and a slash.
+        // The name of another case may begin with this case's name and a slash.
         let of_case = |channel: &str| {
             let rest = channel.strip_prefix(case);
             rest.is_some_and(|rest| {
@@ -236,7 +236,7 @@ impl Cassette {
     }
 }
 
-/// Writes a file that only this user reads: it holds what models and servers said.
+/// Writes a file that only this user can read, since it contains the answers of models and servers.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -270,7 +270,7 @@ impl Channel {
         let mut tape = self.cassette.tape();
         let recorded =
             |tape: &Tape| tape.entries.iter().filter(|entry| entry.channel == self.name).count();
-        // Requests that ran at once, such as votes, may come in another order.
+        // Concurrent requests, such as votes, may arrive in another order.
         let left = tape.left.get(&self.name).map_or(&[][..], Vec::as_slice);
         let is_equal = |place: &usize| {
             difference(&tape.entries[*place].request, &request, String::new()).is_none()
@@ -305,7 +305,7 @@ impl Channel {
         })
     }
 
-    /// Records a request, and returns its place for the answer. Places keep the order of requests that run at once.
+    /// Records a request, and returns its index for [`Self::answer`]. Indices keep the order of concurrent requests.
     pub(crate) fn request(&self, request: Value) -> usize {
         let request = self.redactor.value(request);
         let mut tape = self.cassette.tape();
@@ -360,13 +360,13 @@ fn shown(value: Option<&Value>) -> String {
 pub(crate) struct TapedModel {
     channel: Channel,
     name: String,
-    /// None in a replay.
+    /// `None` in a replay.
     live: Option<Arc<dyn ChatModel>>,
 }
 
 impl TapedModel {
-    /// Records the answers of `model`. Without a model it replays them. The name is that of the case, which is the same in
-    /// both.
+    /// Records the answers of `live`; without it, replays them. `name` is the model's name in the case, which is the same
+    /// for both.
     pub(crate) fn new(channel: Channel, name: &str, live: Option<Arc<dyn ChatModel>>) -> Self {
         Self { channel, name: name.to_owned(), live }
     }

@@ -1,4 +1,4 @@
-//! Checks by code: which calls were made, with which arguments and results, how many, how long, how many tokens.
+//! Checks by code: the calls with their arguments and results, their number and duration, and the tokens.
 
 use std::{borrow::Cow, cell::LazyCell};
 
@@ -11,10 +11,10 @@ use crate::{
     stats::f1,
 };
 
-/// Most expected calls of a case: pairing them with calls takes time by the product of both.
+/// Maximum number of expected calls of a case. The time to pair them with calls grows with the product of both numbers.
 pub const MAX_EXPECTED: usize = 1000;
 
-/// What a trial did.
+/// The work of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
     /// The tool calls, in order.
@@ -63,7 +63,7 @@ pub fn check(case: &TestCase, work: &Work<'_>) -> Checked {
     Checked { tool_accuracy, results }
 }
 
-/// Pairs expected calls with calls: as many as possible, each at most once, and in order where the mode demands it.
+/// Pairs expected calls with actual calls: as many as possible, each at most once, and in order if the mode demands it.
 ///
 /// Each pair has the place of an expected call and that of a call.
 pub fn pairs(
@@ -227,8 +227,8 @@ fn of_results(
     };
     let fits: Vec<Vec<bool>> = expected.iter().enumerate().map(row).collect();
     let pairs = pairs_of(&fits, calls.len(), matching);
-    // The results are right if as many calls can be paired with them as without them: an expected call that has no result of its own must not
-    // give up its call for one that has.
+    // The results match if as many calls can be paired with them as without them. Comparing the numbers ensures that an expectation
+    // without a result does not lose its call to an expectation with one.
     let passed = pairs.len() >= by_call.len();
     let unmet: Vec<(usize, usize)> = by_call
         .iter()
@@ -502,7 +502,7 @@ mod tests {
             let any = pairs(&expected, &calls, Matching::Superset, has_call);
             let ordered = pairs(&expected, &calls, Matching::InOrder, has_call);
             prop_assert!(ordered.len() <= any.len());
-            // Of letters, the most pairs are the smaller counts of each.
+            // The maximum number of pairs is the sum, over all letters, of the smaller count.
             let most: usize = ["a", "b", "c"].iter().map(|name| {
                 let expected = expected.iter().filter(|tool| tool.name == *name).count();
                 expected.min(calls.iter().filter(|call| call.tool_name == *name).count())

@@ -1,4 +1,4 @@
-//! The connections of one trial: its own, and closed with it.
+//! The connections of one trial, opened for it and closed with it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -29,17 +29,17 @@ use crate::{
     redact::{Redactor, cut},
 };
 
-/// How many last lines of a server's standard error are kept for errors.
+/// Number of last lines of a server's standard error that are kept for errors.
 const LAST_LINES: usize = 5;
 
 /// The programs of a trial, and whether the trial may start more.
 type TrialChildren = (TaskTracker, Weak<()>);
 
-/// What a runner gives to all connections.
+/// The options of a runner for all connections.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
-    /// The program that starts the servers which are programs; see [`StdioCommand::through_guard`].
+    /// The guard program through which servers that are programs are started; see [`StdioCommand::through_guard`].
     pub(crate) guard: Option<PathBuf>,
     /// Texts that are hidden in results, such as the keys of models.
     pub(crate) secrets: Vec<String>,
@@ -49,13 +49,13 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Adds those of the variables that find programs and folders.
+    /// Adds the variables that locate programs and folders, such as `PATH`.
     pub(crate) fn inherit(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let variables = variables.into_iter().filter(|(name, _)| is_default_variable(name));
         self.variables = variables.collect();
     }
 
-    /// Returns a tracker of the programs of one trial, and what the trial holds as long as it may start more.
+    /// Returns a tracker of the programs of one trial, and a handle that the trial keeps as long as it may start more programs.
     pub(crate) fn children_of_trial(&self) -> (TaskTracker, Arc<()>) {
         let tracker = TaskTracker::new();
         tracker.close();
@@ -85,7 +85,7 @@ pub(crate) struct Connections {
 
 /// A tool as the model sees it.
 pub(crate) struct OfferedTool {
-    /// Unique among all servers, and within the rules of providers for names.
+    /// A name that is unique among all servers and that providers accept.
     pub(crate) shown_name: String,
     /// The name at its server.
     pub(crate) name: String,
@@ -151,11 +151,11 @@ impl LastLines {
     }
 }
 
-/// What a tool call brought.
+/// The outcome of a tool call.
 pub(crate) enum Called {
     /// The tool's result.
     Result(Value),
-    /// The server's error, which the model is told.
+    /// The server's error, which is passed to the model.
     Refused(String),
 }
 
@@ -321,7 +321,7 @@ impl Connections {
             meta: None,
         };
         let options = CallOptions { timeout: Some(timeout), ..CallOptions::default() };
-        // The limit of the options is that of a request, and a call may take several.
+        // The client's time limit applies to one request, and a call may take several requests.
         let answer = tokio::time::timeout(timeout, client.call_tool_raw(&params, options)).await;
         let called = match answer.unwrap_or(Err(ClientError::Timeout(timeout))) {
             Ok(result) => match serde_json::from_str(result.get()) {
@@ -381,7 +381,8 @@ impl Connections {
     }
 }
 
-/// Whether a call failed before it reached the tool: the model could not do better. Statuses that speak of the request itself are for the model.
+/// Returns whether a call failed before it reached the tool, so that the model could not avoid the failure. Statuses about the request itself
+/// are passed to the model.
 fn is_of_transport(error: &ClientError) -> bool {
     match error {
         ClientError::Http { status, .. } => !matches!(status, 400 | 413 | 422),
@@ -437,13 +438,13 @@ async fn open(
     let options = ClientOptions {
         connect_timeout: timeout,
         request_timeout: timeout,
-        // A server without `server/discover` that does not answer it at all.
+        // Some servers without `server/discover` do not answer it at all.
         probe_timeout: (timeout / 4).min(Duration::from_secs(5)),
         max_message_bytes: usize::try_from(limits.max_result_bytes)
             .unwrap_or(usize::MAX)
             .saturating_mul(4)
             .max(16 << 20),
-        // The harness records what servers answer, also what they should not.
+        // The harness records all answers of servers, including invalid ones.
         check_results: false,
         ..ClientOptions::default()
     };
@@ -455,7 +456,7 @@ async fn open(
                 start.env = environment.variables.clone();
                 start.env.extend(env.clone());
                 start.cwd = cwd.as_ref().map(Into::into);
-                // A server of one trial has nothing to keep.
+                // A server of one trial has no state to save.
                 start.stop_grace = Duration::from_millis(500);
                 start.children = Some(children.clone());
                 let lines = stderr.clone();

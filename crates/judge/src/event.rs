@@ -1,4 +1,4 @@
-//! What a run tells while it works, for progress views.
+//! Events of a run, for progress views.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

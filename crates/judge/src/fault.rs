@@ -1,7 +1,7 @@
-//! Seeded faults: how much of what is wrong a judge notices.
+//! Seeded faults, to measure how many faults a judge notices.
 //!
 //! Each trace that a judge lets pass is changed in one place, so that it should fail, and judged again. The share of
-//! faults that the judge notices is its detection; the share of good traces that it rejects are its false alarms.
+//! faults that the judge notices is its detection; the share of good traces that it rejects is its false alarm rate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

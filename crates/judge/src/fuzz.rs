@@ -11,8 +11,8 @@ pub type Target = fn(&[u8]);
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("vote", vote)];
 
-/// An answer of a judge is an error or a vote on all items. A vote is read again as the same, with thoughts before it and in a
-/// fence.
+/// Checks that every answer of a judge parses as an error or as a vote on all items, and that a vote gives the same result
+/// with thoughts before it and inside a Markdown fence.
 pub fn vote(data: &[u8]) {
     let ids = ["item1", "item2"].map(str::to_owned);
     let Ok(vote) = parse_vote(&String::from_utf8_lossy(data), &ids) else { return };
@@ -30,7 +30,7 @@ pub fn vote(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    /// Inputs that once failed are replayed by the stable compiler, too.
+    /// Replays inputs that once failed, with any compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

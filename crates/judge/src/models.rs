@@ -1,4 +1,4 @@
-//! Where the models of cases come from.
+//! Sources of the models of cases.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use marquetry_llm::{
 
 use crate::ModelSettings;
 
-/// The part that a model plays in a test.
+/// The role of a model in a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// It works on the prompt.
@@ -58,7 +58,7 @@ pub trait Models: Send + Sync {
     fn model(&self, role: Role, settings: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError>;
 }
 
-/// Two given models, whatever a case names: for tests, and for programs with models of their own.
+/// Two fixed models, used whatever model a case names: for tests, and for programs with their own models.
 #[derive(Clone)]
 pub struct FixedModels {
     /// The model that works.
@@ -113,8 +113,8 @@ impl RemoteModels {
         })
     }
 
-    /// Models whose key and URL `access` decides. A key of this machine must not go to a URL out of a case: the author
-    /// of the case would receive it.
+    /// Models whose key and URL `access` decides. It must not send a key of this machine to a URL from a case, because
+    /// the author of the case would receive the key.
     pub fn with_access(
         access: impl Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError>
         + Send

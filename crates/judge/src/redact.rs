@@ -4,16 +4,16 @@ use serde_json::{Map, Value};
 
 use crate::{ModelSettings, ServerConfig, TestCase, store::Configuration};
 
-/// What stands for a secret.
+/// Placeholder for a secret.
 const HIDDEN: &str = "…";
 
-/// What stands for the rest of a text that was cut.
+/// Mark at the end of a text that was cut.
 const CUT: char = '…';
 
-/// Shorter values are not searched for in other texts: they would be found by chance.
+/// Minimum length of a value that is searched for in other texts. Shorter values would be found by chance.
 const SHORTEST_SECRET: usize = 8;
 
-/// Values of mixed letters and digits are no words, so that shorter ones are searched for, too.
+/// The same for values of mixed letters and digits: they are not words, so shorter ones are searched for, too.
 const SHORTEST_MIXED_SECRET: usize = 5;
 
 /// Words in the names of variables and arguments whose values are secrets.
@@ -31,7 +31,8 @@ fn is_mixed(text: &str) -> bool {
     text.bytes().any(|it| it.is_ascii_digit()) && text.bytes().any(|it| it.is_ascii_alphabetic())
 }
 
-/// Whether a value is probably a secret, whatever its variable is called: a URL with a password, or letters and digits that are no path.
+/// Returns whether a value is probably a secret, regardless of its variable's name: a URL with a password, or letters and digits that
+/// are not a path.
 fn looks_secret(value: &str) -> bool {
     let is_path = value.starts_with(['/', '.', '~']);
     password_of(value).is_some()
@@ -217,7 +218,7 @@ fn without_beginning_of<'a>(text: &'a str, secret: &str) -> Option<&'a str> {
     lengths.filter_map(|length| secret.get(..length)).find_map(|part| text.strip_suffix(part))
 }
 
-/// Returns a text of at most so many bytes, and `…` if something was cut off.
+/// Returns a text cut to `max_bytes`, followed by `…` if it was cut.
 pub(crate) fn cut(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();

@@ -25,7 +25,7 @@ use crate::{
     time::{millis, new_id},
 };
 
-/// Largest `maxResultBytes`. A server that answers without end fills four times as much memory.
+/// Largest `maxResultBytes`. A server that sends an endless answer uses up to four times as much memory.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
 /// Most repetitions of a case.
@@ -54,10 +54,10 @@ pub struct Runner {
     most: Option<Limits>,
 }
 
-/// How long the end of a case waits for its programs, which are killed after 1 s.
+/// Maximum time that the end of a trial waits for its programs, which are killed after 1 s.
 const LONGEST_END: Duration = Duration::from_secs(5);
 
-/// What a run of a case belongs to, and who watches it.
+/// The context of a run of a case: its batch, and the receiver of its events.
 #[derive(Clone, Default)]
 pub struct RunContext {
     run_id: Option<String>,
@@ -85,8 +85,8 @@ impl RunContext {
         Self { cassette: Some(cassette), ..self }
     }
 
-    /// Stops the test when the future is done, whose output says why. Connections are closed then, and a result with the
-    /// status `error`, the reason and the work so far is stored. A test that has ended is not affected.
+    /// Stops the test when the future completes; its output is the reason. Connections are closed then, and a result
+    /// with the status `error`, the reason and the work so far is stored. A test that has ended is not affected.
     #[must_use]
     pub fn stopped_by(self, stopped: impl Future<Output = String> + Send + 'static) -> Self {
         Self { stopped: Some(stopped.boxed().shared()), ..self }
@@ -108,8 +108,8 @@ impl Runner {
         Self { models: Arc::new(models), store, environment: Environment::default(), most: None }
     }
 
-    /// Lets servers that are programs inherit those of the given variables that find programs and folders (`PATH`,
-    /// `HOME` and the like). All others are left out: they may be keys.
+    /// Lets servers that are programs inherit those of the given variables that locate programs and folders
+    /// (`PATH`, `HOME` and the like). All others are left out, because they may be keys.
     #[must_use]
     pub fn with_environment(
         mut self,
@@ -119,7 +119,7 @@ impl Runner {
         self
     }
 
-    /// Hides these texts in results and cassettes, as the keys of cases: the keys of the runner's models.
+    /// Hides these texts, such as the keys of the runner's models, in results and cassettes, as the keys of cases are hidden.
     #[must_use]
     pub fn with_secrets(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
         self.environment.secrets = secrets.into_iter().collect();
@@ -150,14 +150,14 @@ impl Runner {
         self.environment.open.load(Ordering::Relaxed)
     }
 
-    /// Waits until no program that this runner or a clone of it started is left. A case that ends waits for its own
-    /// programs; this also waits for those of cases that were dropped.
+    /// Waits until all programs that this runner or its clones started have exited. A case that ends waits for its
+    /// own programs; this also waits for the programs of dropped cases.
     pub async fn closed(&self) {
         self.environment.closed().await;
     }
 
-    /// Runs a case, stores its result and returns it. Whatever goes wrong is a result with the status `error`; so is a
-    /// result that could not be stored.
+    /// Runs a case, stores its result and returns it. Every failure gives a result with the status `error`, including
+    /// a failure to store the result.
     ///
     /// Dropping the future ends the work and closes the connections; nothing is stored then. See
     /// [`RunContext::stopped_by`] for an early end with a result.
@@ -214,7 +214,7 @@ impl Runner {
             trials,
         };
         if let Some(trial) = result.deciding_trial().cloned() {
-            // A replay that made too few requests has no verdict, though its trials have.
+            // A replay that made too few requests has no verdict, even if its trials have verdicts.
             if status != Status::Error || trial.status == Status::Error {
                 result.verdict = trial.verdict;
             }
@@ -257,7 +257,7 @@ impl Runner {
             on_event,
         };
         let mut connections = None;
-        // Connections outlive the time limit, to be closed properly.
+        // Kept outside of the time limit, so that connections are closed properly.
         let outcome = {
             let work = attempt.run(&mut state, &mut connections);
             let work = tokio::time::timeout(budget.time_left(), work);
@@ -271,7 +271,7 @@ impl Runner {
         if let Some(connections) = connections {
             connections.close().await;
         }
-        // Programs whose start was given up end in the background.
+        // Programs whose start was abandoned exit in the background.
         if tokio::time::timeout(LONGEST_END, children.wait()).await.is_err() {
             tracing::warn!(case = case.name, "a server of a test has not ended yet");
         }
@@ -339,7 +339,7 @@ impl Attempt<'_> {
         let model =
             |role, settings| self.runner.model(role, settings, case, self.context, self.redactor);
         let settings = case.agent().ok_or_else(no_model)?;
-        // Both before any server is started: a wrong configuration costs no time.
+        // Both models are created before any server is started, so that a wrong configuration fails at once.
         let agent = model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
         let judge = case
             .judge()
@@ -410,7 +410,7 @@ impl TrialState {
         outcome: Result<Option<Judgement>, TrialError>,
         budget: &Budget,
     ) -> Trial {
-        // A stop or the end of the time drops the work.
+        // A stop or a timeout drops the work.
         let until_now = || self.began.map_or(0, |began| millis(began.elapsed()));
         let work_ms = self.work_ms.unwrap_or_else(until_now);
         let checks_passed = self.checks.iter().all(|check| check.passed);
@@ -511,8 +511,8 @@ fn no_model() -> TrialError {
     )
 }
 
-/// Replaces numbers that JSON does not have, such as NaN, by usual ones: a result that holds them could not be read back. A case
-/// from JSON has none.
+/// Replaces numbers that JSON cannot represent, such as NaN, by defaults: a result with them could not be read back. A case from
+/// JSON has none.
 ///
 /// # Errors
 ///
@@ -565,7 +565,7 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         return Err(error("expectedTools", problem));
     }
     if case.judge_config.is_none() && case.judged != Some(false) {
-        // What is asked of a judge must not pass unasked.
+        // A case that needs a judge must not pass without one.
         for (member, is_given) in
             [("checklist", case.checklist.is_some()), ("judged", case.judged.is_some())]
         {
@@ -670,7 +670,7 @@ fn redacted(trial: Trial, redactor: &Redactor) -> Trial {
     let (index, duration_ms) = (trial.index, trial.duration_ms);
     let value = serde_json::to_value(&trial).map(|value| redactor.value(value));
     value.and_then(serde_json::from_value).unwrap_or_else(|_| {
-        // A secret that is a part of a number or a time: better no trial than a secret in a database.
+        // The secret is part of a number or a time. Losing the trial is better than storing a secret in a database.
         let error = "the trial holds a secret of the case in a place where it cannot be removed: use another secret";
         let budget = Budget::new(Limits::default());
         let mut trial = TrialState::default().finish(index, Err(TrialError::case("serverConfigs", error)), &budget);

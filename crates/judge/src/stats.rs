@@ -19,7 +19,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Fewest trials on each side for [`change`] to decide.
 pub const FEWEST_TRIALS: u32 = 5;
 
-/// Returns F1 of so many pairs between expected and found items; 1 if there are neither.
+/// Returns the F1 score for this number of pairs between expected and found items; 1 if there are no items.
 pub fn f1(pairs: usize, expected: usize, found: usize) -> f64 {
     match expected + found {
         0 => 1.0,
@@ -39,7 +39,7 @@ pub fn pass_hat_k(trials: u32, passed: u32, k: u32) -> f64 {
     all_of(trials, passed.min(trials), k)
 }
 
-/// Returns C(some, k) / C(all, k), the chance that k drawn items are all among some.
+/// Returns C(some, k) / C(all, k), the probability that `k` items drawn from `all` are all among `some`.
 fn all_of(all: u32, some: u32, k: u32) -> f64 {
     if all == 0 {
         return f64::NAN;
@@ -72,7 +72,7 @@ fn wilson_at(z: f64, passed: u32, trials: u32) -> Interval {
     let middle = rate + square / (2.0 * n);
     let spread = z * (rate * (1.0 - rate) / n + square / (4.0 * n * n)).sqrt();
     let whole = 1.0 + square / n;
-    // Rounding must not exclude the rate itself, nor leave 0 to 1.
+    // Rounding must not exclude the rate itself, nor exceed the range from 0 to 1.
     Interval {
         low: ((middle - spread) / whole).clamp(0.0, rate),
         high: ((middle + spread) / whole).clamp(rate, 1.0),
@@ -199,14 +199,14 @@ impl Confusion {
         self.both_passed + self.both_failed + self.only_judge_passed + self.only_human_passed
     }
 
-    /// Returns the share of equal verdicts; None without pairs.
+    /// Returns the share of equal verdicts; `None` without pairs.
     pub fn agreement(&self) -> Option<f64> {
         let equal = f64::from(self.both_passed + self.both_failed);
         (self.total() > 0).then(|| equal / f64::from(self.total()))
     }
 
-    /// Returns Cohen's κ: the agreement beyond what chance would give, from -1 to 1. None without pairs, and if both
-    /// gave one and the same verdict always: κ is not defined then.
+    /// Returns Cohen's κ: the agreement beyond what chance would give, from -1 to 1. `None` without pairs, and if
+    /// both always gave the same single verdict: κ is then undefined.
     pub fn kappa(&self) -> Option<f64> {
         let all = f64::from(self.total());
         let judge = f64::from(self.both_passed + self.only_judge_passed) / all;

@@ -25,12 +25,12 @@ impl Timestamp {
         Self::from(SystemTime::now())
     }
 
-    /// Returns the time of so many milliseconds after 1970 began (UTC).
+    /// Returns the time that is this many milliseconds after the start of 1970 (UTC).
     pub fn from_millis(millis: u64) -> Self {
         Self(millis.min(LAST))
     }
 
-    /// Returns the milliseconds since 1970 began (UTC).
+    /// Returns the milliseconds since the start of 1970 (UTC).
     pub fn millis(self) -> u64 {
         self.0
     }
@@ -78,9 +78,10 @@ impl From<Timestamp> for String {
 #[error("not a time such as 2026-11-22T21:50:00.000Z: {0}")]
 pub struct TimestampError(String);
 
-/// Returns an id that sorts by the time of its making: to the millisecond among processes, and exactly in one.
+/// Returns an id that sorts by its creation time: exactly within a process, to the millisecond between
+/// processes.
 pub(crate) fn new_id() -> String {
-    /// The time of the last id in milliseconds, and the number of the id in its millisecond in the last 12 bits.
+    /// The last id: its time in milliseconds, and in the low 12 bits its number within that millisecond.
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = Timestamp::now().millis() << 12;
     let next = |last: u64| now.max(last + 1);

@@ -7,7 +7,7 @@ use marquetry_knowledge::{Knowledge, KnowledgeOptions, Place};
 
 use crate::Failed;
 
-/// Reads the settings for a command. They have the place that [`DatabaseArgs::database`] returns, or the usual one of the program.
+/// Reads the settings for a command. Their database is the one that [`DatabaseArgs::database`] returns, or the program's default.
 pub type Settings<'a> = &'a (dyn Fn(&DatabaseArgs) -> Result<KnowledgeOptions, Failed> + Sync);
 
 /// Arguments of all commands.

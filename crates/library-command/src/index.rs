@@ -213,7 +213,7 @@ async fn open(
     options.limits.max_time = Duration::from_millis(settings.config.max_work_ms.get());
     options.limits.max_unpacked_bytes_at_once = settings.config.max_unpacked_bytes_at_once.get();
     let knowledge = match place {
-        // A run that has nothing to store creates no database.
+        // A run with nothing to store creates no database.
         Place::File(path) if !path.exists() && (arguments.dry_run || arguments.names_nothing()) => {
             Knowledge::in_memory(&settings)?
         }
@@ -277,7 +277,7 @@ async fn watch(
     }
 }
 
-/// Faileds and missing files of the last report, which are not printed again.
+/// Failed and missing files of the last report, which are not printed again.
 #[derive(PartialEq)]
 struct Reported {
     failures: BTreeSet<(PathBuf, String)>,
@@ -292,7 +292,7 @@ impl Reported {
     }
 }
 
-/// Faileds that are printed as they occur; the summary counts all of them.
+/// Maximum number of failures that are printed as they occur; the summary counts all of them.
 const MAX_NAMED: usize = 50;
 
 async fn once(

@@ -14,7 +14,7 @@ pub enum ChatError {
     /// The call of the provider failed.
     #[error("provider {0}")]
     Provider(EndpointFailure),
-    /// A model that is no provider failed, for the given reason.
+    /// A model without a provider failed, for the given reason.
     #[error("{0}")]
     Model(String),
     /// A script has no further answer.

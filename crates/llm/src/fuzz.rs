@@ -9,8 +9,8 @@ pub type Target = fn(&[u8]);
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("model_stream", model_stream)];
 
-/// A streamed answer of a model is read as the same, whatever pieces it arrives in. The first byte is the size of the pieces, and its
-/// lowest bit chooses the interface.
+/// Checks that a streamed answer gives the same result however it is split into pieces. The first byte is the size of the pieces, and
+/// its lowest bit chooses the interface.
 pub fn model_stream(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else { return };
     let is_anthropic = size & 1 == 1;
@@ -21,7 +21,7 @@ pub fn model_stream(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    /// Inputs that once failed are replayed by the stable compiler, too.
+    /// Replays inputs that once failed, with any compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

@@ -132,8 +132,8 @@ impl ProviderAnswer {
         Self::http(status, headers.into_iter().chain(json), body.to_string())
     }
 
-    /// Returns a stream of these events, also if the request asks for none; `is_whole` says whether it ends properly or
-    /// breaks off.
+    /// Returns a stream of these events, even if the request does not ask for a stream; `is_whole` says whether it ends
+    /// properly or breaks off.
     pub fn events(events: &[Value], is_whole: bool) -> Self {
         let mut text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         if is_whole {

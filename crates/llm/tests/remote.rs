@@ -397,7 +397,8 @@ fn a_loopback_address_is_called_without_a_proxy() {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// An answer without end ends with an error after the limit, on both wires, whatever does not end.
+/// An endless answer gives an error at the limit, with both providers and for every part that may
+/// be endless.
 #[tokio::test]
 async fn nothing_without_end_fills_the_memory() {
     let letters = "x".repeat(8 << 10);

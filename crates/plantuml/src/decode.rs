@@ -238,7 +238,7 @@ mod tests {
             "~0SrJGrRLJS080",
             "%7E0SrJGrRLJS080",
             "%7e0SrJGrRLJS080",
-            // Without padding, and with something behind the stream.
+            // Without padding, and with data after the stream.
             "SrJGrRLJS08",
             "SrJGrRLJS080zzzz",
             "  SrJGrRLJS080\n",

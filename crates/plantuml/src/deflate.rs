@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 thread_local! {
-    /// Each thread keeps its compressor, 260 KB: to allocate and clear one takes longer than to compress a diagram of a page.
+    /// Each thread keeps a compressor (260 KB): allocating and clearing one takes longer than compressing a one-page diagram.
     static COMPRESSOR: RefCell<Compress> = RefCell::new(Compress::new(Compression::best(), false));
 }
 
@@ -120,12 +120,13 @@ mod tests {
             prop_assert_eq!(inflate(crate::Compression::Deflate, &packed, bytes.len()), Ok(bytes));
         }
 
-        /// Bytes that do not compress need the most room, and text never has them: the buffer must do for both.
+        /// Incompressible bytes need the most space, and no text consists of them. The buffer must be large enough for them,
+        /// too.
         #[test]
         fn any_bytes_come_back(bytes in prop::collection::vec(any::<u8>(), 1..60_000)) {
             let packed = deflate(&bytes);
             prop_assert_ne!(packed[0] >> 2, 0);
-            // Nothing of the text before is left in the compressor.
+            // The compressor keeps nothing of the previous text.
             let plain = plain(&bytes);
             prop_assert!(packed == plain || plain[0] >> 2 == 0);
             prop_assert_eq!(inflate(crate::Compression::Deflate, &packed, bytes.len()), Ok(bytes));

@@ -94,7 +94,7 @@ mod tests {
         check("x".repeat(51_201), Err(SourceError::TooLong { bytes: 51_201 }));
         check("é".repeat(25_600), Ok(51_200));
         check(format!("x{}", " ".repeat(51_200)), Err(SourceError::TooLong { bytes: 51_201 }));
-        // Blank text is blank at any length: the caller is told what is wrong with it first.
+        // Blank text is reported as blank at any length, not as too long.
         check(" ".repeat(51_201), Err(SourceError::Blank));
     }
 

@@ -200,7 +200,7 @@ impl fmt::Display for LongUrl {
     }
 }
 
-/// Returns whether a path of RFC 3986 may contain the character, or an IPv6 host may. A query or a fragment would swallow the
+/// Returns whether a path of RFC 3986 may contain the character, or an IPv6 host may. A query or a fragment would absorb the
 /// code.
 fn may_stand_in_path(character: char) -> bool {
     character.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=:@/[]".contains(character)

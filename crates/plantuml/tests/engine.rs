@@ -65,14 +65,15 @@ async fn diagrams_are_drawn_and_errors_have_their_line() {
     }
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 
-    // A caller that goes away in the middle leaves an engine that works, and so does one that ends.
+    // The engine still works after a caller goes away in the middle.
     let gone = engine.render(source("A -> B : gone"));
     assert!(tokio::time::timeout(Duration::from_millis(1), gone).await.is_err());
     assert!(engine.render(source("A -> B : next")).await.unwrap().svg.contains("next"));
     engine.stop().await;
 }
 
-/// What the rules let through, a diagram cannot use to read: the environment is empty, and there is no file.
+/// Diagrams that the rules allow cannot read data of the machine: the environment is empty, and there are no
+/// files.
 #[tokio::test]
 async fn a_diagram_sees_nothing_of_the_machine() {
     let Some(options) = plantuml() else { return };
@@ -100,7 +101,7 @@ async fn a_diagram_sees_nothing_of_the_machine() {
     }
 }
 
-/// A program that behaves as a script says.
+/// A program that runs a script.
 fn scripted(folder: &Path, script: &str) -> EngineOptions {
     let path = folder.join("plantuml");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

@@ -112,7 +112,7 @@ fn wrapped(text: &str) -> String {
     if text.starts_with("@start") { text.to_owned() } else { format!("@startuml\n{text}\n@enduml") }
 }
 
-/// Says whether zlib alone would give a code that starts with `0`.
+/// Returns whether zlib alone would give a code that starts with `0`.
 fn zlib_stores(text: &str) -> bool {
     let mut packed = Vec::with_capacity(text.len() + 1_000);
     Compress::new(Compression::best(), false)
@@ -215,7 +215,7 @@ const LABELS: &[&str] = &[
     "e\u{301}a\u{308}o\u{302}\u{323}",
     "éäộ",
     "Z\u{351}\u{36b}\u{343}a\u{328}\u{31b}l\u{315}\u{321}g\u{322}\u{489}o",
-    // Latin with marks, symbols, and what has a meaning elsewhere.
+    // Latin letters with accents, symbols, and characters that are syntax in other formats.
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich",
     "①②③④⑤⑥⑦⑧",
     "a\u{a0}b\u{200b}c\u{feff}d",

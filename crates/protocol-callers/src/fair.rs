@@ -4,9 +4,9 @@
 //! [`FairLimiter`]: in total, and per [`Caller`]. A place that becomes free goes to the waiting caller that holds the
 //! fewest places, so a caller with many requests never keeps out a caller with few.
 //!
-//! A request for many places (a large message) fits more rarely than one for few. Smaller ones overtake it for a quarter of
-//! the time that it may wait ([`FairBounds::wait`]); then they leave what becomes free to it. Of one caller, one request in
-//! that time is favoured so.
+//! A request for many places (a large message) fits more rarely than one for few. Smaller requests may overtake it for a
+//! quarter of its maximum wait ([`FairBounds::wait`]). After that, free places are reserved for it. Each caller gets at
+//! most one such reservation in that time.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -63,7 +63,7 @@ struct State {
 struct Share {
     used: usize,
     queued: usize,
-    /// Time at which a waiter of the caller last got places that smaller requests had to leave free.
+    /// Time at which a waiter of the caller last got reserved places.
     favoured: Option<Instant>,
 }
 
@@ -76,7 +76,7 @@ struct Waiter {
     hand_over: oneshot::Sender<Place>,
 }
 
-/// Whether a request may take places that are left to a larger one.
+/// Whether a request may take places that are reserved for a larger one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overtaking {
     Allowed,
@@ -149,14 +149,14 @@ impl ReturnablePlace {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Full {
-    /// The caller holds all that one caller may hold.
+    /// The caller holds as many places as one caller may hold.
     #[error("more than {most} {what} for one caller ({setting})")]
     Caller {
         /// The bound.
         most: usize,
         /// The bounded resource.
         what: &'static str,
-        /// The setting that says so.
+        /// The setting of this bound.
         setting: &'static str,
     },
     /// All callers together hold all places.
@@ -166,7 +166,7 @@ pub enum Full {
         most: usize,
         /// The bounded resource.
         what: &'static str,
-        /// The setting that says so.
+        /// The setting of this bound.
         setting: &'static str,
     },
 }
@@ -207,13 +207,14 @@ impl FairLimiter {
             };
             let most = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
             let queued = state.callers.get(caller).map_or(0, |share| share.queued);
-            // A large request may fill the queue alone, so those that wait for its sake have as much room again.
+            // A large request may fill the queue alone, so requests that wait because of its reservation may use as much
+            // room again.
             let times = if self.shared.has_room(&state, caller, weight) { 2 } else { 1 };
             if bounds.wait.is_zero()
                 || state.queued.saturating_add(weight) > bounds.queued.saturating_mul(times)
                 || queued.saturating_add(weight) > most.saturating_mul(times)
             {
-                // None is refused for another's sake.
+                // No request is refused because of another's reservation.
                 return self.shared.take(&mut state, caller, weight, Overtaking::Allowed);
             }
             let (hand_over, place) = oneshot::channel();
@@ -326,8 +327,8 @@ impl Shared {
         waiter.weight > 1 && since.elapsed() >= self.patience()
     }
 
-    /// Returns whether `weight` free places must be left to a larger request that has waited too long: the first one
-    /// that its own caller's bound allows, or one of the same caller.
+    /// Returns whether `weight` free places are reserved for a larger request that has waited too long: the first
+    /// such request that its caller's bound allows, or one of the same caller.
     fn leaves_to_larger(
         &self,
         state: &State,
@@ -510,7 +511,7 @@ mod tests {
         assert!(taken.await.is_err(), "another has taken it");
         drop(others);
         assert_eq!(limiter.used(), 0);
-        // One that has ended takes none.
+        // A request that has ended takes no place.
         let held = ReturnablePlace::new(Some(limiter.try_enter(&ann, 1).unwrap()));
         let weak = Arc::downgrade(&held);
         ReturnablePlace::released_while(&weak, async { drop(held) }).await.unwrap();

@@ -67,7 +67,7 @@ impl Principal {
     /// ```
     #[must_use]
     pub fn id(&self) -> String {
-        // No URL has a blank in it.
+        // A URL contains no blank.
         format!("{} {}", self.issuer.as_deref().unwrap_or("-"), self.subject)
     }
 

@@ -33,8 +33,8 @@ const DEFAULT: [&str; 28] = [
     "LOCALAPPDATA",
 ];
 
-/// Returns whether a server gets this variable although its configuration does not name it: those that programs need to run, for the user's
-/// language and for proxies. Others may hold tokens, which not every server may see.
+/// Returns whether a server gets this variable even if its configuration does not name it. These are the variables that programs need to
+/// run, and those for the user's language and for proxies. Other variables may contain tokens, which not every server may see.
 #[must_use]
 pub fn is_default_variable(name: &str) -> bool {
     DEFAULT.iter().any(|pattern| variable_matches(pattern, name))

@@ -9,8 +9,8 @@ pub type Target = fn(&[u8]);
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("sse", sse)];
 
-/// An event stream is parsed to the same events, whatever pieces it arrives in. The first byte is the size of the
-/// pieces.
+/// Checks that an event stream gives the same events however it is split into pieces. The first byte is the size
+/// of the pieces.
 pub fn sse(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else { return };
     let whole = events(stream, stream.len().max(1));
@@ -36,7 +36,7 @@ fn events(stream: &[u8], piece: usize) -> Vec<(String, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    /// Inputs that once failed are replayed by the stable compiler, too.
+    /// Replays inputs that once failed, with any compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

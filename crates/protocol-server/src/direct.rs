@@ -124,11 +124,11 @@ impl DirectCall {
         Self { capabilities, ..self }
     }
 
-    /// Does work on behalf of the caller that is no method of the protocol, such as a call to one certain upstream. The
-    /// work gets the context that a request of `method` has. Dropping the future cancels it.
+    /// Runs work for the caller that is not a method of the protocol, such as a call of one specific upstream. The work
+    /// gets the context of a request of `method`. Dropping the future cancels it.
     ///
     /// # Errors
-    /// As the work has them; an error when it panics, or when a shutdown no longer waits for it.
+    /// The errors of the work; an error if it panics, or if a shutdown no longer waits for it.
     pub async fn run<T, E, F, Fut>(&self, method: &'static str, work: F) -> Result<T, E>
     where
         E: From<RpcError>,

@@ -29,7 +29,7 @@ pub type Target = fn(&[u8]);
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("http", http), ("shape", shape)];
 
-/// Every request gets an answer with a valid HTTP status and a body that matches its type.
+/// Checks that every request gets an answer with a valid HTTP status and a body that matches its type.
 ///
 /// The input is up to four requests with a line `--` between them. A request is a line with the method, header lines, an
 /// empty line, and the body; `{session}` in a header is the id of a session that is open.
@@ -239,8 +239,8 @@ fn schema() -> Value {
     json!({ "type": "object", "properties": { "a": { "type": "string", "x-mcp-header": "A" } } })
 }
 
-/// Any result can be converted for any revision, and then has only members of that revision. The first byte selects
-/// the method.
+/// Checks that every result can be converted for every revision, and then has only members of that revision. The
+/// first byte selects the method.
 pub fn shape(data: &[u8]) {
     const METHODS: [&str; 9] = [
         "initialize",
@@ -327,7 +327,7 @@ fn knows(method: &str, revision: Revision, result: &Value) {
 
 #[cfg(test)]
 mod tests {
-    /// Inputs that once failed are replayed by the stable compiler, too.
+    /// Replays inputs that once failed, with any compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

@@ -435,10 +435,10 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
         return Err(RpcError::invalid_request("the session is already initialized"));
     }
     let mut description = call.server.shared.handler.describe_for(&offered);
-    // Tasks of this form are younger than sessions.
+    // Tasks of this form are newer than sessions.
     description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
     if !revision.has(Feature::Icons) {
-        // Extensions are younger than these revisions: only a client that names one knows what it is.
+        // Extensions are newer than these revisions, so only extensions that the client names are announced.
         description.capabilities.extensions.retain(|id, _| offered.has_extension(id));
     }
     let reply = Reply::json(&InitializeResult {

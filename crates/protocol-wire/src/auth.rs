@@ -18,15 +18,15 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// The authentication scheme, as it was written; schemes differ by more than case.
+    /// The authentication scheme, as written; compare schemes without case.
     pub scheme: String,
-    /// Parameters by name, in their order. Names differ by more than case, too.
+    /// Parameters by name, in their order. Compare names without case, too.
     pub parameters: Vec<(String, String)>,
 }
 
-/// The longest header that is looked at, in bytes.
+/// Maximum length of a parsed header, in bytes.
 const MOST_BYTES: usize = 16 << 10;
-/// The most challenges and, of each, parameters that are kept.
+/// Maximum number of challenges, and of parameters of each challenge.
 const MOST_PARTS: usize = 32;
 
 impl Challenge {
@@ -76,13 +76,13 @@ impl Challenge {
             if word.is_empty() {
                 rest = after_comma(rest);
             } else if let Some((value, after)) = value(after) {
-                // A parameter before any scheme belongs to nothing.
+                // A parameter before any scheme is ignored.
                 if let (Some(last), Some(value)) = (found.last_mut(), value)
                     && last.parameters.len() < MOST_PARTS
                 {
                     last.parameters.push((word.to_owned(), value));
                 }
-                // What else stands there up to the next comma is no part of it.
+                // Other text up to the next comma is not part of the parameter.
                 rest = after_comma(after);
             } else if found.len() == MOST_PARTS {
                 return found;

@@ -13,11 +13,11 @@ use crate::{RpcError, error_code, nesting::nested_deeper_than};
 /// A message whose method and id are parsed; parameters and result are still the sender's bytes.
 #[derive(Clone, Debug)]
 pub enum Message<'a> {
-    /// Wants an answer.
+    /// A request, which expects an answer.
     Request(Request<'a>),
-    /// Wants none.
+    /// A notification, which expects no answer.
     Notification(Notification<'a>),
-    /// Is one.
+    /// A response, the answer to a request.
     Response(Response<'a>),
 }
 
@@ -28,7 +28,7 @@ pub struct Request<'a> {
     pub id: RequestId,
     /// The method's name.
     pub method: Cow<'a, str>,
-    /// The JSON object given, not yet parsed.
+    /// The parameters as a JSON object, not yet parsed.
     pub params: Option<&'a RawValue>,
 }
 
@@ -37,14 +37,14 @@ pub struct Request<'a> {
 pub struct Notification<'a> {
     /// The method's name.
     pub method: Cow<'a, str>,
-    /// The JSON object given, not yet parsed.
+    /// The parameters as a JSON object, not yet parsed.
     pub params: Option<&'a RawValue>,
 }
 
 /// An answer to a request of ours.
 #[derive(Clone, Debug)]
 pub struct Response<'a> {
-    /// The request's id; none when the other side could not read it.
+    /// The request's id; `None` if the other side could not read it.
     pub id: Option<RequestId>,
     /// The result, not yet parsed, or the error.
     pub outcome: Result<&'a RawValue, RpcError>,
@@ -66,7 +66,7 @@ pub enum RequestId {
 pub struct EnvelopeError {
     /// The id of the request that cannot be served, if it could be read.
     pub id: Option<RequestId>,
-    /// The id of the request that this is a faulty answer to, if it could be read.
+    /// The id in an invalid response, if it could be read.
     pub answers: Option<RequestId>,
     /// The error for the answer.
     pub error: RpcError,
@@ -107,7 +107,7 @@ pub enum Incoming<'a> {
     Batch(Batch<'a>),
 }
 
-/// Several messages in one array, not yet looked at: whether there may be any is for the receiver to know.
+/// Several messages in one array, not yet parsed. The receiver decides whether its revision allows batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     text: &'a str,
@@ -199,14 +199,14 @@ impl<'a> Incoming<'a> {
 struct Fields<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
-    // Twice optional: `"id": null` is not the same as no id.
+    // A nested `Option`, because `"id": null` differs from a missing id.
     #[serde(default, deserialize_with = "present")]
     id: Option<Option<RequestId>>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
-    // `null` is a result, if a poor one.
+    // `null` is a valid result, too.
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     error: Option<RpcError>,

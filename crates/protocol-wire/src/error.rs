@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The error codes that the protocol gives a meaning to.
+/// The error codes of the protocol, and those of this implementation.
 pub mod error_code {
     /// The message is not JSON.
     pub const PARSE_ERROR: i32 = -32700;
@@ -19,7 +19,7 @@ pub mod error_code {
     ///
     /// Codes of our own are positive: 2026-07-28 allows no new ones in -32000 to -32019, and reserves -32020 to -32099.
     pub const LIMIT_EXCEEDED: i32 = 413;
-    /// More requests are under way than a stated limit of this implementation allows; a later one may succeed.
+    /// More requests are in flight than a stated limit of this implementation allows; a later request may succeed.
     pub const TOO_MANY_REQUESTS: i32 = 429;
     /// The resource does not exist (until 2025-11-25; later revisions use [`INVALID_PARAMS`]).
     pub const RESOURCE_NOT_FOUND: i32 = -32002;
@@ -29,7 +29,7 @@ pub mod error_code {
     pub const MISSING_CAPABILITY: i32 = -32021;
     /// The request names a revision that the server does not speak (2026-07-28).
     pub const UNSUPPORTED_VERSION: i32 = -32022;
-    /// The user has to visit a web page first (2025-11-25 alone; a server of 2026-07-28 asks by `input_required`).
+    /// The user has to visit a web page first (only in 2025-11-25; a server of 2026-07-28 asks by `input_required`).
     pub const URL_ELICITATION_REQUIRED: i32 = -32042;
 }
 
@@ -39,9 +39,9 @@ pub mod error_code {
 pub struct RpcError {
     /// Code of the error; see [`error_code`].
     pub code: i32,
-    /// A sentence for a person.
+    /// Message for people.
     pub message: String,
-    /// More, for a program.
+    /// Further data for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
 }

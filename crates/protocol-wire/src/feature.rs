@@ -1,8 +1,8 @@
-//! Which feature exists in which revision.
+//! Features of the protocol, and the revisions that have them.
 
 use crate::Revision;
 
-/// Something that not every revision of the protocol has.
+/// A feature that only some revisions of the protocol have.
 ///
 /// | feature | 2024-10-07 | 2024-11-05 | 2025-03-26 | 2025-06-18 | 2025-11-25 | 2026-07-28 |
 /// |---|---|---|---|---|---|---|
@@ -30,11 +30,12 @@ use crate::Revision;
 /// | `CacheHints` | no | no | no | no | no | yes |
 /// | `Tasks` | no | no | no | no | no | yes |
 ///
-/// What a revision lacks is left out of what goes to a client of it, with the nearest text instead where there is one.
+/// Features that a revision lacks are removed from messages to its clients, and replaced by the nearest equivalent
+/// text if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
-    /// `initialize`, and what belongs to it.
+    /// `initialize` and sessions.
     Sessions,
     /// Several messages in one array.
     Batches,
@@ -52,7 +53,7 @@ pub enum Feature {
     ToolAnnotations,
     /// Sound as an item.
     Audio,
-    /// Progress in words.
+    /// Messages in progress notifications.
     ProgressMessages,
     /// The capability `completions`; the method is older.
     CompletionsCapability,
@@ -70,7 +71,7 @@ pub enum Feature {
     UrlElicitation,
     /// Tools for the client's model.
     SamplingTools,
-    /// A stream of events that its server closes before the answer, for which the client comes back.
+    /// An event stream that the server closes before the answer; the client reconnects for the rest.
     StreamPolling,
     /// `subscriptions/listen`
     Listen,
@@ -78,8 +79,8 @@ pub enum Feature {
     InputRequired,
     /// Cache hints: how long and for whom a result may be cached.
     CacheHints,
-    /// Calls that go on after they were answered (extension, SEP-2663). What 2025-11-25 calls tasks is another,
-    /// experimental thing, which this crate does not have.
+    /// Calls that continue after they were answered (extension, SEP-2663). The experimental tasks of 2025-11-25
+    /// are a different feature, which this crate does not support.
     Tasks,
 }
 

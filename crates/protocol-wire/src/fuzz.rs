@@ -1,5 +1,5 @@
-//! What the fuzz targets of `fuzz/` do with their input, one function each. Built for them and for the test that
-//! replays their corpus; not part of the crate otherwise.
+//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the test that replays
+//! their corpora.
 
 use serde_json::value::RawValue;
 
@@ -10,7 +10,7 @@ use crate::{
     write_notification, write_request, write_result,
 };
 
-/// What is done with an input.
+/// A function that handles one input.
 pub type Target = fn(&[u8]);
 
 /// The targets of this crate, by the names of their corpora.
@@ -20,7 +20,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("line", line),
 ];
 
-/// Any bytes are a message, a batch or an error; what was read is written and read again as the same.
+/// Checks that any bytes parse as a message, a batch or an error, and that a parsed message is unchanged after writing
+/// and parsing it again.
 pub fn envelope(data: &[u8]) {
     for most in [2, DEFAULT_MAX_NESTING] {
         assert_eq!(nested_deeper_than(data, most), naively_deeper_than(data, most));
@@ -91,13 +92,14 @@ fn naively_deeper_than(json: &[u8], most: usize) -> bool {
     false
 }
 
-/// Lines are those between line feeds, whatever the size of the buffer; the first two bytes are its size and the limit.
+/// Checks that lines are split at line feeds, independent of the buffer size. The first two bytes are the buffer size
+/// and the limit.
 #[cfg(feature = "line")]
 pub fn line(data: &[u8]) {
     let [capacity, most, input @ ..] = data else { return };
     let most = usize::from(*most);
     let mut want: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
-    // What comes after the last line feed is a line if it is not empty.
+    // Text after the last line feed is a line, unless it is empty.
     want.pop_if(|last| last.is_empty());
     let mut reader = tokio::io::BufReader::with_capacity(usize::from(*capacity).max(1), input);
     let mut buffer = Vec::new();
@@ -121,7 +123,7 @@ pub fn line(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    /// What a target once choked on, it must not choke on again, whatever the compiler.
+    /// Replays inputs that once failed, with any compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

@@ -75,8 +75,8 @@ impl HeaderArgument {
     }
 }
 
-/// The arguments of a tool that a client over stateless HTTP repeats in the headers `Mcp-Param-…`, found once: make it
-/// when the tool is listed, and return it from the server's `Handler::header_arguments`.
+/// The arguments of a tool that a client over stateless HTTP repeats in the headers `Mcp-Param-…`. Create the value
+/// once, when the tool is listed, and return it from the server's `Handler::header_arguments`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderArguments(Vec<HeaderArgument>);
 
@@ -84,7 +84,7 @@ impl HeaderArguments {
     /// Returns the arguments that `input_schema` marks with `x-mcp-header`; `None` if it marks none.
     ///
     /// # Errors
-    /// What is wrong with a mark. Clients over HTTP do not show such a tool.
+    /// The invalid mark. HTTP clients do not show such a tool.
     pub fn of(input_schema: &Value) -> Result<Option<Arc<Self>>, HeaderArgumentError> {
         let marks = header_arguments(input_schema)?;
         Ok((!marks.is_empty()).then(|| Arc::new(Self(marks))))
@@ -99,15 +99,15 @@ impl HeaderArguments {
 /// Returns the marked arguments of a tool with this schema.
 ///
 /// # Errors
-/// What is wrong with a mark. A client must not show such a tool.
+/// The invalid mark. A client must not show such a tool.
 pub fn header_arguments(schema: &Value) -> Result<Vec<HeaderArgument>, HeaderArgumentError> {
     let mut found = Vec::new();
     look(schema, &mut Vec::new(), true, &mut found)?;
     Ok(found)
 }
 
-/// Looks at a schema and those in it; `reachable` while `properties` alone lead there, so that the argument's place is
-/// known without its value.
+/// Searches a schema and its subschemas. `reachable` is true while only `properties` lead there, so that the
+/// argument's path is known without its value.
 fn look<'a>(
     schema: &'a Value,
     path: &mut Vec<&'a str>,
@@ -135,7 +135,7 @@ fn look<'a>(
                             path.pop();
                         }
                     }
-                    // Names of properties again, but nothing leads to them.
+                    // These contain property names as well, but no fixed path leads to them.
                     (
                         "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
                         Value::Object(schemas),

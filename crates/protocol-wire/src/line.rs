@@ -11,8 +11,8 @@ pub enum Line {
     Whole,
     /// A line with only white space.
     Blank,
-    /// A line over the limit. It was read to its end and thrown away but for its first and last bytes, which are in the
-    /// buffer with a NUL between them.
+    /// A line over the limit. It was read to its end and discarded, except for its first and last bytes, which are in
+    /// the buffer with a NUL between them.
     TooLong,
     /// The input has ended.
     End,

@@ -2,9 +2,10 @@
 
 use crate::scan::position;
 
-/// Returns whether arrays and objects in `json` lie more than `most` deep.
+/// Returns whether arrays and objects in `json` are nested more than `most` levels deep.
 ///
-/// Parsers that recurse need the answer before they start. Text that is not JSON gets some answer, and no panic.
+/// Recursive parsers must know this before they start. For text that is not JSON the result is arbitrary, but
+/// there is no panic.
 #[must_use]
 pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
     let mut depth = 0_usize;
@@ -34,7 +35,7 @@ pub(crate) fn after_string(json: &[u8]) -> &[u8] {
         if rest[at] == b'"' {
             return &rest[at + 1..];
         }
-        // What a backslash stands before is not the end.
+        // A character after a backslash does not end the string.
         rest = rest.get(at + 2..).unwrap_or_default();
     }
 }

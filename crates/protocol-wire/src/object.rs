@@ -8,8 +8,8 @@ use crate::{nesting::after_string, scan::position};
 
 /// The members of a JSON object, each value as written.
 ///
-/// Results pass through this program as text. To change one member, the others need not be parsed, and stay as they are
-/// to the last digit.
+/// Results pass through this program as text. One member can be changed without parsing the others, which stay
+/// unchanged to the last digit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
@@ -99,7 +99,7 @@ impl<'a> ObjectText<'a> {
 }
 
 /// Returns whether a JSON object may have a member with one of these names, each given in its quotes. Few objects do,
-/// and looking for a few bytes is much faster than taking an object apart. A name can also be written with escapes.
+/// and searching for a few bytes is much faster than parsing an object. A name can also be written with escapes.
 #[must_use]
 pub fn may_have(json: &RawValue, names: &[&str]) -> bool {
     names.iter().chain(&["\\u00"]).any(|name| json.get().contains(name))

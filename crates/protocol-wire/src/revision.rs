@@ -1,4 +1,4 @@
-//! Which revision of the protocol a message belongs to.
+//! Revisions of the protocol.
 
 use std::{fmt, str::FromStr};
 
@@ -27,7 +27,7 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// The relation between the parties of a connection.
+/// The era of a revision: with or without sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     /// `initialize` opens a session that later messages belong to (until 2025-11-25).
@@ -50,7 +50,7 @@ impl Revision {
     /// The revisions that this crate's server speaks, oldest first.
     pub const SERVED: [Self; 6] = Self::ALL;
 
-    /// The revision that a session-era server offers when it does not speak the one asked for.
+    /// The revision that a session-era server offers if it does not speak the requested one.
     pub const LATEST_SESSION: Self = Self::V2025_11_25;
 
     /// The newest revision.
@@ -97,7 +97,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Some text is not the date of a published revision.
+/// A text that is not the date of a published revision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown protocol revision '{0}'")]
 pub struct UnknownRevision(pub String);

@@ -1,4 +1,4 @@
-//! Looking for bytes in long texts.
+//! Searches for bytes in long texts.
 
 /// Returns the position of the first byte for which `is_wanted` is true. `is_wanted` must not branch: then the
 /// compiler compares many bytes at a time, which is ten times as fast on long texts.

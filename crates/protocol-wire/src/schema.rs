@@ -1,4 +1,4 @@
-//! JSON Schemas, compiled once: of draft 2020-12, where they name no other.
+//! Compiled JSON Schemas, of draft 2020-12 unless they name another.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ impl Schema {
     /// Compiles a schema that this program wrote itself.
     ///
     /// # Errors
-    /// What is wrong with the schema.
+    /// Why the schema is invalid.
     pub fn new(schema: &Value) -> Result<Self, String> {
         jsonschema::validator_for(schema)
             .map(Self)
@@ -28,7 +28,7 @@ impl Schema {
     /// refused.
     ///
     /// # Errors
-    /// What is wrong with the schema.
+    /// Why the schema is invalid.
     pub fn untrusted(schema: &Value) -> Result<Self, String> {
         const MOST_BYTES: usize = 1 << 20;
         let patterns = PatternOptions::regex().size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES);
@@ -52,7 +52,7 @@ impl Schema {
                 place => format!("{place}: {error}"),
             })
             .collect();
-        // Errors quote what is wrong, and that may be long.
+        // Errors quote the invalid value, which may be long.
         (!faults.is_empty()).then(|| shortened(&faults.join("; ")).to_owned())
     }
 
@@ -104,7 +104,7 @@ mod tests {
         }));
         let schema = schema.unwrap();
         assert_eq!(schema.faults(&json!({ "a": [1] })), None);
-        // What older drafts have not.
+        // A feature that older drafts lack.
         let faults = schema.faults(&json!({ "a": ["x"], "b": 1 })).unwrap();
         assert!(faults.contains(r#"/a/0: "x" is not of type "integer""#), "{faults}");
         assert!(faults.contains("Unevaluated properties"), "{faults}");

@@ -1,5 +1,5 @@
-//! A server with one tool that says what it is told, over HTTP or standard input and output; what
-//! `cargo xtask bench protocol` measures.
+//! A server with one tool that returns its text, over HTTP or standard input and output. `cargo
+//! xtask bench protocol` measures it.
 //!
 //! `cargo run -p marquetry-protocol --example echo http`, then point a client at the URL that it prints; or
 //! `cargo run -p marquetry-protocol --example echo stdio`.

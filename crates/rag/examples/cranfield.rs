@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-/// What is on the command line behind the folder.
+/// The arguments after the folder.
 #[derive(Default)]
 struct Options {
     export: Option<String>,
@@ -163,7 +163,7 @@ impl Filled {
         Ok(Self { store, model })
     }
 
-    /// How well one way finds what answers the questions, and how long it takes.
+    /// Measures the retrieval quality and the time of one system.
     async fn measure(
         &self,
         system: &System,
@@ -284,7 +284,7 @@ async fn evaluate(folder: &str, options: &Options) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// What another program has found.
+/// The results of another program.
 #[derive(Deserialize)]
 struct Other {
     rankings: HashMap<String, Vec<String>>,

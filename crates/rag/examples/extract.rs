@@ -1,4 +1,4 @@
-//! What is found in documents.
+//! Prints the text that is extracted from documents.
 //!
 //! `cargo run -p marquetry-rag --example extract -- FILE…`
 

@@ -142,7 +142,7 @@ async fn search(file: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long one pass over so many bytes takes, by all processors together: what a scan of all vectors cannot go below.
+/// Returns the time of one pass over this number of bytes on all processors: the lower bound for a scan of all vectors.
 fn floor(bytes: usize) -> f64 {
     let memory = vec![1_u64; bytes / 8];
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -192,7 +192,7 @@ fn resident() -> Result<f64, Box<dyn Error>> {
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1_024.0)
 }
 
-/// What this process has used of the processor, in milliseconds: the figure to compare where others are at work, too.
+/// Returns the CPU time of this process in milliseconds, which is comparable even if other programs are running.
 fn cpu() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6

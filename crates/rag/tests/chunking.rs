@@ -1,4 +1,4 @@
-//! Cutting texts: the tests of seed 003 under their ids, and what holds of every text.
+//! Cutting texts: the tests of seed 003 under their ids, and properties of every text.
 
 use std::{cell::Cell, num::NonZeroUsize, time::Duration};
 
@@ -253,7 +253,7 @@ fn a_sentence_over_the_limit_is_cut_between_words_and_a_word_between_characters(
     assert_eq!(contents, ["one two", "three.", "ééééé", "éééééé.", "Fin."]);
 }
 
-/// Cuts a text, and says how many bytes were measured for it.
+/// Cuts a text, and returns the number of bytes that were measured for it.
 fn measured(text: &str, options: &ChunkOptions) -> (Vec<Chunk>, usize) {
     let bytes = Cell::new(0);
     let count = |text: &str| {
@@ -342,7 +342,7 @@ fn cutting_ends_at_its_deadline_and_when_its_caller_goes() {
     some.max_tokens = NonZeroUsize::new(100);
     let gone = chunk_extracted_until(&extracted, &some, &stop, |text| {
         counted.set(counted.get() + text.len());
-        // The caller goes in the midst of it.
+        // The caller goes away during the work.
         stop.now();
         1
     });
@@ -350,12 +350,12 @@ fn cutting_ends_at_its_deadline_and_when_its_caller_goes() {
     assert!(counted.get() < text.len() / 4, "{counted:?}");
 }
 
-/// Cuts a program as documents are cut, and gives the chunks.
+/// Cuts a program like a document, and returns the chunks.
 fn cut_code(name: &str, text: &str) -> Vec<String> {
     let extracted = extract(text.as_bytes(), &Hint::file(name)).unwrap();
     let mut options = ChunkOptions::default();
     options.max_tokens = Some(ChunkOptions::USUAL_TOKENS);
-    // About what models count in programs.
+    // About the number of tokens that models count in programs.
     let count = |text: &str| text.len().div_ceil(4);
     let chunks = chunk_extracted(&extracted, &options, count).unwrap();
     chunks.into_iter().map(|chunk| chunk.content).collect()

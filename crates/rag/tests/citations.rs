@@ -330,7 +330,7 @@ async fn no_passage_is_cited_twice() {
     let twice = request.clone().reference(uri(&document)).reference(uri(&copy));
     assert_eq!(contents(&world.resolve(&alice(), &twice).await), contents(&all));
 
-    // A passage in a message is known, whatever its line breaks.
+    // A passage in a message is recognised with any line breaks.
     let known = request.clone().message(format!("Look: {}", existing.replace(' ', "\n  ")));
     assert_eq!(contents(&world.resolve(&alice(), &known).await), ["Bread is made of flour."]);
 
@@ -345,7 +345,7 @@ async fn no_passage_is_cited_twice() {
         request.clone().message(format!("<mcp:context type=\"resource\">{earlier}</mcp:context>"));
     assert_eq!(contents(&world.resolve(&alice(), &known).await), ["Bread is made of flour."]);
 
-    // Words that are in every message say nothing.
+    // Short passages are cited even if their words are in the message.
     let short = world.document(&alice(), NewRecord::new("data.data", "short"), "Bread.").await;
     let request = CiteRequest::new("bread").reference(uri(&short)).message("Bread. I like it.");
     assert_eq!(contents(&world.resolve(&alice(), &request).await), ["Bread."]);

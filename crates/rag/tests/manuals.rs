@@ -1,5 +1,5 @@
-//! Sixty manuals that are alike but for what they are about: a question for a title, a heading, a file or a folder finds
-//! the right one.
+//! Sixty manuals that differ only in their subjects: a question for a title, a heading, a file or a folder finds the
+//! right one.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -162,7 +162,7 @@ async fn a_question_for_a_title_heading_file_or_folder_finds_the_manual() {
     assert!(all >= 216, "{found:?}: {all} of 240; missed {missed:#?}");
 }
 
-/// The text that is found is the passage alone, at its place in the document.
+/// The text of a hit is exactly the passage at its position in the document.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_passage_found_by_its_title_is_cited_exactly() {
     let page = "<title>Tending the kiln</title><h1>Firing</h1><p>Heat it slowly.<h2>Cooling</h2><p>Wait a day.";

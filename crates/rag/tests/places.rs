@@ -101,7 +101,7 @@ fn a_sentence_is_on_the_page_where_it_begins() {
     assert_eq!(places, [Some(1), Some(1), Some(3)]);
 }
 
-/// The inputs that fuzzing found for extraction: whatever text they give is cut at places that are in it.
+/// The inputs that fuzzing found for extraction: their text is always cut at valid positions.
 #[test]
 fn the_fuzzing_corpus_is_cut() {
     const NAMES: [&str; 8] =

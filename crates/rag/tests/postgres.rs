@@ -1,4 +1,4 @@
-//! A store in a PostgreSQL: the same behaviour as everywhere, and what a server can do to its clients.
+//! A store in a PostgreSQL: the same behaviour as that of other stores, and failures of the server.
 
 #[path = "../../index/tests/common/child.rs"]
 mod child;
@@ -441,7 +441,7 @@ async fn a_server_that_goes_is_an_error_and_one_that_comes_back_is_used() {
     let store = Arc::new(open(&url).await);
     store.replace(Document::new("doc"), version(1)).await.unwrap();
 
-    // A call that is at work when the server goes: it waits for a lock.
+    // A call that is running when the server stops: it waits for a lock.
     let client = connect(&url).await;
     client.batch_execute("BEGIN; SELECT * FROM rag_state FOR UPDATE").await.unwrap();
     let at_work = {
@@ -540,7 +540,7 @@ async fn a_statement_that_nobody_waits_for_is_cancelled() {
     let both = async { tokio::join!(write, put) };
     tokio::time::timeout(Duration::from_millis(300), both).await.unwrap_err();
 
-    // With what else is there, all connections would be in use.
+    // Together with the cancelled calls, these calls would use all connections.
     let dropped = Instant::now();
     let (all, one) = (Filter::default(), Filter::scope("doc"));
     let counts = tokio::try_join!(store.count(&all), store.count(&one));
@@ -690,7 +690,7 @@ async fn tls_is_spoken_with_who_shows_the_right_certificate() {
         store.replace(Document::new("doc"), version(4)).await.unwrap();
         indexed(&connect(&url).await, 1).await;
 
-        // A cancellation goes by TLS, too.
+        // A cancellation is sent over TLS, too.
         let client = connect(&url).await;
         client.batch_execute("BEGIN; SELECT * FROM rag_state FOR UPDATE").await.unwrap();
         let write = store.replace(Document::new("doc"), version(1));

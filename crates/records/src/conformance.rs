@@ -1,6 +1,6 @@
 //! The tests that every [`RecordStore`] must pass.
 //!
-//! They need a tokio runtime with several threads, and panic with what went wrong.
+//! They need a tokio runtime with several threads, and panic with the broken rule.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -84,7 +84,7 @@ async fn content(store: &impl RecordStore, record: &Record) -> Option<Vec<u8>> {
     store.content(&uri(record)).await.expect("content")
 }
 
-/// The object ids of what is listed; the count must agree.
+/// Returns the object ids of the listed records; the count must agree.
 async fn ids(store: &impl RecordStore, filter: &RecordFilter) -> Vec<String> {
     let listed = store.list(filter).await.expect("list");
     if filter.limit.is_none() && filter.after.is_none() {
@@ -93,7 +93,7 @@ async fn ids(store: &impl RecordStore, filter: &RecordFilter) -> Vec<String> {
     listed.into_iter().map(|record| record.object_id).collect()
 }
 
-/// A record that says something everywhere.
+/// A record with a value in every field.
 fn full(id: &str) -> Record {
     let mut record = note(id);
     record.owner = Some(ALICE.to_owned());
@@ -253,14 +253,14 @@ async fn a_batch_is_kept_as_one(store: &impl RecordStore) {
     assert_eq!(get(store, &before).await.as_ref(), Some(&before));
     assert_eq!(content(store, &before).await.as_deref(), Some(&b"old"[..]));
     assert_eq!(ids(store, &RecordFilter::new("default")).await, ["a"]);
-    // No part of it is left that would prevent a new one.
+    // Nothing of the refused batch blocks a new group at its path.
     put(store, group("other", "/G")).await;
     store.delete(&uri(&group("other", "/G")), None).await.expect("delete");
 
     let kept = store.put_all(batch[..3].to_vec()).await.expect("put");
     let revisions: Vec<_> = kept.iter().map(|one| (one.object_id.as_str(), one.revision)).collect();
     assert_eq!(revisions, [("a", 2), ("g", 1), ("b", 1)]);
-    // One record twice: the later one is what stays.
+    // If a batch has a record twice, the later one is stored.
     let twice = store.put_all(vec![Put::any(note("a")), Put::any(changed)]).await.expect("put");
     assert_eq!((twice[0].revision, twice[1].revision), (3, 4));
     assert_eq!(get(store, &before).await.as_ref(), Some(&twice[1]));
@@ -283,7 +283,7 @@ async fn removed_is_gone(store: &impl RecordStore) {
 
 async fn records_come_in_pages(store: &impl RecordStore) {
     let mut all: Vec<_> = (0..60).map(|number| note(&format!("n{number}"))).collect();
-    // The order is that of bytes: capitals come before small letters, `-` before `.`.
+    // Records are in byte order: capitals come before small letters, `-` before `.`.
     all.extend(["A", "Z", "a-b", "a.b", "ab", "ä"].map(note));
     all.extend(
         (0..5).map(|number| Record::new("data.data", "x").with_object_id(number.to_string())),
@@ -442,11 +442,11 @@ async fn records_lie_in_groups_that_are_there(store: &impl RecordStore) {
     missing(within(note("d"), "/g"), "/g").await;
     missing(within(note("d"), "~/G"), "~/G").await;
     missing(within(note("c"), "/G/H"), "/G/H").await;
-    // A group that says no place is no place.
+    // A group without a path contains no records.
     let team = Record::new("auth.group", "Team").with_object_id("team");
     put(store, team).await;
     missing(within(note("d"), "/Team"), "/Team").await;
-    // Nor is anything else that has the name.
+    // A record of another type with that name does not contain records, either.
     let mut fake = within(note("e"), "/");
     fake.name = "Fake".to_owned();
     put(store, fake).await;
@@ -468,7 +468,7 @@ async fn paths_are_taken_once(store: &impl RecordStore) {
     let mut other = put(store, group("three", "/H")).await;
     other.name = "G".to_owned();
     taken(store.put(Put::any(other)).await).await;
-    // Itself does not stand in its way, and what is gone neither.
+    // A group does not conflict with itself, nor with a removed group.
     store.put(Put::any(group("one", "/G"))).await.expect("put");
     let mut moved = group("one", "/G");
     moved.name = "I".to_owned();
@@ -677,7 +677,7 @@ async fn at_most_is_enforced(store: &impl RecordStore) {
     assert!(ids(store, &RecordFilter::new("default")).await.is_empty());
     store.put_all(three[..2].to_vec()).await.expect("put");
     refused(vec![three[2].clone()]).await;
-    // One that is there already counts once, and one that does not pass the filter not at all.
+    // An existing record counts once; a record that does not pass the filter does not count.
     store.put(three[0].clone()).await.expect("put");
     store.put(limited(owned("c", BOB))).await.expect("put");
     refused(vec![three[2].clone()]).await;
@@ -686,7 +686,7 @@ async fn at_most_is_enforced(store: &impl RecordStore) {
     assert_eq!(ids(store, &filter).await, ["b", "c"]);
 }
 
-/// No record is left with a removed tag, also if it takes the tag while the tag is removed.
+/// No record keeps a removed tag, even if the record gets the tag while the tag is being removed.
 async fn a_removed_record_is_not_taken_by_a_concurrent_writer(store: Arc<impl RecordStore>) {
     for round in 0..24 {
         let tag = put(&*store, tag(&format!("t{round}"))).await;
@@ -698,7 +698,7 @@ async fn a_removed_record_is_not_taken_by_a_concurrent_writer(store: Arc<impl Re
                 store.put(Put { needs, ..Put::new(record) }).await
             })
         };
-        // Now one, now the other is first.
+        // The two operations take turns in starting first.
         if round % 2 == 0 {
             tokio::task::yield_now().await;
         } else {

@@ -8,12 +8,12 @@ use serde_json::json;
 
 use crate::rest::json_response;
 
-/// The small page loads nothing, runs nothing, and is shown in no frame.
+/// The small page loads nothing, runs no script, and cannot be framed.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// What the page says of the server.
+/// Facts about the server for the page.
 #[derive(Clone)]
 pub(crate) struct Site {
     /// The URL of the MCP endpoint as configured. Without it the page takes the request's `Host`.

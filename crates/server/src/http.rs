@@ -84,9 +84,9 @@ impl RequestGuard {
         Self { guard, origins, logged: Rate::new(MAX_LOGGED_REFUSALS) }
     }
 
-    /// Returns the first of the headers `Host` and `Origin` that is refused. Of pages of this machine the guard lets all in; here only those
-    /// of this server and of the configured origins pass: any program of this machine can serve a page, which a browser then shows with
-    /// content of others.
+    /// Returns the first of the headers `Host` and `Origin` that is refused. The guard accepts every page on this machine; this check
+    /// accepts only pages of this server and of the configured origins, because any program on this machine can serve a page with content
+    /// from elsewhere.
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         self.guard.check_request(request)?;
         let Some(origin) = request.headers().get(header::ORIGIN) else {
@@ -107,8 +107,8 @@ impl RequestGuard {
     }
 }
 
-/// Refuses requests that a page of another site makes without `Origin`, such as those for its pictures. Links to this server's own page
-/// work from everywhere.
+/// Refuses requests from pages of other sites that have no `Origin` header, such as requests for images. Links to this server's own
+/// page work from everywhere.
 fn check_site(request: &Request) -> Result<(), Refusal> {
     let headers = request.headers();
     let is = |name: &str, value: &str| headers.get(name).is_some_and(|it| it == value);
@@ -122,7 +122,7 @@ fn check_site(request: &Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Tells from where a browser makes a request (Fetch Metadata Request Headers, section 2.4).
+/// The header in which a browser names the relation of the requesting site to this server (Fetch Metadata Request Headers, section 2.4).
 const SITE: &str = "sec-fetch-site";
 
 /// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
@@ -289,7 +289,7 @@ async fn may_see_details(
     Ok(authenticator.authenticate(head).await?.has_scope(ADMIN))
 }
 
-/// Drops the handler of a request whose client has gone, so that a test without a reader costs no model any more.
+/// Drops the handler of a request whose client has disconnected, so that a test without a reader makes no further model calls.
 async fn while_client_waits(request: Request, next: Next) -> Response<Body> {
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let gone = async {
@@ -318,7 +318,7 @@ async fn for_administrators(
         Some(_) if !head.headers.contains_key(header::AUTHORIZATION) => Ok(false),
         Some(authenticator) => authenticator.authenticate(&head).await.map(|caller| {
             let is_admin = caller.has_scope(ADMIN);
-            // Handlers record who has changed something.
+            // Handlers record the author of a change.
             head.extensions.insert(caller);
             is_admin
         }),
@@ -334,7 +334,7 @@ async fn for_administrators(
     }
 }
 
-/// Returns the routes of the console's data. They need what the other routes need, and a viewer.
+/// Returns the routes of the console's data. They have the checks of the other routes, and need a viewer.
 #[cfg(feature = "console")]
 fn console_routes(
     console: &Console,
@@ -346,8 +346,8 @@ fn console_routes(
     routes.route_layer(from_fn_with_state(authenticator, as_viewer))
 }
 
-/// Finds out who looks. With authentication that is the holder of the token. Without it everybody on this machine sees everything, and other
-/// machines nothing.
+/// Determines the viewer. With authentication it is the holder of the token. Without it, callers on this machine see everything, and other
+/// machines see nothing.
 #[cfg(feature = "console")]
 async fn as_viewer(
     State(authenticator): State<Option<Arc<dyn Authenticator>>>,
@@ -369,7 +369,7 @@ async fn as_viewer(
             let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
             match may_see_details(is_here, &head, None).await {
                 Ok(true) => Some(Viewer::everything()),
-                // The console says why it shows nothing.
+                // The console's error says why it shows nothing.
                 _ => None,
             }
         }

@@ -1,4 +1,4 @@
-//! Text of others, made safe for a terminal.
+//! Makes untrusted text safe for a terminal.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ pub(crate) fn printable_line(message: &str) -> String {
     escaped(message, |character| character.is_control() || is_bidirectional(character))
 }
 
-/// Whether a character changes the order in which a terminal shows others, or ends a line.
+/// Returns whether a character changes the display order of other characters, or ends a line.
 fn is_bidirectional(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -29,7 +29,8 @@ fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
     printable
 }
 
-/// A writer for lines of the log. They have text of upstreams, which could show them in another order.
+/// A writer for lines of the log, which contain text of upstreams. Bidirectional control characters in
+/// that text could reorder the lines.
 ///
 /// The subscriber escapes control characters itself, and writes a line at a time.
 pub(crate) struct PrintableLines<W>(pub(crate) W);

@@ -169,7 +169,7 @@ impl FromStr for Bound {
             name: name.to_owned(),
             number: number.parse().map_err(|_| format!("{number:?} is not a number"))?,
         };
-        // Each bound by itself, so that the error names it.
+        // Each bound is checked separately, so that the error names it.
         Limits::bounds([(bound.name.clone(), bound.number.clone())])
             .map_err(|it| it.to_string())?;
         Ok(bound)
@@ -254,11 +254,11 @@ impl FromStr for ModelName {
 }
 
 impl ModelName {
-    /// Names this model in the settings of a case; its votes and temperature remain.
+    /// Sets this model in the settings of a case; votes and temperature stay unchanged.
     pub(crate) fn apply(&self, settings: &mut Option<ModelSettings>) {
         match settings {
             Some(settings) => {
-                // A URL belongs to the provider that it was written for.
+                // A URL is valid only for the provider that it was written for.
                 if settings.provider != self.provider {
                     (settings.base_url, settings.api_key) = (None, None);
                 }

@@ -25,15 +25,16 @@ use crate::{
     summary,
 };
 
-/// A case, and the file that has it.
+/// A case with the name of its run.
 pub(crate) struct Loaded {
     file: PathBuf,
-    /// The name of its file's run; the path of the file if the file has none.
+    /// The name that the file gives its run; otherwise the path of the file.
     run: String,
     case: TestCase,
 }
 
-/// Reads the cases of these files that are called as the arguments say, with what the arguments change in them.
+/// Reads the cases that the arguments select from these files, and applies the settings of the arguments to
+/// them.
 pub(crate) fn load(arguments: &TestArgs, files: &[PathBuf]) -> Result<Vec<Loaded>, Failed> {
     let mut loaded: Vec<Loaded> = Vec::new();
     for path in files {
@@ -72,7 +73,7 @@ fn change(arguments: &TestArgs, case: &mut TestCase) {
     }
     if let Some(model) = &arguments.model {
         if case.agent_config.is_none() {
-            // Temperature and URL of the judge are the agent's, too, when the agent has no settings of its own.
+            // An agent without its own settings uses the judge's temperature and URL.
             case.agent_config.clone_from(&case.judge_config);
         }
         model.apply(&mut case.agent_config);
@@ -120,9 +121,9 @@ pub(crate) fn run(
     if prints && !arguments.report.is_empty() {
         write(&summary::of(&results), None)?;
     }
-    // What has run is reported in any case.
+    // The error is returned only now, so that finished cases are reported first.
     ended?;
-    // A test that has failed is certain; one without a verdict is not.
+    // A failed test takes precedence over a test without a verdict.
     let has = |status| results.iter().any(|result| result.status == status);
     if has(Status::Failed) {
         Err(Failed::printed(Failed::FAIL))
@@ -150,7 +151,7 @@ fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>
     Ok(reports)
 }
 
-/// Runs the cases. Returns the results of those that ran, and why the run ended before its end, if it did.
+/// Runs the cases. Returns the results of the cases that ran and, if the run was interrupted, the reason.
 async fn run_all(
     arguments: &TestArgs,
     cases: Vec<Loaded>,
@@ -159,7 +160,7 @@ async fn run_all(
 ) -> Result<(Vec<TestResult>, Result<(), Failed>), Failed> {
     check_folders(arguments, &cases)?;
     let stopped = interrupted()?.boxed().shared();
-    // A replay says nothing new of a model, so that no history counts it.
+    // A replay tells nothing new about a model, so its results are not stored in the history.
     let store: Arc<dyn ResultStore> = match arguments.replay {
         Some(_) => Arc::new(MemoryStore::new()),
         None => database::open(&arguments.database, environment).await?,
@@ -202,7 +203,7 @@ async fn run_all(
         }
         Ok(())
     };
-    // Tests that run when a signal comes end with a stored result, and no other begins.
+    // At a signal, running tests end with a stored result, and no further test begins.
     let ended = while_run_lives(&*store, &run.id, work).await;
     let ended = ended.and_then(|()| match stopped.clone().now_or_never() {
         Some(signal) => {
@@ -278,7 +279,7 @@ fn interrupted() -> Result<impl Future<Output = String> + Send + 'static, Failed
     })
 }
 
-/// Finds out before the first test whether cassettes can be read, and reports and cassettes written.
+/// Checks before the first test that cassettes can be read, and that reports and cassettes can be written.
 fn check_folders(arguments: &TestArgs, cases: &[Loaded]) -> Result<(), Failed> {
     if let Some(folder) = &arguments.replay {
         for Loaded { case, .. } in cases {
@@ -305,14 +306,15 @@ fn cassette_of(folder: &Path, case: &TestCase) -> Result<Cassette, Failed> {
     })
 }
 
-/// Names a run after its files, or as they say.
+/// Returns the name of a run: the names of its files, or those that the files define.
 fn name_of(cases: &[Loaded]) -> String {
     let mut names: Vec<&str> = cases.iter().map(|it| it.run.as_str()).collect();
     names.dedup();
     names.join(", ")
 }
 
-/// Returns a name for a file: what file systems do not take becomes `-`, and a digest keeps similar names apart.
+/// Returns a file name: characters that file systems do not allow become `-`, and a checksum distinguishes
+/// similar names.
 fn file_name(name: &str) -> String {
     let plain: String = name
         .chars()

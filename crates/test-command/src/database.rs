@@ -9,7 +9,7 @@ use marquetry_test_server::ModelEnvironment;
 
 use crate::{Environment, Failed, arguments::DatabaseArgs};
 
-/// Variables that servers inherit: those that find programs and folders. All others may be keys.
+/// Variables that servers inherit: those that locate programs and folders. All others may be keys.
 const INHERITED: [&str; 14] = [
     "PATH",
     "HOME",
@@ -27,7 +27,7 @@ const INHERITED: [&str; 14] = [
     "APPDATA",
 ];
 
-/// Returns a runner with the models that the environment has keys and URLs for.
+/// Returns a runner whose models use the keys and URLs in the environment.
 pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) -> Runner {
     let inherited = INHERITED
         .iter()
@@ -59,7 +59,7 @@ pub(crate) async fn open_existing(
     open_or_refuse(arguments, environment, Missing::Refuse).await
 }
 
-/// What becomes of a database file that does not exist.
+/// Handling of a database file that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Create,
@@ -93,7 +93,7 @@ async fn open_or_refuse(
     let failed = |problem: String| {
         Failed::error(format!("the database {} cannot be opened: {problem}", path.display()))
     };
-    // An error other than "not found" is told by the store, with its reason.
+    // The store reports any error other than "not found", with its reason.
     if missing == Missing::Refuse && matches!(path.try_exists(), Ok(false)) {
         return Err(Failed::usage(format!(
             "there is no database {}: check --database and $TEST_DATABASE; a run of `marquetry test` creates it",
@@ -104,7 +104,7 @@ async fn open_or_refuse(
         fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
     }
     let opened = match LibsqlStore::open(&path).await {
-        // What is only read may lie where this user cannot write.
+        // A database that is only read may be in a folder where this user cannot write.
         Err(StoreError::Database(DatabaseError::ReadOnly)) if missing == Missing::Refuse => {
             let mut options = LibsqlOptions::default();
             options.read_only = true;

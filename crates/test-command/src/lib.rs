@@ -32,7 +32,7 @@ pub fn serve_scenario_upstream(file: &Path) -> Result<(), Failed> {
     runtime.block_on(marquetry_scenarios::serve_upstream(file)).map_err(Failed::error)
 }
 
-/// What the program gives to its commands.
+/// The environment that the program passes to its commands.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
     /// Reads a variable of the environment.

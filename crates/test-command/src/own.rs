@@ -1,4 +1,4 @@
-//! This program as the server of scenarios, behind whose gateway the scenario's own servers are.
+//! This program as the tested server of scenarios. The servers of a scenario are upstreams of its gateway.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::json;
 /// The command that serves one server of a scenario on standard input and output. Its argument is the file that describes the server.
 const SERVE_UPSTREAM: &str = "scenario-upstream";
 
-/// This program, which each scenario starts with a configuration of its own.
+/// This program, which each scenario starts with a separate configuration.
 pub(crate) struct OwnServer {
     program: PathBuf,
     revisions: Vec<Revision>,
@@ -45,12 +45,12 @@ impl TestedServer for OwnServer {
         }
         let mut config = json!({
             "artifacts": {"store": "memory"},
-            // Nothing in the home directory is used.
+            // The database in the home directory must not be used.
             "knowledge": {"enabled": false},
             "plantuml": {"engine": "off"},
-            // A busy machine may take its time to start a process.
+            // On a busy machine the start of a process may take long.
             "gateway": {"list_wait_ms": 30_000},
-            // Each start would be a line among the results.
+            // Otherwise each start would print a line between the results.
             "log": {"level": "warn"},
             "mcp_servers": start.upstreams,
         });

@@ -1,4 +1,4 @@
-//! Live progress: a line for each case that has ended, and on a terminal what the others are doing.
+//! Live progress: a line for each finished case and, on a terminal, the current step of the others.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -14,7 +14,8 @@ use crate::summary::one_line;
 pub(crate) struct Progress {
     bars: MultiProgress,
     all: ProgressBar,
-    /// Whether lines for ended cases are printed: not if standard output is a report.
+    /// Whether lines for finished cases are printed. They are not if a report goes to standard
+    /// output.
     prints: bool,
 }
 
@@ -63,7 +64,7 @@ impl Progress {
         };
         let name = one_line(&result.test_case.name);
         let text = format!("test {name} ... {verdict} ({} ms{trials})\n", result.duration);
-        // The bars move out of the way; a closed pipe is no failure.
+        // The progress bars are hidden meanwhile. A closed pipe is not a failure.
         self.bars.suspend(|| _ = std::io::stdout().lock().write_all(text.as_bytes()));
     }
 
@@ -72,7 +73,7 @@ impl Progress {
     }
 }
 
-/// Shows that a long work goes on, until it is dropped.
+/// Shows that long work is still running, until it is dropped.
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
@@ -99,7 +100,7 @@ impl Line {
     }
 }
 
-/// Returns what is being done, as a part of a sentence.
+/// Describes the current step, as part of a sentence.
 fn described(event: &TestEvent) -> String {
     match event {
         TestEvent::TrialStarted { trial, of: 1 } if *trial == 0 => {

@@ -71,7 +71,7 @@ pub(crate) fn run(
     for (format, file) in reports {
         outcome.write(format, file.as_deref()).map_err(Failed::error)?;
     }
-    // The report has the failures already.
+    // The report already contains the failures.
     if outcome.is_success() { Ok(()) } else { Err(Failed::printed(Failed::FAIL)) }
 }
 

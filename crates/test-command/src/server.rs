@@ -1,4 +1,4 @@
-//! The test API: on a server of its own, and as routes of the main server.
+//! The test API: on a separate server, and as routes of the main server.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -80,13 +80,13 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
         () = stop => {}
     }
     api.stop().await;
-    // Children whose test did not wait for them end before this process does.
+    // Waits for child processes that their tests did not wait for.
     tests.runner().closed().await;
     Ok(())
 }
 
-/// Returns the API for the main server, which checks `Host`, `Origin` and tokens itself. `servers` are for tests that name none; those that
-/// cannot be used are left out, as the main server does.
+/// Returns the API for the main server, which checks `Host`, `Origin` and tokens itself. `servers` are for tests that name none. As in the
+/// main server, unusable servers are left out.
 ///
 /// # Errors
 /// The database cannot be opened.
@@ -113,7 +113,8 @@ async fn tests(
     Ok(Tests::new(database::runner(store, environment), defaults))
 }
 
-/// Returns the servers of an `mcp.json`. One that cannot be used is an error: tests without its tools would fail for another reason.
+/// Returns the servers of an `mcp.json`. An unusable server is an error, because tests without its tools would fail for a misleading
+/// reason.
 fn servers_of_file(path: &Path, environment: Environment<'_>) -> Result<Vec<ServerConfig>, Failed> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)

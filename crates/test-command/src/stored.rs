@@ -24,7 +24,8 @@ use crate::{
 /// Stored passing results of a case into which faults are seeded.
 const TRACES_PER_CASE: u32 = 10;
 
-/// Share of faults that a judge must notice, and of good traces that it may reject (specification of the judge).
+/// Minimum share of faults that a judge must notice, and maximum share of good traces that it may reject (specification
+/// of the judge).
 const MIN_DETECTION: f64 = 0.95;
 const MAX_FALSE_ALARMS: f64 = 0.05;
 
@@ -134,7 +135,7 @@ async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Fai
     Ok(text)
 }
 
-/// Prints what has changed between two runs. A regression is a failure, and a later run without any verdict is an error.
+/// Prints the differences between two runs. A regression is a failure; a later run without any verdict is an error.
 pub(crate) fn compare(
     before: &str,
     after: &str,
@@ -170,7 +171,7 @@ pub(crate) fn compare(
         _ = writeln!(text, "verdict: {}", change(comparison.verdict));
         print(&text);
     }
-    // Not of `all`: it leaves out cases that only one run has.
+    // `all` is not used here, because it leaves out cases that only one run has.
     if comparison.cases.iter().all(|case| case.new.of == 0) {
         return Err(Failed::error(format!(
             "no trial of the run {} has a verdict; `marquetry test history NAME` shows the results of a case",
@@ -283,7 +284,7 @@ pub(crate) fn judge_check(
     if detection < MIN_DETECTION || alarms > MAX_FALSE_ALARMS {
         return Err(Failed::printed(Failed::FAIL));
     }
-    // Faults without a verdict count for neither side, so the check has no result.
+    // Faults without a verdict are neither detected nor missed, so the check has no result.
     if report.errors > 0 {
         return Err(Failed::printed(Failed::ERROR));
     }

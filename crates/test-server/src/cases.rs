@@ -142,7 +142,7 @@ impl CaseFile {
         Ok(file)
     }
 
-    /// Returns the cases, each with what it lacks and the file has.
+    /// Returns the cases. Each gets the settings of the file for the members that it lacks.
     #[must_use]
     pub fn into_cases(self) -> Vec<TestCase> {
         let Self { server_configs, judge_config, agent_config, system_prompt, checklist, .. } =
@@ -211,7 +211,7 @@ fn collect(place: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         let entry = entry?;
         let path = entry.path();
         let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
-        // Links to folders are not followed, since they may lead in circles, and pipes are not read.
+        // Links to folders are not followed, since they may form cycles, and pipes are not read.
         if entry.file_type()?.is_dir() {
             collect(&path, paths)?;
         } else if is_yaml && path.is_file() {
@@ -244,7 +244,7 @@ fn is_blank(text: &str) -> bool {
 fn has_cases(text: &str) -> bool {
     match serde_yaml::from_str::<BTreeMap<String, IgnoredAny>>(text) {
         Ok(top) => top.contains_key("cases"),
-        // A syntax error further down must not make another kind of the file.
+        // A syntax error further down must not change the kind of the file.
         Err(_) => text.lines().any(|line| line.starts_with("cases:")),
     }
 }

@@ -8,7 +8,7 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Keys and base URLs that the server has for each provider.
 ///
 /// A key of the server goes only to a URL that the server chose: the provider's own, or the one in the environment. A request that names
-/// another `baseUrl` must bring its own key; otherwise its sender could have the server's key sent to themselves.
+/// another `baseUrl` must bring its own key; otherwise the sender could redirect the server's key to themselves.
 #[derive(Clone, Debug, Default)]
 pub struct ModelEnvironment {
     openai: Endpoint,
@@ -17,7 +17,7 @@ pub struct ModelEnvironment {
     custom: Endpoint,
 }
 
-/// What the server has for one provider.
+/// The server's key and URL for one provider.
 #[derive(Clone, Debug, Default)]
 struct Endpoint {
     key: Option<ApiKey>,

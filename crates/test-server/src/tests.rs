@@ -1,4 +1,4 @@
-//! Tests as the API runs them: with the defaults of this server.
+//! Runs tests for the API, with the defaults of this server.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use marquetry_judge::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Runs tests with what the server has for those that leave it out.
+/// Runs tests. Members that a test leaves out are filled from the defaults of this server.
 #[derive(Clone)]
 pub struct Tests {
     runner: Runner,
     defaults: Arc<CaseDefaults>,
 }
 
-/// What the server has for tests that leave it out, and what it allows them.
+/// Defaults for members that tests leave out, and bounds of what tests may do.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CaseDefaults {
@@ -58,7 +58,7 @@ pub struct Health {
 }
 
 impl Tests {
-    /// Returns tests that `runner` runs.
+    /// Returns tests that this runner runs.
     #[must_use]
     pub fn new(runner: Runner, defaults: CaseDefaults) -> Self {
         Self { runner, defaults: Arc::new(defaults) }
@@ -69,7 +69,7 @@ impl Tests {
         &self.runner
     }
 
-    /// Returns why this test is not run for a request, if it is not.
+    /// Returns the reason to refuse this test of a request; `None` if it is allowed.
     pub fn refusal(&self, case: &TestCase) -> Option<String> {
         let mut servers = case.server_configs.iter().flatten();
         let names_command = servers.any(|server| matches!(server, ServerConfig::Stdio { .. }));
@@ -78,7 +78,8 @@ impl Tests {
         })
     }
 
-    /// Runs a test, with what it lacks. A test that fails or cannot be run is a result, too, and every result is stored.
+    /// Runs a test, completed with the defaults. A test that fails or cannot be run is a result, too, and every result is
+    /// stored.
     pub async fn run(&self, case: TestCase, run: Option<&str>) -> TestResult {
         let mut context = RunContext::default();
         if let Some(run) = run {
@@ -103,7 +104,8 @@ impl Tests {
         }
     }
 
-    /// Returns the configuration that all these cases have with the defaults of this server; see [`Configuration::shared_by`].
+    /// Returns the configuration that all these cases share, completed with the defaults of this server; see
+    /// [`Configuration::shared_by`].
     #[must_use]
     pub fn configuration(&self, cases: &[TestCase]) -> Option<Configuration> {
         let mut cases = cases.to_vec();
@@ -114,7 +116,7 @@ impl Tests {
     fn complete(&self, case: &mut TestCase) {
         let CaseDefaults { server_configs, judge_config, agent_config, limits, .. } =
             &*self.defaults;
-        // A test with a model of its own is not given another one for the other role.
+        // A test that names a model for one role does not get the server's model for the other role.
         let names_model = case.judge_config.is_some() || case.agent_config.is_some();
         if case.server_configs.is_none() {
             case.server_configs.clone_from(server_configs);

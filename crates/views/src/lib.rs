@@ -19,11 +19,11 @@ struct Parts {
     title: &'static str,
     markup: &'static str,
     style: &'static str,
-    /// In an order in which every module comes after those that it imports. The last one exports `start`.
+    /// The modules, ordered so that each comes after those that it imports. The last one exports `start`.
     modules: &'static [&'static str],
 }
 
-/// What every View has: the protocol with the host, and the page.
+/// The modules that every View contains: the protocol with the host, and the page.
 const COMMON: [&str; 2] = [include_str!("../files/view.js"), include_str!("../files/page.js")];
 const COMMON_STYLE: &str = include_str!("../files/page.css");
 
@@ -137,7 +137,7 @@ pub fn add_to(apps: Apps, has_tool: impl Fn(&str) -> bool) -> Apps {
 
 /// Returns a module as part of one script: without its imports, and without the word `export`.
 ///
-/// Modules keep to a form that makes this enough, and the tests check it: an import has one line and renames nothing, and no two modules
+/// This is sufficient because modules follow rules that the tests check: an import has one line and renames nothing, and no two modules
 /// of a View declare the same name.
 fn unlinked(module: &str) -> String {
     let lines = module.lines().filter(|line| !line.starts_with("import "));
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// Every View together costs a host little more than a picture.
+    /// Maximum size of all Views together, about that of one picture.
     const MAX_BYTES: usize = 128 << 10;
 
     fn modules(view: ToolView) -> impl Iterator<Item = &'static str> {

@@ -14,7 +14,8 @@ pub(crate) fn run(program: &Program) -> Result<ExitCode, Failed> {
             .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
             .current_dir(&peer)
             .status();
-        // Without it our own cost is measured, and the comparison says that it is skipped.
+        // Without promptfoo only our own cost is measured, and the report says that the comparison
+        // was skipped.
         if !installed.is_ok_and(|status| status.success()) {
             println!("promptfoo could not be installed");
         }

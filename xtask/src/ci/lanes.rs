@@ -1,8 +1,7 @@
 //! Runs steps in three lanes at the same time.
 //!
-//! One lane compiles and one checks, each with a build directory of its own, since much of that work uses one core. The third runs built programs, most
-//! of which wait more than they compute. The first two yield the processor, so that tests with time limits run as if they were
-//! alone.
+//! One lane compiles and one checks, each with a separate build directory, since much of that work uses only one core. The third runs built programs,
+//! most of which wait more than they compute. The first two yield the processor, so that tests with time limits run as if they were alone.
 
 use std::{
     collections::VecDeque,
@@ -54,7 +53,7 @@ pub(super) struct Plan {
 /// The environment variable with proptest's seed.
 pub(super) const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// The time that one command of a step may take where nobody watches. The longest takes a quarter of it.
+/// Time limit of one command in unattended runs. The longest command takes a quarter of it.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 impl Plan {
@@ -99,7 +98,7 @@ impl Plan {
                 if done.outcome == Outcome::Failed && self.fail_fast {
                     stops.store(true, Ordering::Relaxed);
                 }
-                // Under the lock, so that the outputs of two steps do not mix.
+                // The lock is held, so that the outputs of two steps do not mix.
                 show(&done);
                 ended.push(done);
             }

@@ -91,7 +91,7 @@ impl Line {
         }
         #[cfg(unix)]
         if self.limit.is_some() {
-            // A group of its own, so that its end takes its children along.
+            // A separate process group, so that its child processes can be killed with it.
             command.process_group(0);
         }
         let (output, input) = io::pipe()?;

@@ -1,4 +1,4 @@
-//! Gives a new build directory what another one has.
+//! Fills a new build directory from another one.
 
 use std::{
     fs::{self, File},
@@ -12,8 +12,8 @@ const PARTS: [&str; 3] = ["deps", "build", ".fingerprint"];
 /// Files up to this size are copied, as cargo writes some of them in place. Larger ones are outputs of compilers, which replace them.
 const COPIED_BYTES: u64 = 64 << 10;
 
-/// Gives the build directory `to` what `from` has compiled, so that it is not compiled again: most files by hard links, which take no space. Does
-/// nothing if `to` exists.
+/// Fills the build directory `to` with the outputs of `from`, so that nothing is compiled twice. Most files become hard links, which need no
+/// space. Does nothing if `to` exists.
 pub(super) fn share(from: &Path, to: &Path) -> io::Result<()> {
     if to.exists() {
         return Ok(());
@@ -61,14 +61,14 @@ mod tests {
             std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
         File::options().append(true).open(&hash).unwrap().set_modified(long_ago).unwrap();
         share(&from, &to).unwrap();
-        // In place, as cargo does.
+        // Written in place, as cargo does.
         fs::write(&hash, "def").unwrap();
         let copied = to.join(".fingerprint/a-1/lib-a");
         assert_eq!(fs::read_to_string(&copied).unwrap(), "abc");
         assert_eq!(fs::metadata(&copied).unwrap().modified().unwrap(), long_ago);
         assert_eq!(fs::metadata(to.join("deps/liba.rlib")).unwrap().len(), 100_000);
         assert!(to.join("build/a-1/out").is_dir() && !to.join("incremental").exists());
-        // Later runs have a directory of their own already.
+        // Later runs use the existing directory.
         fs::remove_file(from.join("deps/liba.rlib")).unwrap();
         share(&from, &to).unwrap();
         assert!(to.join("deps/liba.rlib").exists());

@@ -60,7 +60,8 @@ pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
         for transport in [Transport::Stdio, Transport::Http] {
             for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
                 for program in &programs {
-                    // If the guard that adopted a detached process is killed, no process knows of it any more.
+                    // If the guard that adopted a detached process is killed, no process can find the detached one
+                    // any more.
                     if (victim, program) == (Victim::Guard, &Program::ParentOfRunaway) {
                         continue;
                     }

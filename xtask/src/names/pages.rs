@@ -23,7 +23,8 @@ const KINDS: [&str; 14] = [
     "type",
 ];
 
-/// Kinds of ids on an item's page, and their names here. A union has a page, too, but we have no union.
+/// Kinds of ids on an item's page, and their names here. Unions would have pages, too, but the workspace has
+/// none.
 const MEMBERS: [(&str, &str); 6] = [
     ("associatedconstant.", "const"),
     ("associatedtype.", "associated type"),
@@ -112,7 +113,7 @@ fn entry(term: &str) -> Option<Entry> {
 /// Adds the members of an item, and the traits that it implements.
 fn members(page: &str, path: &str, names: &mut Vec<String>) {
     let page = page.split("id=\"main-content\"").nth(1).unwrap_or(page);
-    // What follows are blanket implementations, and the types that implement a trait.
+    // After these ids come blanket implementations, and the types that implement a trait.
     let own =
         before(page, &["synthetic-implementations", "blanket-implementations", "implementors"]);
     let (own, traits) = own.split_once("id=\"trait-implementations\"").unwrap_or((own, ""));

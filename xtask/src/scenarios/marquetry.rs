@@ -203,9 +203,9 @@ fn config(
     let mut config = json!({
         "artifacts": artifacts,
         "knowledge": { "database": database },
-        // Which tools there are must not depend on the machine.
+        // The list of tools must not depend on the machine.
         "plantuml": { "engine": "off" },
-        // A busy machine may take its time to start a process.
+        // On a busy machine the start of a process may take long.
         "gateway": { "list_wait_ms": 30_000 },
         "testing": {
             "seed": given.seed.unwrap_or(SEED),

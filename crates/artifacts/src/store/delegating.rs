@@ -11,7 +11,7 @@ use super::{
 };
 use crate::name::ArtifactName;
 
-/// A store that hands calls on to another one: for wrappers, and for test doubles.
+/// A store that forwards calls to another one, for wrappers and test doubles.
 ///
 /// Every implementation is an [`ArtifactStore`]. Override the methods that should do something else. Name the trait by
 /// its path, or import it alone: with both traits in scope, calls by method syntax are ambiguous.
@@ -44,7 +44,7 @@ use crate::name::ArtifactName;
 /// ```
 #[async_trait]
 pub trait DelegatingStore: Send + Sync + 'static {
-    /// Returns the store that calls are handed on to.
+    /// Returns the store to which calls are forwarded.
     fn inner(&self) -> &dyn ArtifactStore;
 
     /// See [`ArtifactStore::put`].

@@ -28,7 +28,7 @@ fn limits(save: u64, show: u64) -> Settings {
 async fn text_alone() {
     use Status::*;
     for (save, show, want) in [
-        // The thresholds themselves are not over the thresholds.
+        // A size equal to a threshold is not over it.
         (
             100,
             200,
@@ -135,7 +135,7 @@ async fn items_that_are_not_text() {
     assert_eq!(seen.texts(), ["small"]);
     assert!(seen.report().size_bytes > 100);
 
-    // What cannot be saved stays where it was, if the answer is small enough.
+    // Items that cannot be saved stay in the answer, if it is small enough.
     for (show, items) in [(1000, 3), (100, 2)] {
         let seen =
             capture_into(FailingStore::new(|_| true), &limits(1000, show), &answer.to_string())
@@ -292,7 +292,7 @@ async fn an_unfinished_answer_passes_through() {
     ] {
         assert!(capture(&Settings::small_context(), answer).await.is_unchanged());
     }
-    // The word alone opens no way around the limit.
+    // The word alone does not lift the limit.
     let answer =
         json!({"resultType": "input_required", "content": [{"type": "text", "text": long}]});
     assert_eq!(
@@ -425,7 +425,7 @@ async fn odd_images_that_stay_are_put_in_order() {
     assert_eq!(seen.content()[1]["type"], "resource_link");
     let item = &seen.report().items[0];
     assert_eq!(item.warnings.len(), 2, "{:?}", item.warnings);
-    // What is no image is not shown as one.
+    // Data that is not an image is not shown as one.
     let pdf =
         json!({"content": [{"type": "image", "data": "JVBERi0xLjQK", "mimeType": "image/png"}]});
     let seen = capture(&Settings::default(), pdf).await;
@@ -448,7 +448,7 @@ async fn by_default_ordinary_answers_pass_unchanged() {
     }
 }
 
-/// B1: what is said as text and as structured content is measured once.
+/// B1: content that is both text and structured content is measured once.
 #[tokio::test]
 async fn structured_content_and_its_twin_are_measured_once() {
     for (wrap, bytes) in [("result", 30_000), ("content", 30_000), ("other", 30_000)] {
@@ -488,7 +488,7 @@ async fn members_of_every_result_since_2026_07_28_are_not_measured() {
     }
 }
 
-/// B3: what is left of structured content satisfies the schema, and a line says how to get the whole.
+/// B3: shortened structured content satisfies the schema, and a line says how to get the whole.
 #[tokio::test]
 async fn shortened_structured_content_satisfies_its_schema() {
     let schema = json!({

@@ -1,4 +1,4 @@
-//! Answers made to hurt.
+//! Hostile answers.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::support::{Seen, capture, capture_raw};
 
-/// Generous for a debug build on a busy machine; what is quadratic takes far longer.
+/// Enough for a debug build on a busy machine; quadratic work takes far longer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Captured before long.
+/// Captures an answer within the time limit.
 async fn capture_in_time(answer: &str) -> Seen {
     let begin = Instant::now();
     let seen = capture_raw(&Settings::small_context(), answer).await;
@@ -19,7 +19,7 @@ async fn capture_in_time(answer: &str) -> Seen {
     seen
 }
 
-/// Captured before long, and small then.
+/// Captures an answer within the time limit, and checks that the result is small.
 async fn in_time(answer: &str) -> Seen {
     let seen = capture_in_time(answer).await;
     let size = seen.raw_result().len();

@@ -1,4 +1,4 @@
-//! A process that is killed while it writes leaves whole artifacts only.
+//! A process that is killed while it writes leaves only complete artifacts.
 
 use std::{
     path::Path,
@@ -42,7 +42,7 @@ async fn kill_leaves_whole_artifacts_only() {
     let mut written = 0;
     for round in 0..25 {
         let mut children: Vec<_> = (0..2).map(|_| child(root.path())).collect();
-        // Not the same moment twice, and long enough for both to be at work in most rounds.
+        // Waits for a different time in each round, long enough for both to be at work in most rounds.
         tokio::time::sleep(Duration::from_millis(60 + round * 7 % 50)).await;
         for child in &mut children {
             child.kill().unwrap();
@@ -63,7 +63,8 @@ fn child(path: &Path) -> std::process::Child {
         .unwrap()
 }
 
-/// Every listed version can be read, its hash is right, and numbers have no gaps. How many there are.
+/// Checks that every listed version can be read, that its hash is right, and that numbers have no gaps.
+/// Returns the number of versions.
 async fn check(path: &Path) -> usize {
     let store = DirectoryStore::open(path, options()).unwrap();
     let page = Page::new(None, Page::MAX_LIMIT);

@@ -221,7 +221,7 @@ async fn items_over_the_most_are_saved_together() {
     assert_eq!(serde_json::from_slice::<Value>(&rest.content).unwrap(), json!(&items[50..]));
     assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
 
-    // What is saved together fails together.
+    // Items that are saved together fail together.
     let store = FailingStore::new(|put| put == 50);
     let answer = json!({"content": items}).to_string();
     let seen = capture_into(store, &Settings::small_context(), &answer).await;
@@ -272,7 +272,8 @@ async fn surplus_padding_is_told_in_the_outcome() {
     assert_eq!(seen.only().content, &b"\x89PNG\r\n\x1a\0"[..]);
 }
 
-/// C4: nothing is said to be saved that the store has removed again for the rest of the same answer.
+/// C4: the report does not list an artifact as saved if the store removed it to make room for the
+/// rest of the same answer.
 #[tokio::test]
 async fn an_answer_larger_than_the_store_is_told_as_it_is() {
     let limits = marquetry_artifacts::MemoryLimits::default().with_max_total_bytes(13_000);

@@ -1,4 +1,4 @@
-//! What holds for every answer.
+//! Properties of every answer.
 
 use marquetry_artifacts::{
     Captured, Settings,
@@ -70,13 +70,13 @@ fn check(seen: &Seen, settings: &Settings) -> Result<(), TestCaseError> {
         prop_assert!(seen.is_unchanged() && seen.artifacts.is_empty());
         return Ok(());
     };
-    // No item is lost from the books.
+    // The report lists every item.
     let count = sent["content"].as_array().map_or(0, Vec::len);
     prop_assert_eq!(report.items.len() + report.items_not_listed, count);
     prop_assert!(report.items.iter().enumerate().all(|(index, item)| item.index == index));
     prop_assert_eq!(report.structured.is_some(), sent.get("structuredContent").is_some());
 
-    // What is said to be saved is there, and nothing else is.
+    // The store has exactly the artifacts that the report lists as saved.
     let made = report.save.artifacts.len() + usize::from(report.save.fallback_artifact.is_some());
     prop_assert_eq!(made, seen.artifacts.len());
     prop_assert_eq!(made == 0, report.save.status == SaveStatus::Error);

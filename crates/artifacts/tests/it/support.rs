@@ -1,4 +1,4 @@
-//! A capturer with known names and time, and stores that fail when they are told to.
+//! A capturer with known names and time, and stores that fail on demand.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use serde_json::{Value, value::RawValue};
 /// One pixel.
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// What became of one answer.
+/// The result of capturing one answer.
 pub(crate) struct Seen {
     pub(crate) sent: String,
     pub(crate) captured: Captured,
@@ -135,7 +135,7 @@ pub(crate) fn capturer(store: Arc<dyn ArtifactStore>) -> Capturer {
     Capturer::new(store).ids(Arc::new(SeededIds::new(7))).clock(Arc::new(FixedClock(now)))
 }
 
-/// What holds for every captured answer.
+/// Checks the rules for every captured answer.
 fn check(
     sent: &str,
     result: &RawValue,
@@ -143,7 +143,7 @@ fn check(
     settings: &Settings,
     artifacts: &[Artifact],
 ) {
-    // What a strict client could read, it can read still.
+    // If a strict client could parse the answer before, it can parse the captured one.
     if serde_json::from_str::<CallToolResult>(sent).is_ok() {
         serde_json::from_str::<CallToolResult>(result.get()).unwrap();
     }

@@ -10,7 +10,7 @@ use crate::{Audience, Events, Viewer, calls::now_ms};
 
 /// Records that are kept of all Views together.
 const MAX_RECORDS: usize = 4_000;
-/// Records that are kept of the Views of one principal. Its Views cannot push out all records of others.
+/// Maximum number of records for the Views of one principal, so that they cannot displace all records of others.
 const MAX_OF_OWNER: usize = MAX_RECORDS / 4;
 
 /// The audit log of Views: one record for each message, without its text.
@@ -112,10 +112,11 @@ impl AuditLog {
 }
 
 impl Kept {
-    /// Adds a record. The oldest one makes room: that of its principal, if it has many, or else that of anybody.
+    /// Adds a record. If the log is full, drops the oldest record: of the same principal if it has many, otherwise of all
+    /// principals.
     fn push(&mut self, record: Logged) {
         let of_owner = self.counts.get(&record.owner).copied().unwrap_or_default();
-        // Without authentication all viewers are one.
+        // Without authentication all viewers count as one.
         let oldest = if record.owner.is_some() && of_owner == MAX_OF_OWNER {
             self.records.iter().position(|it| it.owner == record.owner)
         } else {

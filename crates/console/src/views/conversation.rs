@@ -7,7 +7,7 @@ use marquetry_apps_ext::host::{ModelContext, UserMessage};
 use marquetry_protocol::types::Content;
 use serde_json::{Value, json};
 
-/// What Views said for the conversations of viewers: messages, and context that goes along with the next message.
+/// Messages and contexts that Views sent for the conversations of viewers. A context goes to the model with the next message.
 #[derive(Default)]
 pub(super) struct Conversation {
     /// The number of the last [`ForModel`].
@@ -20,15 +20,16 @@ struct OfViewer {
     owner: Option<String>,
     messages: Vec<Message>,
     contexts: Vec<Context>,
-    /// What no model has got yet, in order. A context stays here when a message has taken it along, since the message has no model.
+    /// Items that no model has received yet, in order. A context stays here even after a console message has included it, since the console
+    /// has no model.
     for_model: Vec<ForModel>,
 }
 
-/// Something that a View says for the model with the user's next message.
+/// A context or message of a View that goes to the model with the user's next message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForModel {
-    /// Tells it from all others, also from a later one of the same View.
+    /// Unique number. A later item of the same View has another number.
     pub number: u64,
     /// The tool whose View it is.
     pub tool: String,
@@ -66,13 +67,14 @@ const MAX_MESSAGES: usize = 200;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The newest contexts that are kept of one viewer.
 const MAX_CONTEXTS: usize = 32;
-/// What is kept of one viewer's messages, of the contexts, and of what waits for a model, each in bytes. The newest is kept, whatever it has.
+/// Maximum size, in bytes, of each of these for one viewer: messages, contexts, and items that wait for a model. The newest item is kept
+/// whatever its size.
 const MAX_BYTES: usize = 1 << 20;
-/// The viewers of whom anything is kept.
+/// Maximum number of viewers with stored items.
 const MAX_VIEWERS: usize = 256;
 
 impl Conversation {
-    /// Replaces what the model is told of a View with the next message; nothing clears it.
+    /// Replaces the context that a View gives the model with the next message. `None` removes it.
     pub(super) fn set_context(
         &self,
         owner: Option<&str>,
@@ -100,7 +102,7 @@ impl Conversation {
         }
     }
 
-    /// Adds a message of the user. It takes the contexts along, which are then used up.
+    /// Adds a message of the user with all pending contexts, which are then removed from the list.
     pub(super) fn add_message(&self, owner: Option<&str>, tool: &str, message: &UserMessage) {
         let mut viewers = self.viewers();
         let viewer = of(&mut viewers, owner);
@@ -133,14 +135,14 @@ impl Conversation {
         json!({ "messages": messages, "context": contexts })
     }
 
-    /// Returns what no model has got yet, oldest first.
+    /// Returns the items that no model has received yet, oldest first.
     pub(super) fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
         let viewers = self.viewers();
         let viewer = viewers.iter().find(|it| it.owner.as_deref() == owner);
         viewer.map(|viewer| viewer.for_model.clone()).unwrap_or_default()
     }
 
-    /// Notes that a model has got what has these numbers.
+    /// Records that a model has received the items with these numbers.
     pub(super) fn delivered(&self, owner: Option<&str>, numbers: &[u64]) {
         let mut viewers = self.viewers();
         let Some(viewer) = viewers.iter_mut().find(|it| it.owner.as_deref() == owner) else {
@@ -188,7 +190,7 @@ fn text_of_context(context: &ModelContext) -> String {
     text
 }
 
-/// The text of content items. Of others than text, their type is named.
+/// Returns the text of content items. Items that are not text are represented by their type.
 fn text_of(content: &[Content]) -> String {
     let text = |item: &Content| {
         let item = json!(item);

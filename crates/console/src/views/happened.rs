@@ -6,13 +6,13 @@ use marquetry_protocol::{RequestId, RpcError, types::JsonObject};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// What a page says over the socket of a View: an object with exactly one member.
+/// A message of a page over the socket of a View: an object with exactly one member.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Happened {
-    /// The View, or its sandbox proxy, sent this.
+    /// A message of the View or of its sandbox proxy.
     Message(Box<RawValue>),
-    /// The View sent something that is too long to be passed on.
+    /// The View sent a message that is too long to forward.
     TooLong {
         #[serde(default)]
         id: Option<RequestId>,
@@ -53,7 +53,7 @@ pub(super) enum Happened {
     Gone {},
 }
 
-/// What the session does with [`Happened`].
+/// The action that a session takes for [`Happened`].
 pub(super) enum Told {
     Message(Box<RawValue>),
     Event(Event),

@@ -1,8 +1,8 @@
 //! Views of tools, hosted for pages of the console.
 //!
-//! A page opens a View and gets a ticket for its socket. Over the socket it passes the View's messages on, and does what the host has to do.
-//! The rules are in [`marquetry_apps_ext::host::Bridge`]; the page has none. Each View is served once, as a document of another origin, under
-//! an id that only the page knows, with the policy in its header. A View lives as long as its socket.
+//! A page opens a View and gets a ticket for its socket. Over the socket it forwards the View's messages and carries out the effects of the
+//! host. All rules are in [`marquetry_apps_ext::host::Bridge`], none in the page. Each View is served once, as a document of another origin,
+//! under an id that only the page knows, with the policy in its header. A View lives as long as its socket.
 
 mod audit;
 mod conversation;
@@ -39,7 +39,7 @@ use crate::{
     Backend, ChangedLists, Events, Messages, ServerTools, ViewOptions, Viewer, random::secret_name,
 };
 
-/// What a frame has around the message or the answer in it, in bytes.
+/// Allowance for the envelope around the message or answer in a frame, in bytes.
 const AROUND: usize = 1 << 20;
 
 /// The open Views. Cheap to clone.
@@ -56,11 +56,11 @@ struct Inner {
     audit: AuditLog,
     /// The number of the last View.
     last: AtomicU64,
-    /// No View is opened any more.
+    /// Whether no further View may be opened.
     is_closed: AtomicBool,
 }
 
-/// What a page says of the View that it opens.
+/// A page's request to open a View.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct OpenRequest {
@@ -200,7 +200,7 @@ impl Views {
         });
     }
 
-    /// The View that a ticket opens, with the news for its socket. A ticket works once.
+    /// Returns the View that a ticket opens, with the receiver of events for its socket. A ticket works once.
     fn redeem(&self, ticket: &str) -> Option<(Arc<Session>, mpsc::Receiver<Event>)> {
         let sessions = self.sessions();
         sessions.values().find_map(|session| Some((session.clone(), session.redeem(ticket)?)))
@@ -236,7 +236,7 @@ impl Views {
         sessions.values().for_each(|session| session.close());
     }
 
-    /// The document of a View for its frame; once for each View.
+    /// Returns the View whose document is to be served in its frame, once for each View.
     fn take_frame(&self, id: &str) -> Option<Arc<Session>> {
         let session = self.sessions().get(id)?.clone();
         session.take_frame().then_some(session)
@@ -280,7 +280,7 @@ impl Views {
     }
 }
 
-/// What the console does for a View.
+/// Returns the host capabilities that the console offers to a View.
 fn capabilities(sandbox: &Sandbox) -> HostCapabilities {
     let yes = || Some(JsonObject::new());
     let mut capabilities = HostCapabilities::default();

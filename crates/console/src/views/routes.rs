@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::{OpenError, OpenRequest, Views};
 use crate::{Backend, Console, Viewer};
 
-/// What a request has around the document in it, in bytes. The document is in JSON, which makes some texts twice as long.
+/// Allowance for the envelope around the document in a request, in bytes. Escaping as JSON can double the length of a
+/// document.
 const AROUND: usize = 1 << 20;
 /// Records in one answer.
 const MAX_RECORDS: usize = 1_000;

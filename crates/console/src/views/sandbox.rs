@@ -9,11 +9,11 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::Views;
 
-/// The document between the page and a View. Its script passes messages on and ends a flood of them; it has no other rules.
+/// The document between the page and a View. Its script forwards messages, and stops a View that floods it; it has no other rules.
 const PROXY: &str = include_str!("../../page/sandbox.html");
 
 /// The routes of the sandbox's own listener, another origin than the page's: `/view/{id}`. They need no token, since an id is a secret that
-/// is good for one request.
+/// is valid for one request.
 pub(crate) fn sandbox_router(views: Views) -> Router {
     Router::new().route("/view/{id}", get(frame)).fallback(async || gone()).with_state(views)
 }

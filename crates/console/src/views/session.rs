@@ -22,14 +22,14 @@ use super::{
 };
 use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESSAGE};
 
-/// News of the host that wait for the View's socket. A View that takes none for so long misses some: each tells of a list, which the View
-/// fetches anew after the next one.
+/// Maximum number of host events that wait for the View's socket. A View that reads too slowly misses some. That is harmless: each event
+/// announces a changed list, and the View fetches the list after the next one.
 const MAX_NEWS: usize = 64;
 
 /// One View that a page shows.
 pub(super) struct Session {
     id: String,
-    /// Names the View in logs; the id is a secret.
+    /// Identifies the View in logs, because its id is a secret.
     number: u64,
     tool: String,
     viewer: Viewer,
@@ -46,7 +46,7 @@ pub(super) struct Session {
     closed: watch::Sender<bool>,
 }
 
-/// What a session is made of.
+/// The parts of a new session.
 pub(super) struct Opening {
     pub(super) id: String,
     pub(super) number: u64,
@@ -57,7 +57,7 @@ pub(super) struct Opening {
     pub(super) call: Option<String>,
     pub(super) sandbox: Sandbox,
     pub(super) prefers_border: Option<bool>,
-    /// What a person should know of the View's metadata.
+    /// Notes for the user about the View's metadata.
     pub(super) notes: Vec<String>,
     pub(super) bridge: BridgeOptions,
 }
@@ -67,11 +67,11 @@ struct State {
     server: ServerTools,
     /// The messages that the user is asked about. The bridge bounds how many requests wait.
     asked: BTreeMap<RequestToken, UserMessage>,
-    /// The page has not fetched the frame's document.
+    /// Whether the page has yet to fetch the frame's document.
     has_frame: bool,
     /// Opens the View's socket, once.
     ticket: Option<String>,
-    /// Taken by the socket.
+    /// Receiver of host events, until the socket takes it.
     news: Option<mpsc::Receiver<Event>>,
 }
 
@@ -139,24 +139,24 @@ impl Session {
         &self.sandbox
     }
 
-    /// Whether the frame's document may be served; it may once.
+    /// Returns whether the frame's document may be served, which is true once.
     pub(super) fn take_frame(&self) -> bool {
         std::mem::take(&mut self.state().has_frame)
     }
 
-    /// Uses the ticket up, if this is it. The socket gets what the host has to tell the View.
+    /// Redeems the ticket if it matches. Returns the receiver of the host's events for the View.
     pub(super) fn redeem(&self, ticket: &str) -> Option<mpsc::Receiver<Event>> {
         let mut state = self.state();
         state.ticket.take_if(|own| own == ticket)?;
         state.news.take()
     }
 
-    /// Whether the page has not opened the View's socket.
+    /// Returns whether the page has yet to open the View's socket.
     pub(super) fn is_waiting(&self) -> bool {
         self.state().ticket.is_some()
     }
 
-    /// What the page has to know to show the View.
+    /// Returns what the page needs to show the View.
     pub(super) fn description(&self, sandbox_origin: Option<&str>) -> Value {
         let state = self.state();
         let limits = &self.views.options().limits;
@@ -179,7 +179,7 @@ impl Session {
         })
     }
 
-    /// The messages at once after which the bridge would have removed the View.
+    /// Returns the burst of messages after which the bridge removes the View.
     pub(super) fn max_messages(&self) -> u32 {
         let limits = &self.views.options().limits;
         limits.message_burst.saturating_add(limits.max_refused)
@@ -189,7 +189,7 @@ impl Session {
         self.views.options().limits.messages_per_second
     }
 
-    /// Takes what the page said. Returns the frames for the page.
+    /// Handles a message of the page. Returns the frames for the page.
     pub(super) fn take(&self, happened: Happened) -> Vec<String> {
         match happened.tell() {
             Told::Message(message) => {
@@ -205,7 +205,7 @@ impl Session {
                 self.handle(event)
             }
             Told::Agreed(token) => {
-                // The View may have taken its request back meanwhile.
+                // The View may have cancelled its request meanwhile.
                 let Some(message) = self.state().asked.remove(&token) else { return Vec::new() };
                 let owner = self.viewer.owner.as_deref();
                 self.views.conversation().add_message(owner, &self.tool, &message);
@@ -214,7 +214,7 @@ impl Session {
         }
     }
 
-    /// Takes something that happened to the host. Returns the frames for the page.
+    /// Handles an event of the host. Returns the frames for the page.
     pub(super) fn handle(&self, event: Event) -> Vec<String> {
         let now = self.started.elapsed();
         self.act(|bridge| bridge.handle(now, event))
@@ -226,7 +226,7 @@ impl Session {
         effects.into_iter().filter_map(|effect| self.perform(&mut state, effect)).collect()
     }
 
-    /// Does what the server has to do, and returns the frame that tells the page what it has to do.
+    /// Carries out the server's part of an effect, and returns the frame that tells the page its part.
     fn perform(&self, state: &mut State, effect: Effect) -> Option<String> {
         let owner = self.viewer.owner.as_deref();
         match &effect {
@@ -254,19 +254,19 @@ impl Session {
         effect_for_page(&effect, &state.server)
     }
 
-    /// Replaces the tools of the View's server, and tells the View if they are others.
+    /// Replaces the tools of the View's server, and tells the View if they differ.
     pub(super) fn set_tools(&self, server: ServerTools) {
         let mut state = self.state();
         if state.server.tools != server.tools {
             let tools = server.tools.iter().map(|(tool, _)| tool.clone()).collect();
-            // What the View misses is told with the next change.
+            // A View that misses this event learns the tools with the next change.
             if self.tell(Event::ServerTools(tools)) {
                 state.server = server;
             }
         }
     }
 
-    /// Tells the View something. Returns whether its page keeps up.
+    /// Sends the View an event. Returns whether its page keeps up.
     pub(super) fn tell(&self, event: Event) -> bool {
         self.news.try_send(event).is_ok()
     }

@@ -71,8 +71,8 @@ enum Ended {
     Unreadable,
 }
 
-/// Passes messages between the page and the bridge until one of them ends. Nothing is queued: while a frame waits for the page, none of the
-/// page is read.
+/// Forwards messages between the page and the bridge until one of them ends. There is no queue: while a frame waits to be sent to the page,
+/// no frame of the page is read.
 async fn run(
     session: &Arc<Session>,
     views: &Views,

@@ -1,4 +1,4 @@
-//! The engine: its errors, and what each connection needs.
+//! The engine: its errors, and the setup of connections.
 //!
 //! Futures of a local libSQL database do their work when they are polled for the first time, so that [`wait`] blocks.
 

@@ -36,7 +36,7 @@ pub(super) fn to_read(path: &Path) -> Result<PathBuf, DatabaseError> {
 /// Creates a missing file that only its owner can access: files beside it will get the same mode. An existing file
 /// keeps its mode.
 ///
-/// Returns an absolute path, which no engine takes for anything else than a file.
+/// Returns an absolute path, which the engine cannot mistake for anything but a file.
 ///
 /// # Errors
 ///

@@ -85,7 +85,7 @@ impl RemoteLibsql {
 pub struct Session {
     remote: RemoteLibsql,
     runtime: Handle,
-    /// Continues the transaction at the server.
+    /// Identifies the transaction at the server.
     baton: RefCell<Option<String>>,
     /// Statements of the transaction that were not sent yet.
     queued: RefCell<Vec<Statement>>,
@@ -147,7 +147,7 @@ enum WireValue {
     Text {
         value: String,
     },
-    /// Never sent, and not read: no table here has blobs.
+    /// Neither sent nor read, because no table here has blobs.
     Blob {},
 }
 

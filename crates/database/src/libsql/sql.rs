@@ -1,4 +1,4 @@
-//! One way to use a libSQL database, whether it is a file or a server.
+//! A common interface to a libSQL database in a file or on a server.
 
 use libsql::{Connection, params::IntoParams};
 #[cfg(feature = "remote")]

@@ -11,7 +11,7 @@ use crate::DatabaseError;
 pub(super) fn of_pool(error: PoolError, connections: usize) -> DatabaseError {
     match error {
         PoolError::Backend(error) => match DatabaseError::from(error) {
-            // Before there is a connection, everything is about getting one.
+            // Before a connection exists, every error is a connection error.
             DatabaseError::Engine(error) => DatabaseError::Disconnected(error.to_string()),
             DatabaseError::Denied(message) => DatabaseError::Disconnected(message),
             other => other,
@@ -30,7 +30,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
                 || error.source().is_some_and(|source| source.is::<std::io::Error>());
             return if of_connection { Self::Disconnected(message) } else { Self::engine(message) };
         };
-        // The message alone: details may quote what is in the database.
+        // Only the message is used: details may quote stored values.
         let message = error.as_db_error().map_or_else(String::new, |error| {
             format!("{} (SQLSTATE {})", error.message(), error.code().code())
         });

@@ -12,7 +12,7 @@ use super::tls::Tls;
 
 /// Time in which an abandoned statement may end by itself. Most need less, and cancelling one costs a connection.
 const GRACE: Duration = Duration::from_millis(50);
-/// How often cancelling is tried, and the time limit of each try; after that the server's own timeouts remain.
+/// Number of attempts to cancel, and the time limit of each. After that, the server's timeouts apply.
 const CANCELS: usize = 5;
 const CANCEL_TAKES: Duration = Duration::from_secs(2);
 
@@ -54,7 +54,7 @@ impl Drop for Lease {
 /// Waits until a connection is idle.
 async fn settle(object: Object, tls: Tls) {
     {
-        // It is answered after all that was asked before.
+        // Its answer comes after the answers to all earlier requests.
         let idle = object.batch_execute("");
         tokio::pin!(idle);
         if timeout(GRACE, &mut idle).await.is_err() {

@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert!(!by_tls(here), "{here}");
         }
-        // The last one but one Linux takes for this machine all the same.
+        // Linux treats the last but one as an address of this machine, too.
         for there in [
             "192.0.2.1/x",
             "db.invalid/x",

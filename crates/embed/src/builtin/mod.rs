@@ -131,11 +131,11 @@ impl StaticModel {
 /// a fraction of a millisecond, less than a switch to another thread.
 const AT_ONCE: usize = 8 << 10;
 
-/// Bytes that a thread computes before others have their turn, and before it checks whether the caller has gone. A text
-/// is never divided.
+/// Bytes that a thread computes before it lets others run and checks whether the caller has gone. A text is never
+/// divided.
 const PORTION: usize = 256 << 10;
 
-/// Neighbours of [`PORTION`] bytes together, or single texts that are longer.
+/// Returns ranges of neighbouring texts with at most [`PORTION`] bytes together. A longer text is a separate range.
 fn portions(texts: &[String]) -> Vec<Range<usize>> {
     let mut portions: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
@@ -169,7 +169,7 @@ impl Embedder for &'static StaticModel {
             let turn = turn().await;
             let texts = texts[portion].to_vec();
             let compute = move || {
-                // Held until the work ends: dropping the call does not end it.
+                // The permit is held until the work ends, since dropping the call does not end the work.
                 let _turn = turn;
                 Ok(texts.iter().map(|text| model.embed(text)).collect::<Vec<_>>())
             };

@@ -38,7 +38,7 @@ impl WordPiece {
 
     /// Appends the pieces of a word, the longest first, and empties it.
     fn spell(&self, word: &mut String, scratch: &mut String, ids: &mut Vec<u32>) {
-        // What BERT's own tokenizer gives up at.
+        // The longest word that BERT's own tokenizer accepts.
         const LONGEST_WORD: usize = 100;
         let before = ids.len();
         let mut from = 0;
@@ -107,7 +107,7 @@ fn divide(text: &str, mut take: impl FnMut(&mut String)) {
     add(' ');
 }
 
-/// Returns whether a character is no text: control and format characters, and the replacement character.
+/// Returns whether a character is dropped: control and format characters, and the replacement character.
 fn is_dropped(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control() && !matches!(character, '\t' | '\n' | '\r');

@@ -55,7 +55,7 @@ impl Files {
         let said = sentence_bert.and_then(|sentence_bert| sentence_bert.max_seq_length);
         let said = said.or_else(|| tokenizer.get_truncation().map(|it| it.max_length));
         let max_tokens = said.unwrap_or(usize::MAX).min(config.max_position_embeddings);
-        // Less would be no more than the tokens at both ends.
+        // A smaller limit would leave room only for the special tokens at both ends.
         if max_tokens < 3 {
             return Err(folder.refused("config.json", "it reads no tokens of a text"));
         }
@@ -74,7 +74,8 @@ impl Files {
 
         let weights = folder.bytes("model.safetensors")?;
         let mut hasher = blake3::Hasher::new();
-        // What of config.json counts and is not in the shapes of the weights.
+        // The values of config.json that affect the vectors and that the shapes of the weights do not
+        // show.
         let Config { num_attention_heads: heads, hidden_act, layer_norm_eps, .. } = &config;
         let used = format!("{pooling:?} {max_tokens} {heads} {hidden_act:?} {layer_norm_eps:e}");
         for part in [&weights, &tokens, used.as_bytes()] {
@@ -139,7 +140,7 @@ impl Folder<'_> {
         let most = if name.ends_with(".json") { self.most.min(JSON_BYTES) } else { self.most };
         let read = || {
             let path = self.path.join(name);
-            // Before it is opened: opening a pipe waits for who writes into it.
+            // Checked before the file is opened, since opening a pipe waits for a writer.
             let metadata = std::fs::metadata(&path)?;
             if !metadata.is_file() {
                 return Err(std::io::Error::other("it is not a regular file"));
@@ -148,7 +149,7 @@ impl Folder<'_> {
                 return Ok(None);
             }
             let mut bytes = Vec::new();
-            // It may have grown since.
+            // The file may have grown since the check.
             File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
             Ok((bytes.len() as u64 <= most).then_some(bytes))
         };

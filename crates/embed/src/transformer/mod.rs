@@ -119,7 +119,7 @@ impl Embedder for Transformer {
             let turn = Arc::clone(&self.turn).acquire_owned().await.expect("nobody closes it");
             let shared = Arc::clone(&self.shared);
             let compute = move || {
-                // Held until the work ends: dropping the call does not end it.
+                // The permit is held until the work ends, since dropping the call does not end the work.
                 let _turn = turn;
                 shared.compute(&batch)
             };
@@ -180,7 +180,7 @@ impl Shared {
             Tensor::from_vec(values, (batch.len(), longest), &Device::Cpu)
         };
         let ids = tensor(|id| id)?;
-        // What only fills up is not looked at.
+        // The mask excludes padding.
         let mask = tensor(|_| 1)?;
         let output = self.bert.forward(&ids, &ids.zeros_like()?, Some(&mask))?;
         let vectors = match self.pooling {

@@ -13,7 +13,7 @@ pub(crate) const MAX_TOKENS: usize = 12;
 const VOCABULARY: [&str; 12] =
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "bread", "flour", "water", "is", "made", "of", "and", "."];
 
-/// Writes it into a folder; its weights come from the seed.
+/// Writes the model into a folder; its weights come from the seed.
 pub(crate) fn write(folder: &Path, seed: u32) {
     fs::create_dir_all(folder.join("1_Pooling")).unwrap();
     let put = |name: &str, value: Value| fs::write(folder.join(name), value.to_string()).unwrap();
@@ -33,7 +33,7 @@ pub(crate) fn write(folder: &Path, seed: u32) {
         "tokenizer.json",
         json!({
             "version": "1.0",
-            // As sentence transformers have it: what fills up and cuts off is left to those who use it.
+            // As in files of sentence transformers, whose settings for padding and truncation must be ignored.
             "truncation": {"max_length": 4, "strategy": "LongestFirst", "stride": 0},
             "padding": {"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
                 "pad_type_id": 0, "pad_token": "[PAD]"},

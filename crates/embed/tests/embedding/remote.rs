@@ -1,4 +1,4 @@
-//! Models behind an endpoint: right ones, and those that do what none should.
+//! Models behind an endpoint: correct and faulty ones.
 
 use std::{
     iter::repeat_with,
@@ -121,7 +121,7 @@ async fn texts_go_in_batches_and_come_back_in_their_order() {
     let model = RemoteEmbedder::open(options).await.unwrap();
     let mut texts: Vec<String> = (0..30).map(|number| format!("text{number}")).collect();
     texts.insert(10, "a text that is longer than a batch may be".to_owned());
-    // Two callers share what may be under way.
+    // Two callers share the limit of parallel requests.
     let (first, second) = tokio::join!(model.embed(&texts), model.embed(&texts));
     let expected: Vec<_> = texts.iter().map(|text| unit_vector(text)).collect();
     assert_near(&first.unwrap(), &expected);

@@ -52,14 +52,14 @@ impl Endpoint {
         Self { api, kept: Arc::new(Mutex::new(kept)) }
     }
 
-    /// One that takes its time for each answer.
+    /// An endpoint that waits before each answer.
     pub(crate) fn slow(delay: Duration) -> Self {
         let endpoint = Self::new(EmbeddingApi::OpenAi, []);
         endpoint.kept.lock().unwrap().delay = delay;
         endpoint
     }
 
-    /// Begins to listen, and says how it is reached. Waits are short.
+    /// Begins to listen, and returns options that connect to it, with short waits.
     pub(crate) async fn options(&self) -> RemoteOptions {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut options = options(self.api, &listener);
@@ -111,7 +111,7 @@ async fn answer(State(endpoint): State<Endpoint>, request: Request) -> Response 
     })
 }
 
-/// A vector that is the text's alone, and no unit vector.
+/// A vector that is unique to the text and is not a unit vector.
 pub(crate) fn vector(text: &str) -> [f32; DIMENSION] {
     let sum = text.bytes().fold(0_u32, |sum, byte| (sum * 31 + u32::from(byte)) % 1009);
     [sum as f32, text.len() as f32, 1.0]

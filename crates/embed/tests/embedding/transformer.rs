@@ -56,7 +56,7 @@ async fn a_text_has_the_same_vector_alone_and_among_others() {
     ]);
     let whole = open(folder.path()).await;
     let mut options = TransformerOptions::new(folder.path());
-    // Less than one text: each goes by itself.
+    // The batch is smaller than one text, so each text is a batch.
     options.batch_tokens = 1;
     let alone = Transformer::open(options).await.unwrap();
     assert_eq!(whole.model(), alone.model());

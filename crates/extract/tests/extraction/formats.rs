@@ -52,7 +52,7 @@ fn html_that_is_not_shown_is_left_out() {
         "| seen\n| seen",
     );
     html("a<svg><title>secret</title><g/><text>seen</text></svg>b", "aseenb");
-    // Closed as a browser closes them, so that nothing hidden comes to light.
+    // Elements are closed as in a browser, so that no hidden text is extracted.
     html("<b><div hidden></b>secret</div>seen", "seen");
     html("<div><table hidden></div>secret</table>seen", "seen");
     html("<p><div hidden></p>secret</div>seen", "seen");

@@ -155,7 +155,7 @@ fn time_is_bounded() {
 fn keywords_within_streams_are_not_read_again_and_again() {
     // The bytes before each keyword are searched and those after it unpacked: each time the rest of the document.
     let bare = "stream\n".repeat(1 << 17);
-    // A code of LZW that gives nothing, again and again.
+    // A code of LZW without output, repeated many times.
     let cleared =
         format!("stream\n{}", "\u{1}@ \u{10}\u{8}\u{4}\u{2}\u{1}".repeat(20)).repeat(1 << 13);
     for text in [bare, cleared] {
@@ -177,7 +177,7 @@ fn reading_ends_when_the_caller_has_gone() {
 
 #[test]
 fn depth_overflows_nothing() {
-    // Some take time that grows with the square of it.
+    // For some of them, the time grows with the square of the depth.
     const DEPTH: usize = 20_000;
     let arrays = "[".repeat(DEPTH) + &"]".repeat(DEPTH);
     let dictionaries = "<</A ".repeat(DEPTH) + "1" + &">>".repeat(DEPTH);

@@ -73,7 +73,7 @@ fn documents() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Spreadsheets whose parts are made of what means something in one.
+/// Spreadsheets whose parts consist of valid fragments.
 #[cfg(feature = "spreadsheet")]
 fn spreadsheets() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     use super::support::spreadsheet::{tables, workbook};

@@ -277,7 +277,7 @@ fn a_bomb_is_refused_before_it_fills_the_memory() {
             "{error}"
         );
     }
-    // One part that many sheets are made of is unpacked, and counted, for each.
+    // A part that many sheets share is unpacked and counted for each sheet.
     let sheets = "<sheet name='S' r:id='rId1'/>".repeat(2000);
     let sheet = format!("<worksheet><sheetData>{}</sheetData></worksheet>", " ".repeat(1 << 10));
     let parts = [

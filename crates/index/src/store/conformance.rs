@@ -1,7 +1,7 @@
 //! The tests that every [`ChunkStore`] must pass.
 //!
-//! They need a tokio runtime with several threads, and panic with what went wrong. Vectors come from
-//! [`embed`], a few lines that know nothing but which words a text has, so that any store is tested with any dimension.
+//! They need a tokio runtime with several threads, and panic with the broken rule. Vectors come from [`embed`], a
+//! simple function of the words of a text that works with any dimension.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -84,7 +84,7 @@ fn record(id: &str) -> Document {
     Document::of_record(format!("am7://default/data.data/{id}"), "data.data", id)
 }
 
-/// Cuts a text into chunks of so many sentences.
+/// Cuts a text into chunks of this number of sentences.
 fn sentences(store: &impl ChunkStore, text: &str, size: usize) -> Vec<NewChunk> {
     let sentences = text.split_inclusive(". ");
     let sentences = sentences.flat_map(|part| part.split_inclusive("! "));
@@ -191,7 +191,7 @@ async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
             assert_eq!(left.content, right.content);
             assert_eq!(left.span, right.span);
             assert_eq!((left.page, &left.chapter), (right.page, &right.chapter));
-            // The store keeps directions.
+            // Stores keep only the direction of a vector.
             let length =
                 |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
             let lengths = [&left.vector, &right.vector].map(|vector| length(vector).max(1e-9));
@@ -247,7 +247,7 @@ async fn replacing_leaves_nothing_of_the_old(store: &impl ChunkStore) {
     let hits = find(store, &request(store, "first version goes on")).await;
     assert!(hits.iter().all(|hit| text.contains(&hit.chunk.content)), "{hits:?}");
 
-    // The last of two with one URI in one batch counts.
+    // If a batch contains a URI twice, the last document counts.
     let twice = ["old", "new"].map(|text| (document.clone(), sentences(store, text, 1)));
     store.replace_all(twice.into()).await.expect("replace_all");
     let chunks = store.chunks(&document.uri).await.expect("chunks");
@@ -421,8 +421,8 @@ async fn filters_are_exact(store: &impl ChunkStore) {
     }
 }
 
-/// The exact rows are found even if a thousandth of all rows passes the filter: filters after an approximate search
-/// fail here.
+/// The exact rows are found even if only a thousandth of all rows passes the filter. Stores that filter after an
+/// approximate search fail here.
 async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     let dimension = store.model().dimension;
     let documents = (0..2_000).map(|number| {
@@ -453,7 +453,7 @@ async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
         request.filter.scope = Some("doc-1234".to_owned());
         assert_eq!(find(store, &request).await.len(), 1);
     }
-    // And the right ones first: the nearest ten of the hundred, by a scan of our own.
+    // The nearest ten of the hundred come first, as computed by a scan in this test.
     let question = embed("number300 word6 shared", dimension);
     let mut request = SearchRequest::new("", Some(question.clone()));
     request.filter.tags = vec!["twentieth".to_owned()];
@@ -536,7 +536,7 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
                 for (at, hit) in hits.iter().enumerate() {
                     let got = hit.similarity.expect("two vectors");
                     let is_near = |want: &&f32| (got - f64::from(**want)).abs() < 2e-3;
-                    // An approximate index of vectors may miss a few of many, which moves those behind them up.
+                    // An approximate vector index may miss a few rows, which moves the rows after them up.
                     let missed = if store.is_approximate() { limit / 50 } else { 0 };
                     let near = want[at..].iter().take(1 + missed).find(is_near);
                     assert!(
@@ -602,7 +602,7 @@ async fn without_a_scope_all_is_searched(store: &impl ChunkStore) {
     assert_eq!(documents, BTreeSet::from([Some("doc-a"), Some("doc-b")]));
 }
 
-/// The question as the seed asks it: by type and vector model, at least .6 relevant.
+/// The search as in the seed: by type and vector model, with a relevance of at least .6.
 fn seeds(store: &impl ChunkStore, text: &str, tags: &[&str]) -> SearchRequest {
     let mut request = request(store, text);
     request.filter = Filter {
@@ -684,7 +684,7 @@ async fn scores_are_sums_of_places(store: &impl ChunkStore) {
         assert_eq!(hits.iter().filter_map(|hit| hit.keyword_rank).min(), Some(1));
         assert_eq!(hits.iter().filter_map(|hit| hit.semantic_rank).min(), Some(1));
     }
-    // Equals share a place.
+    // Equal chunks share a rank.
     index(store, "twin-1", "Twins alike.").await;
     index(store, "twin-2", "Twins alike.").await;
     let hits = find(store, &request(store, "twins")).await;
@@ -720,7 +720,7 @@ async fn thresholds_hold(store: &impl ChunkStore) {
     assert_eq!(find(store, &with("xyzzy-nonexistent-term-999", 0.99)).await, []);
     let hits = find(store, &with("cats", 0.0)).await;
     assert_eq!(hits.len(), 3);
-    // All the words of the question are there, so it is relevant, however far away its vector is.
+    // The chunk has all words of the question, so it is relevant even if its vector is far away.
     let hits = find(store, &with("cats", 1.0)).await;
     assert_eq!(found(&hits), BTreeSet::from(["Cats sleep.", "Dogs and cats play."]));
     let hits = find(store, &with("cats elephants", 0.9)).await;
@@ -738,7 +738,7 @@ async fn distinct_is_one_of_each_document(store: &impl ChunkStore) {
         "Repeated theme about cats. Another chunk about cats. Third cats chunk.",
     )
     .await;
-    // So many chunks of one document are better than any of the other that both lists are full of them.
+    // One document has so many better chunks that they fill both rankings.
     index(store, "doc-flood", &"Cats cats. ".repeat(300)).await;
     let mut request = request(store, "cats");
     request.distinct = true;
@@ -752,7 +752,7 @@ async fn distinct_is_one_of_each_document(store: &impl ChunkStore) {
     assert_eq!(find(store, &request).await.len(), 1);
 }
 
-/// Documents come in the order in which their first chunks come otherwise, and others only after them.
+/// Documents come in the order of their best chunks in a plain search; other documents follow.
 async fn distinct_is_the_plain_search_without_repetitions(store: &impl ChunkStore) {
     let words = ["mill", "wheel", "stone", "flour", "bread", "oven", "salt", "rye"];
     for number in 0..40_usize {
@@ -780,8 +780,7 @@ async fn distinct_is_the_plain_search_without_repetitions(store: &impl ChunkStor
     }
 }
 
-/// The scores of other documents tell a caller nothing about an unreadable document: neither whether a word is in it,
-/// nor how long it is.
+/// Scores reveal nothing about unreadable documents: neither their words nor their length.
 async fn unreadable_chunks_change_no_score(store: &impl ChunkStore) {
     let add = async |name: &str, readers: &[&str], text: &str| {
         let mut document = Document::new(name);
@@ -821,8 +820,8 @@ async fn unreadable_chunks_change_no_score(store: &impl ChunkStore) {
     assert!(ask().await != before, "what one could read counted");
 }
 
-/// A question is stemmed in every language that a document may have; words of the question count the same, whatever the
-/// languages of documents are that the searcher may not read.
+/// A question is stemmed in every language of the store. The languages of unreadable documents do not change the
+/// weights of its words.
 async fn languages_of_unreadable_documents_move_no_score(store: &impl ChunkStore) {
     let add = async |name: &str, reader: &str, text: &str| {
         let mut document = Document::new(name);
@@ -832,7 +831,7 @@ async fn languages_of_unreadable_documents_move_no_score(store: &impl ChunkStore
     add("mine", "alice", "Brot backt. Wasser kocht.").await;
     let ask = async || {
         let mut all = Vec::new();
-        // German by its frequent words, with English ones that German stems.
+        // German according to its stop words, with English words that the German stemmer changes.
         for text in ["wie backt man the brot", "der and die brot und das backt which"] {
             for matching in [Matching::Any, Matching::All] {
                 let mut request = request(store, text);
@@ -946,7 +945,7 @@ async fn odd_queries_are_no_errors(store: &impl ChunkStore) {
         let zeros = SearchRequest::new(text, Some(vec![0.0; dimension]));
         assert_eq!(find(store, &zeros).await, [], "{text:?} by a vector without direction");
     }
-    // A chunk without direction is found by its words.
+    // A chunk with a vector of zeros is found by its words.
     let silent = NewChunk::of_text("Unheard.", vec![0.0; dimension]);
     store.replace(Document::new("silent"), vec![silent]).await.expect("replace");
     let hits = find(store, &request(store, "unheard")).await;
@@ -984,7 +983,7 @@ async fn too_much_is_refused(store: &impl ChunkStore) {
     assert!(matches!(refused, Err(StoreError::Fusion)), "{refused:?}");
 }
 
-/// Every text is a text, wherever it stands.
+/// Every text is stored and searched literally, in every field.
 async fn no_text_is_taken_as_syntax(store: &impl ChunkStore) {
     index(store, "doc", "Robert has tables and columns.").await;
     let hostile = [
@@ -1087,7 +1086,7 @@ async fn many_replacements_leave_no_trace(store: &impl ChunkStore) {
 async fn readers_see_old_or_new<S: ChunkStore>(store: Arc<S>) {
     let document = record("doc");
     let version = |number: usize| {
-        // Versions differ in how many chunks they have.
+        // Versions have different numbers of chunks.
         let count = 1 + number % 7;
         let text = (0..count).map(|at| format!("Version {number} of {count}, common part {at}."));
         let vector = |text: &str| embed(text, store.model().dimension);

@@ -16,7 +16,7 @@ pub(crate) fn chunk(text: String) -> NewChunk {
     NewChunk::of_text(text, vector)
 }
 
-/// A version of a document: as many chunks as its number says.
+/// A version of a document; versions have different numbers of chunks.
 pub(crate) fn version(number: usize) -> Vec<NewChunk> {
     let count = 1 + number % 5;
     (0..count).map(|at| chunk(format!("Version {number} of {count}, common part {at}."))).collect()
@@ -29,7 +29,7 @@ pub(crate) fn whole(texts: &[&str]) {
     assert!(version.ends_with(&format!(" of {}", texts.len())), "{texts:?}");
 }
 
-/// Any text, often with what means something to SQL, FTS5 or PostgreSQL.
+/// Any text, often with syntax of SQL, FTS5 or PostgreSQL.
 fn text() -> impl proptest::strategy::Strategy<Value = String> {
     let syntax = "['\"();*^:%_\\\\&|!<>{}\\[\\]-]|--|/\\*|NEAR|AND|OR|NOT|DROP|\\$1|\\?|\u{0}|words? ?|[a-z]{1,3} ";
     prop_oneof![

@@ -74,7 +74,7 @@ enum NameOrCall {
     Call(Box<Call>),
 }
 
-/// By hand, since an untagged enum hides what is wrong with a call.
+/// Written by hand, since an untagged enum would hide the mistake in a call.
 impl<'de> Deserialize<'de> for NameOrCall {
     fn deserialize<D: Deserializer<'de>>(given: D) -> Result<Self, D::Error> {
         struct Form;

@@ -32,13 +32,13 @@ pub const DEFAULT_CHECKLIST: [&str; 4] = [
     "The agent's final answer agrees with the results of its tool calls and answers the task.",
 ];
 
-/// How often a vote is asked for again whose answer breaks the form.
+/// Number of retries of a vote whose answer does not have the required form.
 const FORM_RETRIES: usize = 2;
 
-/// Most votes.
+/// Maximum number of votes.
 pub const MAX_VOTES: u32 = 11;
 
-/// What is judged.
+/// The evidence that is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct JudgeInput<'a> {
     /// The task.
@@ -108,7 +108,7 @@ impl JudgeOptions {
     }
 }
 
-/// What the votes amount to.
+/// The verdict that follows from the votes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Judgement {
@@ -131,7 +131,7 @@ pub enum JudgeError {
     /// The model could not be asked.
     #[error("the judge cannot be asked: {0}{advice}", advice = advice(.0, "judgeConfig"))]
     Model(ChatError),
-    /// The answer has not the required form, after several attempts.
+    /// The answer does not have the required form, after several attempts.
     #[error(
         "the judge {model} gave no valid answer in {attempts} attempts: {problem}; use a model that follows a JSON schema, \
          or raise judgeConfig.maxTokens"
@@ -186,7 +186,7 @@ impl Judge {
         Self { model, options }
     }
 
-    /// Votes until there is a verdict. The votes are added to `votes`, also those before an error.
+    /// Collects votes until there is a verdict, and adds them to `votes`, including those before an error.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Judge {
         loop {
             let (yes, no) = count(votes);
             let left = most - (yes + no).min(most);
-            // Unanimous votes decide, and those of a split that the remaining votes cannot turn.
+            // Voting stops if the votes are unanimous, or if the remaining votes cannot change the majority.
             if yes == 0 || no == 0 || left == 0 || yes.abs_diff(no) > left {
                 return Ok(judgement(votes, checklist));
             }

@@ -1,4 +1,4 @@
-//! Reading the answer of a judge, which may be anything.
+//! Parses the answer of a judge, which is untrusted text.
 
 use serde_json::{Map, Value};
 
@@ -63,8 +63,8 @@ pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
     }
     let vote = object_in(text)?;
     let needs = |place: &str, needs| VoteError::Type { place: place.to_owned(), needs };
-    // Members of the seed's verdict that a model may add by itself: code derives them, but nonsense shows that the
-    // model did not understand its task.
+    // Members of the seed's verdict, which a model may add unasked. Code derives their values, but an invalid
+    // value shows that the model did not understand its task.
     for name in ["confidence", "toolAccuracy"] {
         if let Some(value) = vote.get(name)
             && !value.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))
@@ -121,7 +121,7 @@ fn yes(answer: Option<&Value>) -> Option<bool> {
     }
 }
 
-/// Returns the object in a text, which may stand between other texts.
+/// Returns the JSON object in a text, which may have other text around it.
 fn object_in(text: &str) -> Result<Map<String, Value>, VoteError> {
     let text = text.rsplit_once("</think>").map_or(text, |(_, after)| after);
     let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {

@@ -22,14 +22,13 @@ Answer with one JSON object and nothing else:
 Every item appears once. \"reasoning\" is a summary in one or two sentences. \"suggestions\" says what the agent or its \
 tools should do better; leave it empty if there is nothing.";
 
-/// Bytes of evidence in one question, before it is escaped as JSON: judges read a bounded text. Where all values are more, the longest are
-/// shortened.
+/// Maximum evidence in one question, in bytes before escaping as JSON. If all values together are longer, the longest are shortened.
 const MAX_EVIDENCE_BYTES: usize = 256 << 10;
 
-/// The least that is shown of a value.
+/// Minimum length to which a value is cut.
 const MIN_VALUE_BYTES: usize = 200;
 
-/// Calls that a question shows; of more, the first and the last.
+/// Maximum number of calls in a question. If there are more, the first and the last calls are shown.
 const MAX_CALLS: usize = MAX_EVIDENCE_BYTES / (4 * MIN_VALUE_BYTES);
 
 /// Returns the question of one vote.

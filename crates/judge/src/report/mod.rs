@@ -1,7 +1,7 @@
 //! Results for programs and people: JSON, JUnit XML, TAP and one HTML page.
 //!
-//! JUnit XML is written here: the crate `quick-junit` depends on an older version of an XML library that this workspace
-//! has, and on a library of dates, for the five elements that are needed.
+//! JUnit XML is written here: for the five elements that are needed, the crate `quick-junit` would add a second, older
+//! version of an XML library of this workspace, and a library of dates.
 
 mod html;
 mod junit;
@@ -65,14 +65,14 @@ pub fn json(results: &[TestResult]) -> String {
     text.unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string())) + "\n"
 }
 
-/// Says how the trials of a repeated case ended, with the 95 % interval of its pass rate and the chances that one of 3 trials passes and that
-/// all do. `None` for a case with one trial.
+/// Describes how the trials of a repeated case ended: the 95 % interval of its pass rate, the probability that at least one of 3 trials
+/// passes, and the probability that all 3 pass. `None` for a case with one trial.
 ///
 /// ```text
 /// 4 of 5 trials passed (95 % interval 38 to 96 %; at least one of 3 passes: 100 %; all of 3: 40 %)
 /// ```
 pub fn trials_in_words(result: &TestResult) -> Option<String> {
-    /// Trials of one use, as the history has it.
+    /// Number of trials for these probabilities, as in the history.
     const USE: u32 = 3;
     if result.trials.len() < 2 {
         return None;

@@ -11,7 +11,7 @@ use crate::Timestamp;
 /// Time between two signs that the program of a batch still runs.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// A batch without a sign for so long has failed: its program was killed, or its machine stopped.
+/// A batch without a sign for this time counts as failed: its program was killed, or its machine stopped.
 #[cfg(any(feature = "libsql", test))]
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
@@ -37,7 +37,7 @@ pub async fn while_run_lives<T>(
     }
 }
 
-/// Only stores that outlive a program have batches of killed ones.
+/// Only stores that outlive a program can contain batches of killed programs.
 #[cfg(any(feature = "libsql", test))]
 impl TestRun {
     /// Returns the batch as it is `now`: failed if its last sign is too old.

@@ -1,4 +1,4 @@
-//! What the history tells: of a case, of two batches, of a judge. These work on any store.
+//! Statistics of stored results: of a case, of two batches, of a judge. They work on any store.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub async fn history(
     let entries = store.outcomes(&filter).await?;
     let TrialCounts { passed, failed, errors } = total(&entries);
     let trials = passed + failed;
-    // Fewer trials say nothing of three.
+    // Fewer than three trials give no estimate for three.
     let some = |chance: f64| (trials >= 3).then_some(chance);
     Ok(CaseHistory {
         test_name: name.to_owned(),
@@ -174,7 +174,8 @@ pub async fn compare(
     let counted = |counts: TrialCounts| (counts.passed, counts.passed + counts.failed);
     let counts = counts.into_iter().map(|(name, sides)| (name, sides.map(counted)));
     let counts: BTreeMap<String, [Counted; 2]> = counts.collect();
-    // Only of cases that both have: a new difficult case is no fall of the others, and a new easy one hides none.
+    // Counts only cases that both batches have: a new difficult case must not look like a regression, and a new easy
+    // one must not hide one.
     let both: Vec<[Counted; 2]> =
         counts.values().copied().filter(|sides| sides.iter().all(|(_, all)| *all > 0)).collect();
     let cases: Vec<_> = counts

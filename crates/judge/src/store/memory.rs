@@ -137,7 +137,7 @@ impl ResultStore for MemoryStore {
         Ok(run)
     }
 
-    /// No process but this one has the batch, so that nothing is stored.
+    /// No other process can see the batch, so no sign is stored.
     async fn touch_run(&self, id: &str) -> Result<(), StoreError> {
         match self.tables().runs.contains_key(id) {
             true => Ok(()),

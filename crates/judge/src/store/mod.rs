@@ -1,4 +1,4 @@
-//! Where results are kept.
+//! Stores of results.
 
 mod alive;
 #[cfg(feature = "conformance")]
@@ -101,7 +101,7 @@ pub trait ResultStore: Send + Sync {
     /// Errors of the database.
     async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError>;
 
-    /// Returns what statistics need of results, newest first.
+    /// Returns results in the short form for statistics, newest first.
     ///
     /// # Errors
     ///
@@ -129,8 +129,8 @@ pub trait ResultStore: Send + Sync {
     /// [`StoreError::NotFound`] for an unknown configuration, and errors of the database.
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError>;
 
-    /// Says that the program of a batch still runs. A batch without a sign for a minute is shown as failed;
-    /// [`while_run_lives`] gives the signs.
+    /// Records a sign that the program of a batch still runs. A batch without a sign for a minute is shown
+    /// as failed; [`while_run_lives`] sends the signs.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ pub trait ResultStore: Send + Sync {
     /// [`StoreError::NotFound`], and errors of the database.
     async fn finish_run(&self, id: &str, status: RunStatus) -> Result<TestRun, StoreError>;
 
-    /// Returns a batch; the numbers of a running one are those up to now.
+    /// Returns a batch; the numbers of a running one count the results so far.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ pub trait ResultStore: Send + Sync {
     /// Errors of the database.
     async fn overrides(&self, result_id: &str) -> Result<Vec<Override>, StoreError>;
 
-    /// Returns each override beside the judge's verdict on the same trial, newest override of each trial.
+    /// Returns the newest override of each trial, with the judge's verdict on the same trial.
     ///
     /// # Errors
     ///
@@ -224,7 +224,7 @@ impl PageRequest {
     }
 }
 
-/// About the largest page of results, in bytes: results have all that their tools answered.
+/// Approximate maximum size of a page of results, in bytes, since results contain all answers of their tools.
 pub(crate) const MAX_PAGE_BYTES: usize = 16 << 20;
 
 /// A part of a list.
@@ -239,8 +239,8 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Returns a page of at most `size` items, and of about [`MAX_PAGE_BYTES`], but of at least one. Items come with their size in bytes; the
-    /// list has one item more than the page, if there is one.
+    /// Returns a page of at most `size` items, and of about [`MAX_PAGE_BYTES`], but of at least one. `items` has each item with its size in
+    /// bytes, and one item more than the page if there is a next page.
     pub(crate) fn bounded(
         items: impl IntoIterator<Item = (T, usize)>,
         size: usize,
@@ -261,7 +261,7 @@ impl<T> Page<T> {
         page
     }
 
-    /// Returns a page of a list that was read one item too far.
+    /// Returns a page of a list that has one extra item if there is a next page.
     pub(crate) fn cut(mut items: Vec<T>, size: usize, id: impl Fn(&T) -> &String) -> Self {
         let has_more = items.len() > size;
         items.truncate(size);
@@ -270,7 +270,7 @@ impl<T> Page<T> {
     }
 }
 
-/// Which results statistics are about. Every member that is set must hold.
+/// Filter of the results for statistics. A result must match every member that is set.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct OutcomeFilter {
@@ -323,7 +323,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns what statistics need of a result.
+    /// Returns the short form of a result for statistics.
     pub fn of(result: &TestResult) -> Self {
         Self {
             result_id: result.id.clone(),
@@ -501,7 +501,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Returns the verdict of a judge's votes beside a person's; None without votes.
+    /// Returns the verdict of a judge's votes with a person's verdict; `None` without votes.
     pub(crate) fn of(votes: &[Vote], human_passed: bool) -> Option<Self> {
         let first = votes.first()?;
         let passed = votes.iter().filter(|vote| vote.passed).count();

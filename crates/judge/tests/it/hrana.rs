@@ -1,4 +1,4 @@
-//! A libSQL server: Hrana 2 over HTTP on a database in a file. No registry has sqld, so that this stands in for it.
+//! A libSQL server: Hrana 2 over HTTP on a database in a file. It replaces sqld, which no package registry has.
 
 use std::{
     collections::HashMap,

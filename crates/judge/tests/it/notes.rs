@@ -1,5 +1,5 @@
-//! A small MCP server of notes. As a program it is this test binary, which runs one test that is the server: libtest's own
-//! lines on standard output are none of JSON-RPC, so that a shell gives the server its own.
+//! A small MCP server of notes. As a program it is this test binary, which runs one test that is the server: libtest
+//! writes lines to standard output that are not JSON-RPC, so a shell gives the server a separate output.
 
 use std::sync::{Arc, Mutex};
 

@@ -92,7 +92,7 @@ async fn repetitions_are_trials_of_one_result() {
     assert_eq!(result.status, Status::Passed);
     let statuses: Vec<_> = result.trials.iter().map(|trial| trial.status).collect();
     assert_eq!(statuses, [Status::Passed, Status::Failed, Status::Passed]);
-    // Each trial has its own server: a note of the first is not there in the second.
+    // Each trial has its own server: the second trial does not see a note of the first.
     let succeeded = |trial: usize| -> Vec<bool> {
         result.trials[trial].tool_calls.iter().map(|call| call.success).collect()
     };
@@ -118,7 +118,7 @@ async fn tools_of_two_servers_with_one_name_go_to_their_owner() {
     let calls = result.tool_calls.iter();
     let calls: Vec<_> =
         calls.map(|call| (&*call.tool_name, &*call.server_id, call.success)).collect();
-    // The note is at `other` alone: the failed call was not tried there.
+    // Only `other` has the note: the failed call was not repeated there.
     assert_eq!(
         calls,
         [

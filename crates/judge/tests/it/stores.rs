@@ -167,7 +167,7 @@ async fn a_run_whose_program_was_killed_has_failed() {
     let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
     assert_eq!(ended.status, RunStatus::Completed);
 
-    // A file of the version before has no signs.
+    // A file of the previous version has no heartbeats.
     connection.execute("ALTER TABLE test_runs DROP COLUMN seen_at", ()).await.unwrap();
     connection.execute("UPDATE test_setting SET value = 1", ()).await.unwrap();
     let store = LibsqlStore::open(&path).await.unwrap();
@@ -312,7 +312,7 @@ async fn killed_writers_lose_no_acknowledged_result() {
         outputs.into_iter().map(|output| BufReader::new(output).lines()).collect();
     let stored = |line: String| line.strip_prefix("stored ").map(str::to_owned);
     for reader in &mut readers {
-        // Each has begun; they are killed in the middle of a write, most likely.
+        // Each writer has begun, so that it is probably killed in the middle of a write.
         acknowledged.extend(reader.map_while(Result::ok).filter_map(stored).take(5));
     }
     for writer in &mut writers {

@@ -60,7 +60,7 @@ pub struct Chat {
     models: Models,
     /// URIs of the chats with a message being answered.
     busy: Mutex<BTreeSet<String>>,
-    /// What Views of tools give the model.
+    /// Contexts and messages of Views for the model.
     turn_context: Option<Arc<dyn TurnContext>>,
 }
 
@@ -99,7 +99,7 @@ impl Chat {
         Ok(Self { config, models, busy: Mutex::default(), turn_context: None })
     }
 
-    /// Gives the model with each message what Views of tools say for it.
+    /// Adds the contexts and messages of Views to each message for the model.
     #[must_use]
     pub fn with_turn_context(self, turn_context: Arc<dyn TurnContext>) -> Self {
         Self { turn_context: Some(turn_context), ..self }
@@ -374,7 +374,7 @@ impl Chat {
         Ok((citations, problems))
     }
 
-    /// Returns what Views say for the model with the next message of a principal.
+    /// Returns the contexts and messages of Views that go to the model with the next message of a principal.
     fn views(&self, principal: Option<&str>) -> Taken {
         let waiting = self.turn_context.as_ref().map(|context| context.waiting(principal));
         let most = self.config.max_view_context_bytes.get();
@@ -551,7 +551,7 @@ async fn told(
                 }
                 let mut visible = {
                     let heard = lock(&heard);
-                    // Blocks are left out; for them as many bytes are read again.
+                    // Blocks are not shown, so up to twice as many bytes are read.
                     answer::visible(&heard[..heard.floor_char_boundary(2 * most)])
                 };
                 visible.truncate(visible.floor_char_boundary(most));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{knowledge::Knowledge, text::text_of, work::Job};
 
-/// What Views of tools say, for the user of a server without authentication.
+/// Items from Views of tools, for the user of a server without authentication.
 #[derive(Default)]
 struct Views(Mutex<Vec<TurnItem>>);
 

@@ -1,21 +1,22 @@
-//! What Views of tools (MCP Apps) give the model with the user's next message.
+//! Contexts and messages of Views (MCP Apps) that go to the model with the user's next message.
 
 use marquetry_context_blocks::{Builder, Context};
 use serde_json::json;
 
-/// Keeps what Views say for the model until a message takes it along.
+/// Stores the contexts and messages of Views until they are sent to the model with a message.
 pub trait TurnContext: Send + Sync {
-    /// Returns what waits for the next message of a principal, oldest first. `None` is the user of a server without authentication.
+    /// Returns the items that wait for the next message of a principal, oldest first. `None` is the user of a server without
+    /// authentication.
     fn waiting(&self, principal: Option<&str>) -> Vec<TurnItem>;
 
-    /// Removes the items with these numbers: a model has answered a message that had them.
+    /// Removes the items with these numbers: a model has answered a message that contained them.
     fn delivered(&self, principal: Option<&str>, numbers: &[u64]);
 }
 
-/// Something that a View says for the model. It is untrusted.
+/// A context or message of a View for the model. It is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnItem {
-    /// Tells the item from all others, also from a later one of the same View.
+    /// Unique number. A later item of the same View has another number.
     pub number: u64,
     /// The tool whose View it is.
     pub tool: String,
@@ -25,7 +26,7 @@ pub struct TurnItem {
     pub text: String,
 }
 
-/// The items that go along with one message.
+/// The items that are sent with one message.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     /// Blocks for the model; empty without items.

@@ -25,7 +25,7 @@ pub(super) fn body(request: &ChatRequest, model: &str, is_streamed: bool) -> Val
         })
         .collect();
     if let Format::Schema { schema, .. } = &request.format {
-        // Not all models and services with this interface know structured outputs.
+        // Not all models and services with this interface support structured outputs.
         instructions.push(format!("Answer with JSON of this schema, and nothing else: {schema}"));
     }
     if !instructions.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn body(request: &ChatRequest, model: &str, is_streamed: bool) -> Val
     Value::Object(body)
 }
 
-/// Returns the messages. The results of the calls of one answer stand together in one message of the user.
+/// Returns the messages. The results of all calls of one answer are in one user message.
 fn messages(messages: &[Message]) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
                     arguments: block.get("input").cloned().unwrap_or_else(|| arguments("")),
                 });
             }
-            // Thoughts, and blocks of later versions.
+            // Thinking, and blocks of later versions.
             _ => {}
         }
     }
@@ -133,7 +133,7 @@ fn finish(reason: Option<&Value>) -> Finish {
     }
 }
 
-/// Reads the tokens that an object reports; those of the cache are tokens of the request, too.
+/// Reads the tokens that an object reports; cached tokens count as tokens of the request, too.
 fn read_usage(usage: &mut Usage, reported: Option<&Value>) {
     let count = |name: &str| reported.and_then(|reported| reported.get(name)?.as_u64());
     if let Some(input) = count("input_tokens") {
@@ -155,7 +155,7 @@ struct PartialCall {
     index: u64,
     id: String,
     name: String,
-    /// Arguments of the beginning of the block; the pieces replace them.
+    /// Arguments from the start of the block; later pieces replace them.
     input: Value,
     json: String,
 }

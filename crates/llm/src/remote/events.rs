@@ -23,8 +23,8 @@ impl Events {
         Self { response, lines: Lines::new(max_bytes) }
     }
 
-    /// Returns the data of the next event; None at the end. Events without data are left out, but end a wait: comments
-    /// without end are an error once they exceed the limit together.
+    /// Returns the data of the next event; `None` at the end. Events without data are skipped. An endless series of
+    /// comments is an error once it exceeds the limit.
     pub(super) async fn next(&mut self) -> Result<Option<String>, Error> {
         loop {
             if let Some(data) = self.lines.event().map_err(|TooLong| Error::TooLong)? {
@@ -69,7 +69,7 @@ pub(super) struct TooLong;
 /// Bytes that are read line by line.
 struct Lines {
     buffer: Vec<u8>,
-    /// The beginning of the bytes that were not searched for a line end.
+    /// Index of the first byte that was not searched for a line end.
     searched: usize,
     data: Option<Vec<u8>>,
     /// Bytes since the last event with data.
@@ -86,7 +86,7 @@ impl Lines {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Returns the data of the next event whose bytes are all here.
+    /// Returns the data of the next event that has arrived completely.
     fn event(&mut self) -> Result<Option<String>, TooLong> {
         let mut start = 0;
         let found = loop {

@@ -19,7 +19,7 @@ use crate::{
     ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ModelConfig, Provider, ToolCall, Usage,
 };
 
-/// How many bytes of an error's body are read.
+/// Maximum number of bytes that are read of an error's body.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// A model of a provider, over HTTP.
@@ -42,7 +42,7 @@ pub struct RemoteModel {
     config: ModelConfig,
 }
 
-/// How requests and answers are written.
+/// The wire format of requests and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wire {
     /// OpenAI's chat completions.
@@ -54,13 +54,14 @@ enum Wire {
     Anthropic,
 }
 
-/// What the events of a stream add up to.
+/// Accumulates the events of a stream into an answer.
 trait Pieces: Send {
-    /// Takes one event, passes its text on, and returns the bytes that it holds for the answer; None if it is the last.
+    /// Handles one event: passes its text on, and returns the number of bytes that it adds to the answer; `None` if it is
+    /// the last event.
     ///
     /// # Errors
     ///
-    /// The failure that the event reports, or what is wrong with it.
+    /// The failure that the event reports, or why the event is malformed.
     fn take(&mut self, data: &str, on_text: &mut OnText<'_>) -> Result<Option<usize>, EventError>;
 
     /// Returns the answer, or None if the stream broke off.
@@ -95,7 +96,7 @@ type OnText<'a> = dyn for<'t> FnMut(&'t str) + Send + 'a;
 
 /// Why an event cannot be taken.
 enum EventError {
-    /// It is not what the interface defines.
+    /// The event does not have the form that the interface defines.
     Malformed(String),
     /// The provider reports a failure with this status.
     Failed(u16, String),
@@ -131,7 +132,8 @@ impl RemoteModel {
             .map_err(|error| ChatError::Config(error.to_string()))?;
         let wire = match config.provider {
             Provider::Anthropic => Wire::Anthropic,
-            // OpenAI has replaced `max_tokens`, which its newer models refuse; most other services know only that.
+            // OpenAI has replaced `max_tokens`, which its newer models refuse. Most other services know only
+            // `max_tokens`.
             Provider::OpenAi if base.host_str() == Some("api.openai.com") => {
                 Wire::OpenAi { max_tokens: "max_completion_tokens" }
             }
@@ -181,7 +183,7 @@ impl RemoteModel {
             return Ok(response);
         }
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        // The status counts, also where its explanation is too long or breaks off.
+        // The status decides, even if the body is too long or incomplete.
         let body = self.beginning(response, MAX_ERROR_BYTES).await;
         let key = self.config.api_key.as_ref();
         Err(EndpointFailure::from_status(status, Some(&headers), &body, key))
@@ -202,7 +204,7 @@ impl RemoteModel {
         Ok(body)
     }
 
-    /// Reads the beginning of a body, as far as it comes.
+    /// Reads the beginning of a body, until the limit, the end or an error.
     async fn beginning(&self, mut response: Response, limit: usize) -> Vec<u8> {
         let mut body = Vec::new();
         while body.len() < limit
@@ -213,7 +215,7 @@ impl RemoteModel {
         body
     }
 
-    /// The longest body or event. JSON around a short answer must fit, too.
+    /// Returns the maximum size of a body or event. The JSON around a short answer must fit, too.
     fn max_message_bytes(&self) -> usize {
         self.config.max_answer_bytes.max(MIN_EVENT_BYTES)
     }
@@ -225,7 +227,7 @@ impl RemoteModel {
             Wire::Anthropic => anthropic::answer(&body),
         });
         let answer = answer.and_then(|answer| match answer {
-            // Nothing but an empty object of the right form.
+            // The object has no member of an answer.
             ChatAnswer { text, tool_calls, finish: Finish::Other(reason), .. }
                 if text.is_empty() && tool_calls.is_empty() && reason.is_empty() =>
             {
@@ -249,7 +251,7 @@ impl RemoteModel {
     ) -> Result<ChatAnswer, EndpointFailure> {
         let body = self.body(request, true)?;
         let limit = self.config.timeout;
-        // Only the beginning is retried: text that was handed over cannot be taken back.
+        // Only the start of a stream is retried: text that was passed on cannot be taken back.
         let begin = || async {
             let response = self.send(body.clone()).await?;
             let media_type = media_type(&response);
@@ -279,7 +281,7 @@ impl RemoteModel {
         let mut bytes = 0;
         while let Some(data) = next.take() {
             let counted = &mut |text: &str| {
-                // The bytes are known only after the event was taken; a piece over the limit is not passed on.
+                // The size is known only after the event is handled; a piece over the limit is not passed on.
                 if bytes + text.len() < self.config.max_answer_bytes {
                     on_text(text);
                 }
@@ -297,7 +299,7 @@ impl RemoteModel {
             if bytes > self.config.max_answer_bytes {
                 return Err(EndpointFailure::TooLarge(self.config.max_answer_bytes));
             }
-            // The limit holds between two events; a long answer may take longer.
+            // The time limit applies between two events; a long answer may take longer.
             let event = async { events.next().await.map_err(|error| self.event_failure(error)) };
             next = within(limit, event).await?;
         }
@@ -401,7 +403,7 @@ fn headers(
     const JSON: HeaderValue = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON)]);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    // Some servers that need no key insist on a header that is not empty.
+    // Some servers need no key, but require a header that is not empty.
     let key = key.map_or("none", |key| key.expose());
     let (name, value) = match wire {
         Wire::OpenAi { .. } => ("authorization", format!("Bearer {key}")),
@@ -422,8 +424,8 @@ fn media_type(response: &Response) -> String {
     value.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Returns the arguments of a tool call in the text that a model wrote: no text is no arguments, and a text that is not
-/// JSON stays a text.
+/// Parses the arguments of a tool call from the model's text. An empty text means no arguments; a text that is not JSON
+/// becomes a JSON string.
 fn arguments(text: &str) -> Value {
     match text.trim() {
         "" => Value::Object(serde_json::Map::new()),
@@ -431,8 +433,8 @@ fn arguments(text: &str) -> Value {
     }
 }
 
-/// Returns arguments as both interfaces demand them, as an object: those that are none go back to the model in the result
-/// of the call.
+/// Returns arguments as an object, which both interfaces require. Arguments of another type become an empty object; the
+/// result of the call tells the model about them.
 fn object(arguments: &Value) -> Value {
     if arguments.is_object() { arguments.clone() } else { Value::Object(serde_json::Map::new()) }
 }

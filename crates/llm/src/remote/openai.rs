@@ -70,7 +70,7 @@ fn tool(Tool { name, description, input_schema }: &Tool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Whether a schema follows the rules of strict mode, without which OpenAI refuses it there: every object requires all of
+/// Returns whether a schema follows the rules of strict mode, which refuses other schemas: every object requires all of
 /// its members, and allows no others.
 fn is_strict(schema: &Value) -> bool {
     match schema {
@@ -229,7 +229,7 @@ impl Chunks {
         let index = part.get("index").and_then(Value::as_u64);
         let known = match index {
             Some(_) => self.calls.iter().rposition(|call| call.index == index),
-            // Services without an index send each call whole, with its id.
+            // Services that send no index send each call in one piece, with its id.
             None if part.get("id").is_some() => None,
             None => self.calls.len().checked_sub(1),
         };
@@ -253,7 +253,7 @@ impl Chunks {
             call.name.clone_from(&name);
         }
         call.arguments.push_str(&arguments);
-        // The call itself takes memory, also if all of its texts are empty.
+        // A call uses memory even if all of its texts are empty.
         id.len() + name.len() + arguments.len() + 64
     }
 }

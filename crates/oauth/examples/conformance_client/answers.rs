@@ -1,4 +1,4 @@
-//! A user, a model and a file system, all of them agreeable.
+//! A user, a model and a file system that agree to every request.
 
 use async_trait::async_trait;
 use marquetry_protocol::{
@@ -26,7 +26,7 @@ pub(crate) fn options() -> ClientOptions {
 
 #[async_trait]
 impl ClientHandler for Answers {
-    /// Sends the form as it comes.
+    /// Sends the form with its default values.
     async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
         Ok(ElicitResult::accept(params.defaults()))
     }

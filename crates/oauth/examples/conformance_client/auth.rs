@@ -35,7 +35,7 @@ pub(crate) async fn run(assignment: &Assignment) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Somebody who logs in without looking, and what the scenario tells beforehand.
+/// Options of a client that logs in without a user, with the credentials of the scenario.
 fn options(assignment: &Assignment) -> Result<OAuthOptions, Failed> {
     let told = |key: &str| match &assignment.context[key] {
         Value::String(text) => Ok(text.clone()),
@@ -52,7 +52,7 @@ fn options(assignment: &Assignment) -> Result<OAuthOptions, Failed> {
             (_, Ok(pem)) => ClientProof::Key(SigningKey::from_pem(&pem, Algorithm::ES256)?),
             _ => ClientProof::None,
         };
-        // The suite has scenarios with a secret that do not tell whose it is.
+        // In some scenarios the suite gives a secret without its issuer.
         options.secret_for_first_issuer = true;
         options.client = Some(RegisteredClient { id, proof, issuer: told("issuer").ok() });
     }

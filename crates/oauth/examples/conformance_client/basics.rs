@@ -67,7 +67,7 @@ pub(crate) async fn return_schema(assignment: &Assignment) -> Result<(), Failed>
     Ok(())
 }
 
-/// The calls that the scenario tells.
+/// Makes the calls that the scenario lists.
 pub(crate) async fn call_as_told(assignment: &Assignment) -> Result<(), Failed> {
     let client = assignment.connect(answers::options()).await?;
     client.list_tools().await?;

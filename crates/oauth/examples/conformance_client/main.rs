@@ -17,14 +17,14 @@ use marquetry_protocol::{
 };
 use serde_json::{Value, json};
 
-/// Whatever goes wrong ends the program, with a message for the suite's log.
+/// Any failure ends the program, with a message for the suite's log.
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// What the suite asks for.
+/// The scenario that the suite runs.
 struct Assignment {
     scenario: String,
     revision: Revision,
-    /// What the scenario tells beforehand, credentials for example; null for most.
+    /// Data of the scenario, for example credentials; null for most scenarios.
     context: Value,
     url: String,
 }

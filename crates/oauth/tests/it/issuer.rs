@@ -1,4 +1,4 @@
-//! A small authorization server on loopback, which does what a test tells it.
+//! A small authorization server on loopback, controlled by the test.
 
 use std::{
     collections::HashMap,
@@ -32,16 +32,16 @@ pub(super) struct Issuer {
     serving: JoinHandle<()>,
 }
 
-/// What it does, and what was done to it.
+/// Its settings, and the requests that it received.
 pub(super) struct State {
     pub(super) keys: Vec<Key>,
     /// Every request: path with query, and body.
     pub(super) seen: Vec<(String, String)>,
-    /// How long its tokens last.
+    /// Lifetime of its tokens.
     pub(super) lifetime: Duration,
-    /// What paths answer instead of what they should.
+    /// Answers that replace the normal ones, by path.
     pub(super) instead: HashMap<String, Instead>,
-    /// How long it thinks before each answer.
+    /// Time before each answer.
     pub(super) delay: Duration,
     challenge: String,
     refresh: Option<String>,
@@ -80,7 +80,7 @@ impl Key {
         }
     }
 
-    /// Always the same one: to make one takes a while, and ring makes none.
+    /// Always the same key: generating one is slow, and ring cannot do it.
     pub(super) fn rsa(id: &'static str) -> Self {
         let der = PrivatePkcs8KeyDer::from_pem_slice(include_bytes!("rsa.pem")).unwrap();
         let pair = RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).unwrap();
@@ -122,7 +122,7 @@ impl Key {
         (public.n, public.e)
     }
 
-    /// A token that says `claims`.
+    /// A token with these claims.
     pub(super) fn sign(&self, claims: &Value) -> String {
         let mut header = json!({ "typ": "at+jwt", "alg": self.algorithm() });
         if let Some(id) = self.id {
@@ -183,12 +183,12 @@ impl Issuer {
         Self { url, state, serving }
     }
 
-    /// Changes what it does.
+    /// Changes its settings.
     pub(super) fn set(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.lock().unwrap());
     }
 
-    /// How often a path was asked for.
+    /// Number of requests for a path.
     pub(super) fn count(&self, path: &str) -> usize {
         let state = self.state.lock().unwrap();
         state.seen.iter().filter(|(seen, _)| seen.split('?').next() == Some(path)).count()
@@ -203,7 +203,7 @@ impl Issuer {
         form(&format!("{query}&{body}"))
     }
 
-    /// What a token of it says, for `resource`.
+    /// The claims of its tokens for `resource`.
     pub(super) fn claims(&self, resource: &str) -> Value {
         claims(&self.url, resource, 600)
     }

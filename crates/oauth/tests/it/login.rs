@@ -1,4 +1,4 @@
-//! How a client gets in.
+//! Logins of a client.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ use crate::{
     resource::{Site, open, options, reserve},
 };
 
-/// Goes to the page and straight back.
+/// Opens the page and follows its redirect at once.
 struct Headless;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl UserAgent for Headless {
     }
 }
 
-/// Status, where it leads, and text.
+/// Returns status, target of the redirect, and text.
 async fn get(url: &str) -> (StatusCode, Option<String>, String) {
     let client = HyperClient::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let response = client.get(url.parse().unwrap()).await.unwrap();
@@ -104,7 +104,7 @@ async fn somebody_logs_in_once_for_all() {
         assert_eq!(asked[name], value, "{name}");
     }
     assert_eq!(issuer.last("/token")["resource"], site.url);
-    // The server takes its tokens no more, and everybody notices at once.
+    // The server no longer accepts its tokens, and all calls notice that at the same time.
     issuer.set(|state| state.keys = vec![Key::es256("two")]);
     let all = join_all((0..8).map(|_| whoami(&client))).await;
     assert!(all.iter().all(|who| who == "ann extra+tools"));
@@ -142,7 +142,7 @@ async fn a_login_outlives_the_process() {
     assert_eq!(whoami(&again).await, "ann extra+tools");
     assert_eq!(issuer.count("/authorize"), 1);
 
-    // What was stored is of no use any more: neither the token nor the one to refresh it with.
+    // The stored tokens are no longer valid: neither the access token nor the refresh token.
     issuer.set(|state| {
         state.keys = vec![Key::es256("two")];
         let denied = json!({ "error": "invalid_grant" }).to_string();
@@ -208,7 +208,7 @@ fn a_secret_needs_its_issuer() {
 #[tokio::test]
 async fn a_token_that_is_never_accepted_is_not_asked_for_again_and_again() {
     let (issuer, site) = place().await;
-    // The server reads other keys than those that sign.
+    // The server verifies tokens with other keys than those that sign them.
     let other = json!({ "keys": [Key::es256("one").jwk()] }).to_string();
     issuer
         .set(|state| _ = state.instead.insert("/jwks".to_owned(), (StatusCode::OK, vec![], other)));
@@ -287,7 +287,8 @@ async fn nobody_waits_for_ever_for_a_login() {
     assert_eq!(error.to_string(), "no authorization: login was not completed within 0 s");
 }
 
-/// What comes of a server at `/mcp` of `issuer`, which answers some paths in its own way.
+/// Returns the error of connecting to a server at `/mcp` of `issuer`, which replaces its answers
+/// for some paths.
 async fn refused(instead: impl FnOnce(&str) -> Vec<(&'static str, Instead)>) -> (Issuer, String) {
     let issuer = Issuer::start().await;
     let mut instead = instead(&issuer.url);
@@ -341,7 +342,7 @@ async fn a_server_leads_us_nowhere_else() {
         "{error}"
     );
 
-    // A redirect is an answer that leads nowhere.
+    // A redirect is not followed.
     let (_, error) = refused(|_| {
         let to = format!("{}{METADATA}", elsewhere.url);
         vec![(METADATA, (StatusCode::FOUND, vec![("location", to)], String::new()))]
@@ -395,7 +396,7 @@ async fn what_makes_no_sense_is_an_error_that_says_so() {
         error.ends_with("authorization server refused: invalid_redirect_uri: not there"),
         "{error}"
     );
-    // What may be a secret is not repeated, whatever is wrong with it.
+    // Errors never quote a value that may be a secret, even if it is malformed.
     let (_, error) =
         refused(|_| vec![("/token", ok(json!({ "access_token": ["hush"], "token_type": 1 })))])
             .await;

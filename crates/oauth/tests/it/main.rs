@@ -6,7 +6,7 @@ mod resource;
 
 use std::time::Duration;
 
-/// What `future` gives, within a time that is long enough for anything here.
+/// Returns the result of `future`; panics if it takes too long.
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), future)
         .await

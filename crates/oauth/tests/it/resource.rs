@@ -1,4 +1,4 @@
-//! Who comes in.
+//! Access to a protected server.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -31,7 +31,8 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::issuer::{Issuer, Key, b64, now};
 
-/// A server that somebody may call: `whoami` tells who, `sure` asks first, `later` goes on as a task.
+/// A protected server: `whoami` returns the caller, `sure` asks the user first, `later` continues as
+/// a task.
 pub(super) struct Site {
     pub(super) url: String,
     serving: JoinHandle<()>,
@@ -81,7 +82,7 @@ fn who(cx: &RequestContext) -> Result<Reply, RpcError> {
     Reply::json(&CallToolResult::text(format!("{} {}", principal.subject, scopes.join("+"))))
 }
 
-/// A listener, so that the resource's URL is known before its server is.
+/// Opens a listener, so that the resource's URL is known before its server starts.
 pub(super) async fn reserve() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -140,7 +141,8 @@ async fn site(keys: KeySource) -> (Issuer, Site) {
     (issuer, site)
 }
 
-/// The program's choice of who computes for `jsonwebtoken` is its own (C12): nothing here makes it.
+/// The program chooses the cryptography provider of `jsonwebtoken` (C12); the crate does not set
+/// one.
 #[tokio::test]
 async fn the_provider_of_the_process_is_left_alone() {
     use jsonwebtoken::crypto::{CryptoProvider, KeyUtils};
@@ -173,7 +175,7 @@ impl Answer {
         found.remove(0)
     }
 
-    /// Why somebody was not let in: status, error and its description.
+    /// The reason of a refusal: status, error and its description.
     fn refusal(&self) -> String {
         let challenge = self.challenge();
         let error = challenge.get("error").unwrap_or("-");
@@ -302,7 +304,8 @@ async fn bad_tokens_do_not_come_in() {
     let unsigned = |header: Value, signature: &str| {
         format!("{}.{}.{signature}", b64(header.to_string()), b64(good.to_string()))
     };
-    // The public key as the secret of an HMAC: whoever checks it so is fooled.
+    // The public key is used as the secret of an HMAC. A verifier that trusts the algorithm in the
+    // header would accept it.
     let confused = |header: Value, secret: &[u8]| {
         let message = format!("{}.{}", b64(header.to_string()), b64(good.to_string()));
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
@@ -408,7 +411,7 @@ async fn bad_tokens_do_not_come_in() {
     ] {
         assert_eq!(whoami(&site, shown).await.refusal(), format!("401 invalid_token: {why}"));
     }
-    // All of it has made us ask for keys once, and once more for the names that we did not know.
+    // All these tokens caused one request for keys, and another one for the unknown names of keys.
     assert!(issuer.count("/jwks") <= 2, "{}", issuer.count("/jwks"));
 }
 
@@ -441,7 +444,7 @@ async fn new_keys_are_fetched_but_not_for_everybody() {
     issuer.set(|state| state.keys = vec![Key::es256("two")]);
     assert_eq!(show().await.status, StatusCode::OK);
     assert_eq!(issuer.count("/jwks"), 2);
-    // A flood of names that nobody knows.
+    // Many unknown names of keys.
     for _ in 0..20 {
         let token = format!("Bearer {}", Key::es256("x").sign(&issuer.claims(&site.url)));
         assert_eq!(
@@ -550,7 +553,7 @@ async fn a_session_is_nobody_elses() {
         );
     }
     assert_eq!(text(&reached("POST", &ann).await), "ann extra+tools");
-    // A new token of the same person allows what it allows, not what the first one did.
+    // A new token of the same person has its own scopes, not those of the first token.
     let mut claims = issuer.claims(&site.url);
     claims["scope"] = json!("tools");
     let narrow = format!("Bearer {}", issuer.state.lock().unwrap().keys[0].sign(&claims));

@@ -33,13 +33,13 @@ use crate::Source;
 pub struct EngineOptions {
     /// The program.
     pub program: Program,
-    /// Time limit of the start of the process: 30 s unless said.
+    /// Time limit of the start of the process; 30 s by default.
     pub start_timeout: Duration,
-    /// Time limit of one diagram, with the time that it waits for others: 20 s unless said.
+    /// Time limit of one diagram, including its wait for other diagrams; 20 s by default.
     pub timeout: Duration,
-    /// The largest drawing, in bytes: 4 MiB unless said.
+    /// The largest drawing, in bytes; 4 MiB by default.
     pub max_output_bytes: usize,
-    /// The memory that Java may use for its objects, in MiB: 512 unless said.
+    /// The memory that Java may use for its objects, in MiB; 512 by default.
     pub max_memory_mib: u32,
 }
 
@@ -78,7 +78,7 @@ pub struct Drawing {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The diagram has something that is refused here.
+    /// The diagram contains something that is forbidden.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
     /// PlantUML does not understand the diagram.
@@ -138,7 +138,7 @@ impl Engine {
         let drawn = timeout(limit, async {
             let mut place = self.process.lock().await;
             let reply = match place.take() {
-                // It may have ended since the last diagram; another one is started then, once.
+                // The process may have ended since the last diagram. Then another one is started, once.
                 Some(mut process) => match process.draw(&diagram.text).await {
                     Ok(reply) => Ok((process, reply)),
                     Err(process::DrawError::Ended) => self.draw_anew(&diagram.text).await,

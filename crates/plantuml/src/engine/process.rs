@@ -16,7 +16,7 @@ pub(super) struct Process {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    /// The line at the end of each answer, which no diagram can know.
+    /// The line at the end of each answer. It is random, so that no diagram can contain it.
     delimiter: String,
     max_output_bytes: usize,
     _folder: TempDir,
@@ -33,7 +33,7 @@ pub(super) enum Reply {
 }
 
 pub(super) enum DrawError {
-    /// The process has ended, or answers something that is no answer.
+    /// The process has ended, or sends something that is not a valid answer.
     Ended,
     TooLarge,
 }
@@ -67,7 +67,7 @@ impl Process {
             .args(["-tsvg", "-pipe", "-pipenostderr", "-nometadata", "-charset", "UTF-8"])
             .args(["-pipedelimitor", &delimiter])
             .env_clear()
-            // Its start script and Graphviz are found there.
+            // PlantUML's start script finds Java and Graphviz on the `PATH`.
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .env("HOME", folder.path())
             .env("JAVA_TOOL_OPTIONS", java)
@@ -77,7 +77,7 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true);
-        // Graphviz, which it starts, ends with it.
+        // In a process group, so that Graphviz, which PlantUML starts, ends with it.
         #[cfg(unix)]
         command.process_group(0);
         let mut child = command.spawn()?;
@@ -127,7 +127,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-            // It may be over already.
+            // The process may have ended already.
             _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
     }

@@ -1,7 +1,7 @@
-//! Which diagrams the engine draws: none that could read files, addresses or the environment.
+//! Decides which diagrams the engine draws: none that could read files, addresses or the environment.
 //!
-//! Only directives and functions that are known to be harmless pass, so that a new one of a later PlantUML is refused
-//! until somebody has looked at it.
+//! Only directives and functions that are known to be harmless are allowed, so that a new one of a later PlantUML is
+//! refused until it has been reviewed.
 
 /// Why a diagram is not given to PlantUML.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -184,7 +184,7 @@ pub(super) fn checked(source: &str) -> Result<Diagram, Forbidden> {
         _ => first..last,
     };
     for (at, line) in lines[inner.clone()].iter().enumerate() {
-        // PlantUML takes a backslash before a keyword for the keyword.
+        // PlantUML ignores a backslash before a keyword.
         let line = line.trim_start().trim_start_matches(['\\', '@']);
         let is_mark = starts_with(line, "start") || starts_with(line, "end");
         if is_mark && lines[inner.start + at].trim_start().starts_with(['@', '\\']) {
@@ -254,7 +254,7 @@ fn without_comments(text: &str) -> String {
     kept + rest
 }
 
-/// Checks every place where something that reads could begin; `text` may be several lines.
+/// Checks every position at which a reading function or directive could begin; `text` may have several lines.
 fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
     let reads = |what: &str| Err(Forbidden::Reads { line, what: what.to_owned() });
     let word = |text: &str| -> String {
@@ -276,7 +276,7 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
                 return reads("!theme with a place");
             }
         } else if begins_line && !name.is_empty() && !DIRECTIVES.contains(&name.as_str()) {
-            // A variable without a dollar, as older texts have it, is assigned in its line.
+            // Older diagrams name variables without a dollar sign: `!name = value` is an assignment.
             if !rest.starts_with(['=', '?']) {
                 return reads(&format!("!{name}"));
             }

@@ -71,8 +71,8 @@ impl Endpoint {
             .expect("method, URI and headers were checked when the link was made")
     }
 
-    /// Sends a request, signed if there is somebody to sign it. That the server wants authorization is an error. A redirect
-    /// that keeps method and body (307, 308) is followed within the origin; elsewhere our headers must not go.
+    /// Sends a request, signed if there is an authorizer. A demand for authorization is returned as an error. A redirect
+    /// that keeps method and body (307, 308) is followed within the same origin; our headers must not reach other origins.
     pub(super) async fn send(
         &self,
         mut request: HttpRequest<Full<Bytes>>,

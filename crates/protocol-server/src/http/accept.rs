@@ -236,7 +236,7 @@ where
             .timer(TokioTimer::new())
             .header_read_timeout(options.head_timeout)
             .serve_connection(stream, answering(service, connection))
-            // A WebSocket leaves the limits of connections; the service that accepts it has to bound it.
+            // The limits of connections do not apply to a WebSocket; the service that accepts it must limit it.
             .with_upgrades();
         let mut serving = pin!(serving);
         let mut stopping = false;

@@ -200,8 +200,8 @@ fn described(entry: &mut JsonObject, revision: Revision) {
     }
 }
 
-/// The keys of `_meta` that MCP Apps give a meaning to in every revision: a client that shows Views reads them whatever
-/// revision it speaks, and only such a client gets them from a server that gates them.
+/// The keys of `_meta` that MCP Apps define for every revision. A client that shows Views reads them in each revision,
+/// and a server that gates Views sends them only to such clients.
 const VIEW_KEYS: [&str; 2] = ["ui", "ui/resourceUri"];
 
 fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValue>, RpcError> {

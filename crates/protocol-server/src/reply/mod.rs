@@ -117,8 +117,8 @@ impl Reply {
 
     /// Removes these keys from `_meta`. If `_meta` is then empty, removes it as well.
     ///
-    /// It is for handlers that take the metadata of an extension out of the reply of another handler, for clients that do
-    /// not know the extension. A reply that has none of the keys stays as it is, and is not taken apart.
+    /// Handlers use it to remove the metadata of an extension from the reply of another handler, for clients that do not
+    /// know the extension. A reply without these keys is returned unchanged, without being parsed.
     #[must_use]
     pub fn without_meta(self, keys: &[&str]) -> Self {
         let json = match &self.content {
@@ -134,7 +134,7 @@ impl Reply {
         }
     }
 
-    /// Returns the reply in the form of the revision in which it is sent.
+    /// Converts the reply to the form of the client's revision.
     pub(crate) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
         if revision.era() == Era::Stateless {
             return Ok(self);

@@ -44,7 +44,7 @@ async fn main() -> std::io::Result<()> {
 }
 
 struct Fixtures {
-    /// For what all clients are told; set before the first of them comes.
+    /// For notifications to all clients; set before the first client connects.
     server: Arc<OnceLock<Server>>,
 }
 

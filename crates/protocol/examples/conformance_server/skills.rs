@@ -1,5 +1,5 @@
 //! A skill, served by the extension `io.modelcontextprotocol/skills` (SEP-2640): `skills/list`, `skills/get` and
-//! `resources/directory/read`, which the crate does not know by itself.
+//! `resources/directory/read`, which the crate does not implement.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ fn skill() -> Value {
     })
 }
 
-/// What lies directly in a directory.
+/// Returns the direct children of a directory.
 fn children(uri: &str) -> Result<Vec<Resource>, RpcError> {
     let uri = uri.trim_end_matches('/');
     let directory = |name: &str| Resource {

@@ -64,7 +64,7 @@ pub(crate) fn list() -> Vec<Tool> {
     tools
 }
 
-/// A schema with what 2020-12 has that older drafts have not.
+/// A schema with features of draft 2020-12 that older drafts lack.
 fn json_schema_2020_12() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -231,7 +231,7 @@ pub(crate) async fn call(
             text(&format!("{name} likes {color}."))
         }
         "test_input_required_result_capabilities" => {
-            // Asks only what the client offers.
+            // Asks only questions that the client supports.
             if cx.capabilities().has("elicitation") {
                 cx.elicit("user_name", &form("What is your name?", "name", "string")).await?;
             }

@@ -16,7 +16,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::support::{Transport, World, connected, connected_with, soon};
 
-/// Says what it was asked.
+/// Answers with the question.
 struct Echoes;
 
 #[async_trait]

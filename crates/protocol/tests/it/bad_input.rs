@@ -97,7 +97,7 @@ async fn too_many_requests_are_refused_one_by_one() {
 async fn a_client_that_stops_reading_stops_being_read() {
     let limits = Limits { max_queued_messages: 4, ..Limits::default() };
     let (_world, _reader, mut writer) = piped(limits);
-    // Nobody reads the answers: after the queues are full no more is taken from us.
+    // The answers are not read: when the queues are full, the server stops reading.
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(500));
     let flood = async {
         for _ in 0..100_000 {
@@ -117,7 +117,7 @@ async fn answers_that_nobody_reads_count_as_in_flight() {
             let ping =
                 format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}{text}\",\"method\":\"ping\"}}\n");
             writer.write_all(ping.as_bytes()).await.unwrap();
-            // Time for the work to be done: what is left then is the answer.
+            // Gives the server time to do the work, so that only the answer remains in flight.
             tokio::task::yield_now().await;
         }
     };

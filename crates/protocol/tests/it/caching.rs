@@ -1,4 +1,4 @@
-//! What clients are told about keeping results, and methods of extensions.
+//! Cache hints for clients, and methods of extensions.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use crate::support::{Transport, client_of};
 
-/// Its lists are good for a minute, for anybody; the resource `test://own` for a second.
+/// Its lists may be cached for a minute, for all users; the resource `test://own` for a second.
 struct Cached;
 
 #[async_trait]

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::support::soon;
 
-/// A server in shell: answers `initialize` once, says a word on standard error, then does `then`.
+/// A server in shell: answers `initialize` once, writes a word to standard error, then runs `then`.
 fn shell(then: &str) -> StdioCommand {
     let script = format!(
         r#"echo hello >&2
@@ -59,7 +59,7 @@ async fn the_last_answer_of_a_server_that_ends_is_an_answer() {
 #[tokio::test]
 async fn an_answer_without_end_fails_its_call_at_the_limit() {
     for start in [r#"{"jsonrpc":"2.0","id":3,"result":{"text":""#, r#"{"result":{"text":""#] {
-        // What is sent just passes the limit, and nothing more comes.
+        // The server sends slightly more than the limit, and then nothing.
         let then =
             format!("printf '%s' '{start}'; head -c 150000 /dev/zero | tr '\\0' x; sleep 60");
         let options = ClientOptions { max_message_bytes: 100_000, ..ClientOptions::default() };
@@ -94,7 +94,7 @@ async fn a_server_that_reads_no_more_is_an_error_at_once() {
     let call = CallToolParams::new("t", &json!({ "text": "x".repeat(1 << 20) })).unwrap();
     let options =
         CallOptions { timeout: Some(Duration::from_millis(300)), ..CallOptions::default() };
-    // The first closes the server's input; the second finds it closed.
+    // The first call closes the server's input; the second call finds it closed.
     assert!(client.call_tool_raw(&call, options).await.is_err());
     let error =
         soon("the error", client.call_tool_raw(&call, CallOptions::default())).await.unwrap_err();
@@ -132,7 +132,8 @@ async fn standard_error_comes_line_by_line() {
     client.close().await;
 }
 
-/// The shell, and what it has started that will not end by itself: one `sleep` in its group, one that has left it.
+/// The shell has started two processes that do not end by themselves: a `sleep` in its group, and one that has
+/// left the group.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn closing_leaves_no_process_behind() {
@@ -163,7 +164,7 @@ async fn closing_leaves_no_process_behind() {
     }
 }
 
-/// A process that has ended but was not waited for (by whoever adopted it) counts as ended.
+/// A process that has ended but was not waited for (by the process that adopted it) counts as ended.
 #[cfg(target_os = "linux")]
 fn is_alive(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))

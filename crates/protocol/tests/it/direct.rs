@@ -1,4 +1,4 @@
-//! Requests that come by no transport of the protocol keep to the limits of the others (C3, C4).
+//! Requests that do not use a transport of the protocol have the same limits as others (C3, C4).
 
 use std::{fmt::Debug, net::IpAddr, sync::Arc, time::Duration};
 
@@ -49,7 +49,7 @@ async fn an_answer_counts_until_it_has_left() {
     let call = async |name: &str| server.direct_call(peer(name)).await;
     let answer = vec![b'x'; 60_000];
     let mut unread = call("alice").await.unwrap().answer(answer.clone()).await.unwrap();
-    // A part of the bytes keeps all of them.
+    // A slice keeps all the bytes of the answer in memory.
     unread = unread.slice(59_999..);
     let second = call("alice").await.unwrap();
     assert_refused(call("alice").await, "max_in_flight_per_caller");

@@ -37,7 +37,8 @@ async fn marked_arguments_are_repeated_in_headers() {
         assert_eq!(call(&client, &arguments).await, arguments, "{region:?}");
     }
     assert_eq!(call(&client, &json!({})).await, json!({}));
-    // The server took each at once: it refuses a call whose headers do not agree, and then the client would list again.
+    // The server accepted each call at the first attempt. It refuses a call whose headers differ from the body, and the
+    // client would then list again.
     assert_eq!(listed.load(Ordering::Relaxed), 1);
 }
 
@@ -90,7 +91,7 @@ async fn over_http(revision: Revision) -> (DropGuard, Arc<AtomicUsize>, Client) 
     (stop.drop_guard(), listed, client)
 }
 
-/// `marked` gives its arguments back; `wrong` has a mark that no header can follow.
+/// `marked` returns its arguments; `wrong` has an invalid mark.
 #[derive(Default)]
 struct Markets {
     listed: Arc<AtomicUsize>,

@@ -30,7 +30,7 @@ async fn calls_share_a_connection_and_the_authority_is_the_host() {
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
     assert!(text(refused).await.contains("host 'evil.example' is not served here"));
 
-    // A stream that the client leaves is a call cancelled.
+    // A stream that the client resets cancels its call.
     let waiting = call(sender.clone(), &authority, "wait", json!({})).await;
     drop(waiting);
     soon("the cancellation", world.cancelled.recv()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a client over HTTP does when a server behaves in ways that ours does not: each server here is a script.
+//! The HTTP client with servers that behave differently from ours. Each server here is a script.
 
 use std::{
     convert::Infallible,
@@ -71,7 +71,7 @@ async fn a_broken_answer_is_taken_up_after_as_long_as_the_server_wants() {
     assert_eq!(resumed.session.as_deref(), Some("s1"));
 }
 
-/// C12: a proxy is asked for a tunnel, with what it wants to know of us.
+/// C12: the client asks a proxy for a tunnel, with its credentials for the proxy.
 #[tokio::test]
 async fn servers_are_reached_by_a_proxy() {
     let server = script(|seen, log| match rpc(seen) {
@@ -185,7 +185,7 @@ async fn announcements_go_on_after_the_last_one() {
     .await;
     let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
     let mut told = client.notifications();
-    // The first may have come before there was somebody to hear it.
+    // The first notification may have come before the client listened.
     loop {
         let told = soon("an announcement", told.recv()).await.unwrap();
         assert_eq!(&*told.method, "notifications/resources/updated");
@@ -225,7 +225,7 @@ async fn a_forgotten_session_is_opened_anew_and_brought_up_to_date() {
     assert!(!client.is_closed());
 }
 
-/// Whoever has found out that the session is gone may lose interest: the new one is made whole all the same.
+/// If the call that finds its session gone is cancelled, the new session is opened completely all the same.
 #[tokio::test]
 async fn a_session_is_opened_anew_to_the_end() {
     let server = script(|seen, log| match (rpc(seen), seen.session.as_deref()) {
@@ -333,7 +333,7 @@ async fn batches_are_read_as_a_body_and_as_an_event() {
     }
 }
 
-/// The server promises no announcement at all, and asks on that stream.
+/// The server declares no notifications, but needs the stream for its questions.
 #[tokio::test]
 async fn there_is_a_stream_before_somebody_can_be_asked() {
     let server = script(session).await;
@@ -371,7 +371,7 @@ async fn a_stateless_server_is_asked_again_in_a_revision_that_it_names() {
     assert_eq!(client.server().revision, Revision::V2026_07_28);
 }
 
-/// Has something new to show each time that it is asked for it.
+/// Has a new token after each request for authorization.
 #[derive(Default)]
 struct Tokens(Mutex<usize>);
 
@@ -389,7 +389,7 @@ impl Authorizer for Tokens {
     }
 }
 
-/// The call is still running then: sent again, it would be done twice.
+/// The call is still running. If it were sent again, it would run twice.
 #[tokio::test]
 async fn a_refusal_of_a_broken_answer_does_not_send_the_call_again() {
     for (refusals, authorizes) in [(1, true), (100, true), (100, false)] {
@@ -517,7 +517,7 @@ async fn a_task_that_asks_for_ever_is_given_up() {
     assert_eq!(server.find(|seen| rpc(seen) == "tasks/update").len(), 3);
 }
 
-/// Opens sessions `s1`, `s2`, …, takes notifications and `DELETE`, and knows nothing else.
+/// Opens sessions `s1`, `s2`, …, accepts notifications and `DELETE`, and refuses all other requests.
 fn session(seen: &Seen, log: &[Seen]) -> Answer {
     let version = &seen.body["params"]["protocolVersion"];
     match (&seen.method, rpc(seen)) {

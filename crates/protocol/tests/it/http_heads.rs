@@ -15,7 +15,7 @@ use marquetry_protocol::{
 };
 use serde_json::{Value, json};
 
-/// What middleware says of a request.
+/// Data that middleware adds to a request.
 #[derive(Clone)]
 struct Tenant(&'static str);
 

@@ -1,4 +1,4 @@
-//! What Streamable HTTP demands beyond the messages: statuses, headers, sessions.
+//! The rules of Streamable HTTP apart from messages: statuses, headers, sessions.
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -155,7 +155,7 @@ async fn an_answer_that_takes_long_becomes_a_stream_and_survives_its_connection(
     let want = "id: 0-0\ndata:\n\nid: 0-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"p\",\"progress\":0.0}}\n\n";
     assert_eq!(String::from_utf8_lossy(&first), want);
     drop(body);
-    // The session goes on without the connection, until it is told otherwise.
+    // The call continues without the connection until it is cancelled.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     assert!(world.cancelled.try_recv().is_err());
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
@@ -197,7 +197,7 @@ async fn an_answer_is_still_there_after_its_connection_broke() {
         );
         tokio::time::sleep(std::time::Duration::from_millis(400)).await;
     }
-    // Never another session's events, nor what is not there.
+    // Neither events of another session nor unknown events can be resumed.
     let other = open(&world).await;
     assert_eq!(resume(&world, &other, "0-1").await.status(), StatusCode::BAD_REQUEST);
     assert_eq!(resume(&world, &session, "9-1").await.status(), StatusCode::BAD_REQUEST);

@@ -11,7 +11,7 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use crate::support::{Transport, client_of};
 
-/// Changes nothing but what it says of itself: clients with the extension "x" are told of it.
+/// Changes only its description: it declares the extension "x" to clients that have it.
 struct Wrapper(Toolbox);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What a hostile or clumsy client can take from the others: next to nothing (C3, C4, C11).
+//! Hostile and faulty clients hardly affect the others (C3, C4, C11).
 
 use std::{
     net::SocketAddr,
@@ -168,7 +168,7 @@ async fn calls_of_one_to_a_silent_tool_leave_room_for_others() {
     }
     assert_eq!(refused, 14);
     assert!(soon("an answer to another", site.ask("bob", "echo")).await.0.contains("200"));
-    // A session's calls count as others do.
+    // Calls in a session count like other calls.
     let in_session = site.send(&session_call("ann", &session, "echo")).await;
     let (_, body) = soon("a refusal", answer(&mut { in_session })).await;
     assert!(body["error"]["message"].as_str().unwrap().contains("one caller"), "{body}");
@@ -198,7 +198,7 @@ async fn silent_connections_keep_nobody_out() {
     for i in 0..40 {
         let mut stream = TcpStream::connect(site.address).await.unwrap();
         if i % 2 == 0 {
-            // A head whose body never comes is as silent.
+            // A head without its body counts as a silent connection, too.
             stream.write_all(head("ann", "echo", "").as_bytes()).await.unwrap();
             stream.write_all(b"content-length: 1000\r\n\r\n").await.unwrap();
         }
@@ -229,7 +229,7 @@ async fn what_waits_for_slow_readers_is_bounded_and_given_up() {
         socket.set_recv_buffer_size(4 << 10).unwrap();
         let mut stream = socket.connect(site.address).await.unwrap();
         stream.write_all(call(who, "big").as_bytes()).await.unwrap();
-        // As soon as the answer begins it waits.
+        // Waits until the answer begins.
         stream.readable().await.unwrap();
         readers.push(stream);
     }
@@ -242,7 +242,7 @@ async fn what_waits_for_slow_readers_is_bounded_and_given_up() {
             "{message}"
         );
     }
-    // They read a little now and then, and are cut all the same.
+    // These clients read slowly, and their connections are closed all the same.
     let drips = readers.into_iter().map(|mut stream| {
         tokio::spawn(async move {
             let (mut buffer, mut read) = ([0; 256], 0);
@@ -357,7 +357,7 @@ async fn a_client_that_sends_no_more_still_gets_its_answer_and_one_that_is_gone_
     noticed.await.expect("its call is cancelled").unwrap();
 }
 
-/// The clock stands still while anything is to be done, so that a minute takes no time.
+/// The clock is paused while there is work, so that a minute takes no time.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_no_more_and_reads_no_events_waits_for_its_answer_as_long_as_its_call_runs()
  {
@@ -492,7 +492,7 @@ async fn a_stream_of_http_sse_ends_an_idle_session_of_its_caller_and_no_other_st
 #[tokio::test]
 async fn a_refusal_before_the_body_says_that_the_connection_closes() {
     let site = site(Limits::default(), ServeOptions::default()).await;
-    // Longer than what sockets hold, sent to the end by a client that does not read before.
+    // The body is larger than the socket buffers; the client sends it completely before it reads.
     let body = vec![b' '; 3 << 20];
     let mut stream = TcpStream::connect(site.address).await.unwrap();
     let head = format!(
@@ -504,7 +504,7 @@ async fn a_refusal_before_the_body_says_that_the_connection_closes() {
     assert!(sent.is_ok(), "the server reads on, or resets");
     let (head, _) = soon("the refusal", answer(&mut stream)).await;
     assert!(head.contains("401") && head.contains("connection: close"), "{head}");
-    // One whose body was read keeps its connection.
+    // After a request whose body was read, the connection stays open.
     let (head, _) = site.ask("ann", "echo").await;
     assert!(!head.contains("connection: close"), "{head}");
 }

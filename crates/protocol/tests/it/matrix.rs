@@ -1,4 +1,4 @@
-//! What must hold over every transport and in both eras.
+//! Rules for every transport and both eras.
 
 use marquetry_protocol::{
     Revision,
@@ -157,7 +157,7 @@ async fn list_changes_arrive((world, client): Connected) {
             }
         }
     };
-    // Listening starts after the handshake; an announcement before that is nobody's.
+    // Listening starts after the handshake; earlier notifications are lost.
     let announce = async {
         loop {
             world.server.notifier().tools_changed();

@@ -1,4 +1,4 @@
-//! What is said of servers and tools beside their names.
+//! Metadata of servers and tools: all but their names.
 
 use marquetry_protocol::{
     Feature, Revision,

@@ -24,7 +24,7 @@ async fn one_server_speaks_them_all() {
                 client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
             assert_eq!(names, TOOLS, "{revision}");
             let answer = echo(&client).await;
-            // 2024-10-07 says `toolResult`, which the client translates.
+            // In 2024-10-07 the member is `toolResult`, which the client translates.
             assert_eq!(answer["content"][0]["text"], "hello", "{revision}");
             assert!(answer.get("toolResult").is_none(), "{answer}");
         }

@@ -1,4 +1,4 @@
-//! Skills (SEP-2640): listed without being read, and handed out only as they were listed.
+//! Skills (SEP-2640): listed without being read, and returned only if they match their entry in the list.
 
 use std::sync::{Arc, Mutex};
 
@@ -64,7 +64,7 @@ async fn a_skill_that_is_not_what_it_was_listed_as_is_not_loaded() {
     let skill = client.load_skill(client.list_skills().await.unwrap().remove(0)).await.unwrap();
     assert!(matches!(skill.read("kinds.md").await.unwrap_err(), SkillError::Size { .. }));
 
-    // The second one's entry has the right digest of a file that says something else than the entry.
+    // The second entry has the right digest of a file whose content contradicts the entry.
     let entry = client.list_skills().await.unwrap().remove(1);
     let Err(SkillError::Frontmatter { what, .. }) = client.load_skill(entry).await else {
         panic!("the skill was loaded")
@@ -89,8 +89,8 @@ async fn what_cannot_be_checked_is_not_loaded() {
     assert!(matches!(client.list_skills().await, Err(SkillError::NotOffered)));
 }
 
-/// What was read of a server, and a client of it. The entries are those of `TEA` and `KINDS`, whatever is served; the
-/// second skill is served as listed, but its entry has another description.
+/// Returns the URIs that were read from a server, and a client of it. The entries are always those of `TEA` and `KINDS`;
+/// the second skill is served as listed, but its entry has another description.
 async fn offering(tea: &str, kinds: &str, declared: bool) -> (Arc<Mutex<Vec<String>>>, Client) {
     let read = Arc::new(Mutex::new(Vec::new()));
     let shelf = Shelf {

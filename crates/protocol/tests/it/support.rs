@@ -157,7 +157,7 @@ impl Handler for Everything {
     }
 }
 
-/// A running server, and what it tells.
+/// A running server and its reports.
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) cancelled: mpsc::UnboundedReceiver<()>,

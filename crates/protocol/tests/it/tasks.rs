@@ -111,7 +111,7 @@ fn form(message: &str) -> ElicitParams {
     ElicitParams::form(message, json!({ "type": "object" }))
 }
 
-/// Says what it was asked.
+/// Answers with the question.
 struct Echoes;
 
 #[async_trait]
@@ -139,7 +139,7 @@ async fn a_task_is_followed_to_its_end() {
 async fn questions_before_and_in_a_task_are_answered() {
     for transport in BOTH {
         let (_guard, client, _) = worker(transport, STATELESS, Limits::default()).await;
-        // One key for two questions: each gets its own answer all the same.
+        // Two questions have the same key. Each gets its own answer all the same.
         assert_eq!(call(&client, "ask").await.unwrap(), r#"[{"asked":"one?"},{"asked":"two?"}]"#);
         assert_eq!(call(&client, "late").await.unwrap(), r#"[true,{"asked":"before?"}]"#);
     }
@@ -314,7 +314,7 @@ async fn what_is_kept_is_bounded() {
     let task = started(&client, "wait").await;
     let finished = started(&client, "plain").await;
     assert_eq!(said(&finished.result().await.unwrap()), "task true");
-    // The finished one makes room.
+    // The finished task is dropped to make room.
     assert_eq!(call(&client, "plain").await.unwrap(), "task true");
     assert_eq!(rpc(finished.get().await).code, error_code::INVALID_PARAMS);
     let other = started(&client, "wait").await;
@@ -324,7 +324,7 @@ async fn what_is_kept_is_bounded() {
         "more than 2 tasks are kept, and none of them has finished (max_tasks)"
     );
     assert_eq!(error.code, error_code::TOO_MANY_REQUESTS);
-    // Those at work are not touched by it.
+    // Running tasks are not affected.
     for task in [task, other] {
         assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
     }

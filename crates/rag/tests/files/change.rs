@@ -105,7 +105,7 @@ async fn pruning_skips_named_paths_that_do_not_exist() {
     assert_eq!(world.names().await, ["in/a.md", "out/c.md"]);
 }
 
-/// A model that is done with everything but what is slow.
+/// A model that never finishes texts with the word "slow".
 struct Slow(&'static StaticModel);
 
 #[async_trait::async_trait]
@@ -343,7 +343,8 @@ async fn a_file_is_never_written_into_the_record_of_somebody_else() {
     let uri = world.uri("a.md");
     let id = uri.rsplit('/').next().unwrap();
     let other = Caller::new("default", "other").unwrap();
-    // The id of a file is for the file alone, even of one's own and for administrators.
+    // The id of a file is reserved for the file: neither its owner nor an administrator can use it for another
+    // record.
     let new = NewRecord::new("data.data", "a.md").object_id(id).writer(&world.me.user);
     for caller in [&other, &world.me, &other.clone().admin()] {
         let refused = world.records.create(caller, new.clone()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! A database that takes no more.
+//! A full database.
 
 use std::{path::Path, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A folder, and what is known of it.
+//! A folder and its index.
 
 use std::{collections::BTreeMap, ffi::OsString, fs, path::PathBuf, sync::Arc};
 

@@ -18,7 +18,7 @@ async fn a_note_lives_from_creation_to_removal() {
     assert_eq!(note.owner.as_deref(), Some("am7://default/system.user/alice"));
     assert_eq!(records.get(&alice, &uri).await.unwrap(), note);
 
-    // No other caller learns of it.
+    // The record does not exist for other callers.
     assert!(matches!(records.get(&bob, &uri).await, Err(RecordError::NotFound(_))));
     let patch = RecordPatch::new().attribute("text", "Type 1050.");
     assert!(matches!(
@@ -72,7 +72,7 @@ async fn readers_of_a_group_read_its_records() {
     let readers = records.get(&bob, &note).await.unwrap().readable_by();
     let principals = records.principals(&bob).await.unwrap();
     assert!(readers.iter().any(|reader| principals.contains(reader)));
-    // To read is not to change.
+    // Permission to read does not allow changes.
     let patch = RecordPatch::new().attribute("text", "x");
     let error = records.update(&bob, &note, patch).await.unwrap_err();
     assert_eq!(error.to_string(), format!("you may not change {note}"));

@@ -1,4 +1,5 @@
-//! Records in a file: other processes, death, no room, and that they are what they would be in memory.
+//! Records in a file: other processes, killed processes, a full disk, and the same behaviour as in
+//! memory.
 
 use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 
@@ -45,7 +46,8 @@ async fn check(records: &LibsqlRecords) -> u64 {
     assert_eq!(all.len(), 3);
     let mut tagged = RecordFilter::new("default");
     tagged.tags = vec![format!("version {number}")];
-    // Another may have written meanwhile; what is found is whole all the same.
+    // Another process may have written in the meantime, but either all records of a version are found or
+    // none.
     let count = records.count(&tagged).await.unwrap();
     assert!(count == 3 || count == 0, "{count} of version {number}");
     let content = records.content("am7://default/data.note/a").await.unwrap().unwrap();

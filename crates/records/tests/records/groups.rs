@@ -168,7 +168,7 @@ async fn the_name_of_a_shared_tag_cannot_be_taken_over() {
     let bread = records.ensure_tag(&alice, "bread").await.unwrap();
     let again = records.create(&bob, shared("bread")).await.unwrap_err();
     assert!(matches!(again, RecordError::Conflict(_)), "one tag has a name: {again}");
-    // Another that only some may read is not in its way, whatever its object id is.
+    // Another tag of that name with fewer readers does not conflict with it, for any object id.
     for _ in 0..8 {
         let other = NewRecord::new("common.tag", "bread").reader(alice.user.clone());
         records.create(&bob, other).await.unwrap();

@@ -1,4 +1,4 @@
-//! Somebody with very many groups.
+//! A user with very many groups.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ async fn many_groups_of_one_owner_do_not_hide_records_of_others() {
     let (_, before, read_before, _, read_in_one_before) = seen(&store, &records, "bob").await;
     assert_eq!(before.len(), 2);
 
-    // As if there had been no limit when they were made.
+    // The groups are put directly into the store, which has no such limit.
     let mallory = user("mallory").user;
     let groups = (0..10_000).map(|number| {
         let mut group = Record::new("auth.group", format!("G{number}"));
@@ -62,13 +62,13 @@ async fn many_groups_of_one_owner_do_not_hide_records_of_others() {
     assert_eq!(notes, want, "what alice shares is there");
     let most = records.limits().max_groups_per_owner;
     assert!(caller.groups.len() <= 1 + 2 * most, "{}", caller.groups.len());
-    // For members and for readers, each with what is left of a page.
+    // One read by members and one by readers, each with the rest of a page.
     assert!(read <= read_before + 2 * (2 * most + 500), "{read} records were read");
-    // In one group nothing of it is looked at.
+    // A search in one group reads none of these groups.
     assert_eq!((found, read_in_one), (vec![shared], read_in_one_before));
 }
 
-/// Each is a member of the next.
+/// Each group is a member of the next.
 #[tokio::test]
 async fn nested_groups_have_an_end() {
     let store = Arc::new(Intercepted::default());
@@ -136,7 +136,8 @@ async fn an_owner_has_so_many_groups_and_no_more() {
         }
     }
     assert_eq!(made.len(), 5);
-    // Those on the way to a record are groups, too, and what is given away is another's.
+    // Groups that are created for the path of a record count, too, and a group that is given away counts
+    // for its new owner.
     let note = NewRecord::new("data.note", "N").group("~/New");
     let error = records.create(&alice, note.clone()).await.unwrap_err();
     assert_eq!(error.to_string(), too_many);
@@ -149,7 +150,7 @@ async fn an_owner_has_so_many_groups_and_no_more() {
     let (root, gift) = (user("root").admin(), gift.uri().unwrap());
     let error = records.update(&root, &gift, give.clone()).await.unwrap_err();
     assert_eq!(error.to_string(), too_many);
-    // Those that are there can be changed, and one that goes makes room.
+    // Existing groups can be changed, and a removed group makes room for another.
     let mut rename = RecordPatch::new();
     rename.name = Some("Renamed".to_owned());
     records.update(&alice, &made[0], rename).await.unwrap();

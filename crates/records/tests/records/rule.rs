@@ -11,7 +11,7 @@ use serde_json::json;
 
 const ORGANIZATIONS: [&str; 2] = ["default", "other"];
 const USERS: [&str; 3] = ["a", "b", "c"];
-/// In which one may lie; those behind lie in those before.
+/// Folders that may contain records; each folder comes after its parent.
 const FOLDERS: [&str; 6] = ["/F", "/F/G", "/F/G/H", "~/P", "~/P/Q", "/O"];
 
 fn uri(organization: &str, kind: &str, id: &str) -> String {
@@ -101,7 +101,7 @@ impl World {
     }
 }
 
-/// The rule, as plain as it can be said.
+/// The rule in its simplest form.
 fn may(all: &[Record], caller: &Caller, record: &Record, write: bool) -> bool {
     if record.organization != caller.organization {
         return false;
@@ -184,7 +184,7 @@ fn list_and_get_agree_with_the_rule() {
                         match records.update(&caller, &uri, patch).await {
                             Ok(after) => {
                                 assert!(may(&all, &caller, record, true), "update: {}", why());
-                                // For the others it is as it was.
+                                // Restores the record for the other callers.
                                 store.put(Put::any(record.clone())).await.unwrap();
                                 assert_eq!(after.name, record.name);
                                 seen.update(|count| count + 1);

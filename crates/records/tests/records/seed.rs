@@ -72,7 +72,7 @@ fn a_medium_is_read_under_its_own_uri() {
     assert_eq!(view.uri, "am7://default/media/data.data/img-789");
     assert_eq!(view.record("data.data").unwrap(), media);
 
-    // Text is no medium, and neither is what is no document.
+    // Text is not a medium, and neither is a record that is not a document.
     for media_type in ["text/plain; charset=utf-8", "application/json", "Application/LD+JSON"] {
         media.media_type = Some(media_type.to_owned());
         assert_eq!(media.resource_uri().as_deref(), Some("am7://default/data.data/img-789"));

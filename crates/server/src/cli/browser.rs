@@ -2,7 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-/// Opens `url` with the program that the system has for that. A failure is a warning: the link was printed.
+/// Opens `url` with the system's program for that. A failure is only a warning, because the link was
+/// printed.
 pub(super) fn open(url: &str) {
     let (program, arguments): (&str, &[&str]) = if cfg!(target_os = "macos") {
         ("open", &[])
@@ -15,7 +16,7 @@ pub(super) fn open(url: &str) {
     command.args(arguments).arg(url);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {
-        // It ends by itself, and is waited for so that no trace of it stays.
+        // The program ends by itself. A thread waits for it, so that no zombie process remains.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => tracing::warn!(
             "{program} cannot open the console: {error}; open the link above by hand"

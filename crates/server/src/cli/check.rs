@@ -207,7 +207,7 @@ fn summary(config: &Config) -> String {
     text
 }
 
-/// Describes who may call.
+/// Describes the callers that are allowed.
 fn auth(auth: &AuthConfig) -> String {
     let mut who = Vec::new();
     if let Some(issuer) = &auth.issuer {

@@ -50,7 +50,7 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         let app = App::builder(config).admin_routes(routes).start().await?;
         if let Some(tests) = tests {
             let stopping = app.stopping();
-            // The end of the server must not wait for pages that read events of tests, nor for tests.
+            // The shutdown must not wait for tests, nor for pages that read their events.
             tokio::spawn(async move {
                 stopping.await;
                 tests.stop().await;
@@ -246,7 +246,7 @@ impl EndSignals {
     }
 }
 
-/// Binds the second listener, of the frames of Views. The server runs without it.
+/// Binds the second listener, for the frames of Views. If that fails, the server runs without it.
 #[cfg(feature = "console")]
 async fn bind_views(ip: IpAddr, port: u16) -> Option<TcpListener> {
     let address = SocketAddr::new(ip, port);
@@ -308,7 +308,7 @@ fn described(config: &Config) -> String {
     if names.is_empty() { "none; name some with --mcp-config".to_owned() } else { names.join(", ") }
 }
 
-/// Describes who may call, for the greeting.
+/// Describes the callers that are allowed, for the greeting.
 fn admitted(auth: &AuthConfig) -> String {
     let tokens = match auth.token_count() {
         0 => None,

@@ -93,7 +93,7 @@ impl Default for ConsoleConfig {
 }
 
 impl ConsoleConfig {
-    /// Checks `views_origin`. The error says what is wrong.
+    /// Checks `views_origin`.
     pub(crate) fn check_views_origin(&self) -> Result<(), String> {
         let Some(origin) = &self.views_origin else { return Ok(()) };
         let uri = origin.parse::<http::Uri>().ok();

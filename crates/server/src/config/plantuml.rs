@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(found("off"), None);
         assert_eq!(found("/a/plantuml.jar"), Some(Program::Jar("/a/plantuml.jar".into())));
         assert_eq!(found("/a/puml"), Some(Program::Command("/a/puml".into())));
-        // Only the program looks around on the machine.
+        // Only the program searches the machine.
         assert_eq!(config("auto").engine_options(), None);
         assert_eq!(config("auto").check_engine(), Ok(()));
         assert_eq!(config("/nowhere").check_engine(), Err("\"/nowhere\" is not a file".to_owned()));

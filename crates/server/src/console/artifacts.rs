@@ -1,4 +1,4 @@
-//! Artifacts for the person at the console: the list, and files.
+//! Artifacts in the console: their list, and downloads.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::json;
 
-/// `GET /api/console/artifacts?filter=TEXT&limit=N`: artifacts of the caller with their details, as `list_artifacts` lists them; a page that
-/// is opened calls no tool. `GET /api/console/artifacts/{name}?version=N`: the bytes of one, as a file that a browser saves and never shows.
+/// `GET /api/console/artifacts?filter=TEXT&limit=N`: the artifacts of the caller with their details, as from `list_artifacts`, but without a
+/// tool call. `GET /api/console/artifacts/{name}?version=N`: the bytes of one, as a file that a browser saves and never shows.
 pub(crate) fn artifact_routes(artifacts: ArtifactTools) -> Router {
     Router::new()
         .route("/api/console/artifacts", get(list))
@@ -27,7 +27,7 @@ pub(crate) fn artifact_routes(artifacts: ArtifactTools) -> Router {
         .with_state(artifacts)
 }
 
-/// The caller, if callers have tokens.
+/// The caller, if authentication is on.
 type Caller = Option<Extension<Arc<Principal>>>;
 
 #[derive(Deserialize)]
@@ -97,7 +97,7 @@ fn file(download: Download) -> Response<Body> {
     let plain = HeaderValue::from_static("application/octet-stream");
     headers.insert(header::CONTENT_TYPE, media_type.unwrap_or(plain));
     headers.insert(header::CONTENT_LENGTH, bytes);
-    // A tool may return a page with scripts: a browser that shows it in spite of the header runs none of them.
+    // A tool may return a page with scripts. This header prevents a browser that shows the page after all from running them.
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     let attachment = HeaderValue::from_static("attachment");
     headers.insert(header::CONTENT_DISPOSITION, disposition.unwrap_or(attachment));

@@ -1,4 +1,4 @@
-//! What the console is shown of this server.
+//! The data of this server for the console.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{config::SERVER_NAME, health::Health};
 
-/// This server, as the console sees it.
+/// The backend of the console.
 pub(crate) struct ServerBackend {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) health: Arc<Health>,
@@ -21,7 +21,7 @@ pub(crate) struct ServerBackend {
     pub(crate) own_tools: Vec<Tool>,
     /// The artifacts of all callers.
     pub(crate) artifacts: ArtifactTools,
-    /// How answers of tools that belong to no upstream are captured.
+    /// Capture settings of tools that belong to no upstream.
     pub(crate) capture: Settings,
 }
 
@@ -78,7 +78,7 @@ impl Backend for ServerBackend {
         settings.mcp_tool_llm_return_max_bytes = limit;
         let scope = Scope::local();
         let call = ToolCall::new(&scope, tool).with_output_schema(output_schema.as_deref());
-        // Nothing of a trial is kept.
+        // Artifacts of a trial capture go to memory and are dropped.
         let capturer = Capturer::new(Arc::new(MemoryStore::default()));
         Some(capturer.capture(call, &settings, said).await.into_result())
     }
@@ -94,7 +94,7 @@ impl Backend for ServerBackend {
     }
 }
 
-/// Names of one list of an upstream that the console shows.
+/// Maximum number of names that the console shows of one list of an upstream.
 const MAX_NAMES: usize = 2_000;
 
 /// Tells the console's pages when the state of an upstream changes, until the server stops.

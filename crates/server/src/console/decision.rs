@@ -1,4 +1,4 @@
-//! Which settings decided what the model is shown of an answer.
+//! The settings that decided which part of an answer the model sees.
 
 use marquetry_artifacts::{
     Captured, Settings,
@@ -6,8 +6,8 @@ use marquetry_artifacts::{
 };
 use serde_json::{Value, json};
 
-/// Lists the settings that decided about an answer, each with its value and its effect in a sentence. Empty if no setting had a part: an
-/// answer without text, for example, is always saved.
+/// Lists the settings that decided about an answer, each with its value and a sentence about its effect. Empty if no setting had an
+/// effect: an answer without text, for example, is always saved.
 pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> {
     let of = |setting: &str, value: Value, effect: &str| json!({"setting": setting, "value": value, "effect": effect});
     let threshold = |effect: &str| {

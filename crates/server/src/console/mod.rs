@@ -1,4 +1,4 @@
-//! What this server has of the console. A program that is built without the feature `console` has nothing of it, and the same functions.
+//! The console of this server. Without the feature `console`, the module has the same functions, which do nothing.
 
 #[cfg(not(feature = "console"))]
 mod absent;

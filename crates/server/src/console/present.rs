@@ -1,4 +1,4 @@
-//! What is recorded for the console, and who logs in by its link.
+//! Records calls for the console, and authenticates people who log in with its link.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use serde_json::{Value, value::RawValue};
 use super::decision::decisions;
 use crate::health::ADMIN;
 
-/// Records calls for the console; none if it is switched off.
+/// Records calls for the console. Does nothing if the console is switched off.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder(pub(crate) Option<Console>);
 
 /// The record of one call.
 pub(crate) struct CallRecord {
     running: Option<Running>,
-    /// Why the gateway has no answer of the upstream.
+    /// The reason why the gateway got no answer from the upstream.
     unreachable: Option<String>,
 }
 
@@ -39,7 +39,7 @@ struct Running {
     cx: RequestContext,
 }
 
-/// An authenticator that also takes the tokens of people who came by the printed link.
+/// An authenticator that also accepts the tokens of people who logged in with the printed link.
 pub(crate) struct WithLogins {
     console: Console,
     principal: Arc<Principal>,
@@ -47,7 +47,7 @@ pub(crate) struct WithLogins {
 }
 
 impl WithLogins {
-    /// The person who started the server may do everything.
+    /// Gives the person who started the server the scope `admin`.
     pub(crate) fn new(console: Console, inner: Arc<dyn Authenticator>) -> Self {
         let principal = Arc::new(Principal::new(None, "console").with_scopes([ADMIN]));
         Self { console, principal, inner }
@@ -164,7 +164,7 @@ impl Running {
     }
 }
 
-/// A handler that is dropped has been cancelled, unless its question ended this round of the request.
+/// A dropped handler was cancelled, unless a question ended this round of the request.
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(call) = self.call.take()

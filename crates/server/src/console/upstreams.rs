@@ -1,11 +1,11 @@
-//! What the console is told of the traffic with upstreams.
+//! Reports the traffic with upstreams to the console.
 
 use marquetry_console::{CallOrigin, Console, Direction, Question, RecordSlot, UpstreamMessage};
 use marquetry_gateway::{Observed, Observer, Origin};
 use marquetry_protocol::server::RequestContext;
 use serde_json::value::RawValue;
 
-/// Tells the console's pages of the traffic with upstreams, while one listens.
+/// Reports the traffic with upstreams to the console's pages, while a page listens.
 #[derive(Debug)]
 pub(crate) struct UpstreamObserver {
     pub(crate) console: Console,
@@ -75,7 +75,7 @@ impl Observer for UpstreamObserver {
                 self.console.question(call, question);
             }
             Observed::Stderr(line) => self.console.server_stderr(upstream, line),
-            // What later versions of the gateway tell is not for these pages.
+            // Events of later versions of the gateway are unknown to these pages.
             _ => {}
         }
     }

@@ -42,8 +42,8 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Creates the value without opening the database. `listener` is notified of changes, and `recorder` has what Views
-    /// say for the model.
+    /// Creates the value without opening the database. `listener` is notified of changes, and `recorder` has the
+    /// contexts and messages of Views for the model.
     pub(crate) fn new(
         config: &Config,
         listener: Arc<dyn ChangeListener>,

@@ -153,7 +153,7 @@ impl DiagramError {
     }
 }
 
-/// Returns whether the diagram is a JSON string that is no text: it has half of a surrogate pair.
+/// Returns whether the diagram is a JSON string that is no text: it contains a lone surrogate.
 pub(super) fn has_no_text(arguments: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

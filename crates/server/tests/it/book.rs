@@ -1,4 +1,4 @@
-//! `docs/reference/tools.md` is what `tools/list` shows.
+//! `docs/reference/tools.md` agrees with `tools/list`.
 //!
 //! `MARQUETRY_UPDATE=1 cargo test -p marquetry --test it book` rewrites it.
 

@@ -436,7 +436,7 @@ async fn each_of_two_concurrent_agents_gets_its_own_questions() {
                 let (ann, is_ann) = world.person(first, "ann").await;
                 let (bob, is_bob) = world.person(second, "bob").await;
                 let tool = format!("{upstream}__form");
-                // After its first question, agents take turns if a question does not say to which call it belongs.
+                // After the first question that does not name its call, agents take turns.
                 let asks = async |agent: &Client, name: &str| {
                     for number in 0..5 {
                         let message = format!("{name} {number}");

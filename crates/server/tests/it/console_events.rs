@@ -1,4 +1,4 @@
-//! What a page of the console is told while it listens.
+//! The events that a page of the console receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -201,7 +201,7 @@ async fn users_are_told_of_their_own_calls_alone() {
     text_of(&agent, "pipe__log", json!({"message": "water"})).await;
     of_ann.is_told("call.progress", 1).await;
     of_ann.is_told("question", 2).await;
-    // Bob is told when his own call begins, which is after all of Ann's.
+    // Bob gets an event when his own call begins, which is after all of Ann's calls.
     let agent = server.agent_of_user(REVISIONS[0], options(), Some(&bob)).await;
     text_of(&agent, "pipe__pid", json!({})).await;
     of_bob.is_told("call.ended", 1).await;

@@ -208,7 +208,7 @@ async fn only_known_hosts_and_pages_are_let_in() {
     assert_eq!(ask(&[("Origin", &own)]).await.status, 200);
     let at_its_name = [("Host", "localhost:3001"), ("Origin", "http://localhost:3001")];
     assert_eq!(ask(&at_its_name).await.status, 200);
-    // A page of another port of this machine may be anybody's: any program can serve one.
+    // A page from another port of this machine is not trusted, because any program can serve one.
     for origin in ["https://evil.example", "null", "http://localhost:5174", "http://127.0.0.1:1"] {
         let answer = ask(&[("Origin", origin)]).await;
         assert_eq!(answer.refusal(), (403, "ORIGIN_NOT_ALLOWED".to_owned()));
@@ -281,7 +281,7 @@ async fn a_browser_gets_a_page_and_a_program_json() {
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     assert!(page.body.contains("http://tools.example:8080/mcp"), "{}", page.body);
-    // It loads files of this server alone, and runs no text of its own.
+    // The page loads only files of this server, and has no inline scripts.
     for load in ["src=\"http", "href=\"http", "src=\"//", "href=\"//", "@import", "url("] {
         assert!(!page.body.contains(load), "{load}: {}", page.body);
     }

@@ -48,11 +48,11 @@ pub(super) struct ResultEvent {
     result: TestResult,
 }
 
-/// Events that a client has not read yet. A client that does not read makes the batch wait.
+/// Maximum number of unread events. A client that does not read makes the batch wait.
 const MAX_EVENTS: usize = 16;
 
-/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client leaves, the batch stops:
-/// the tests that run end with the status `error`, no other test is started, and the run is stored as failed.
+/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client disconnects, the batch
+/// stops: running tests end with the status `error`, no further test is started, and the run is stored as failed.
 pub(super) async fn batch(
     State(shared): State<Shared>,
     body: Body,
@@ -101,7 +101,7 @@ async fn work(
     stopped: Stopped,
 ) {
     let id = started.id.clone();
-    // A closed channel ends the tests, and all results are stored; so failures to send are ignored.
+    // Failures to send are ignored: a closed channel ends the tests, and all results are stored.
     shared.live.send("runStarted", Some(&id), &started);
     _ = sender.send(event("started", &started)).await;
     let total = request.cases.len();
@@ -111,7 +111,7 @@ async fn work(
         .map(|(index, case)| {
             let (id, stopped) = (&id, stopped.clone());
             async move {
-                // A batch waits for as long as it must: it has its place among the requests already.
+                // A batch waits without a limit, because it already counts among the accepted requests.
                 let _place = tokio::select! {
                     biased;
                     _ = stopped.clone() => return None,
@@ -159,7 +159,7 @@ async fn work(
 fn event(name: &str, data: &impl Serialize) -> Event {
     let event = Event::default().event(name);
     event.json_data(data).unwrap_or_else(|error| {
-        // Results are maps with text as keys, which JSON can hold; a change that breaks this is told to the client.
+        // Results have only text as keys, so they can be written as JSON. If a change breaks this, the client gets the error.
         Event::default().event("failed").data(json!({"error": error.to_string()}).to_string())
     })
 }

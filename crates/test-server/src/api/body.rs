@@ -8,12 +8,12 @@ use serde::de::DeserializeOwned;
 
 use super::{ApiError, Shared};
 
-/// How much of a body that is too long is read and dropped, and how long that may take. A connection that closes with unread input is
-/// reset, and the client may lose the answer.
+/// Limits of bytes and time for discarding the rest of a body that is too long. A connection that closes with unread input is reset,
+/// and the client may lose the answer.
 const DROPPED_BYTES: usize = 32 << 20;
 const DROPPED_TIME: Duration = Duration::from_secs(2);
 
-/// The longest time until a body is whole.
+/// Maximum time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Reads and parses a body.
@@ -25,7 +25,7 @@ pub(super) async fn parse<T: DeserializeOwned>(
     let body = read(body.into_data_stream(), shared.options.max_body_bytes, wanted);
     let body = tokio::time::timeout(BODY_TIME, body).await;
     let body = body.map_err(|_| ApiError::TooSlow(BODY_TIME))??;
-    // serde would read a list as the members of an object, in their order.
+    // serde would accept a list as the members of an object, in their order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(ApiError::Body { wanted, problem: "it is not a JSON object".to_owned() });
     }
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a body of so many chunks of 1 MiB. Returns its length or error, and the number of chunks that were taken.
+    /// Reads a body of `chunks` chunks of 1 MiB. Returns its length or error, and the number of chunks that were read.
     async fn take(chunks: usize, limit: usize) -> (Result<usize, String>, usize) {
         let taken = AtomicUsize::new(0);
         let chunk = vec![b'a'; 1 << 20];

@@ -33,21 +33,21 @@ fn refusal(shared: &Shared, request: &Request<Body>) -> Option<ApiError> {
             "the test API answers no page of another origin".to_owned(),
         ));
     }
-    // Discovery asks without a token, and the answer says little.
+    // Discovery sends no token, and the answer reveals little.
     if let Some(token) = &shared.options.token
         && !request.uri().path().ends_with("/health")
         && !has_token(headers, token.expose())
     {
         return Some(ApiError::Unauthorized);
     }
-    // A form of a page can send other types without asking the server first.
+    // An HTML form can send other types without a preflight request.
     if request.method() == Method::POST && !is_json(headers) {
         return Some(ApiError::NotJson);
     }
     None
 }
 
-/// Whether a request comes from no page, or from one of this server.
+/// Returns whether a request comes from no web page, or from a page of this server.
 fn is_own_page(headers: &HeaderMap) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let Some(origin) = origins.next() else {

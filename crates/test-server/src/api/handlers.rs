@@ -1,4 +1,4 @@
-//! What the operations do.
+//! Handlers of the operations.
 
 use std::time::Duration;
 
@@ -58,13 +58,14 @@ async fn health(State(shared): State<Shared>) -> Json<Health> {
     Json(shared.tests.health().await)
 }
 
-/// A test that cannot be run is a result with the status `error`, as in the seed. So is a test whose client leaves.
+/// A test that cannot be run is a result with the status `error`, as in the seed. So is a test whose client
+/// disconnects.
 async fn run(State(shared): State<Shared>, body: Body) -> Result<Response, ApiError> {
     let case: TestCase = parse(&shared, body, "test case").await?;
     if let Some(refusal) = shared.tests.refusal(&case) {
         return Err(ApiError::Forbidden(refusal));
     }
-    // The request is dropped when its client leaves; the task goes on, and stores the result.
+    // The request is dropped when its client disconnects. The task continues and stores the result.
     let (request, dropped) = oneshot::channel::<()>();
     let stopped = stopped(&shared, dropped.map(drop));
     let (tasks, answer_after) = (shared.tasks.clone(), shared.options.answer_after);
@@ -99,7 +100,7 @@ fn result_of(
     }
 }
 
-/// Returns an answer that begins with spaces until the test has ended. `request` is dropped with the body.
+/// Returns an answer whose body sends spaces until the test has ended. `request` is dropped with the body.
 fn late_answer(work: Work, request: oneshot::Sender<()>) -> Response {
     let parts = stream::unfold(Some((work, request, Duration::ZERO)), async |state| {
         let (mut work, request, wait) = state?;
@@ -107,7 +108,8 @@ fn late_answer(work: Work, request: oneshot::Sender<()>) -> Response {
             Err(_) => return Some((Ok(" ".to_owned()), Some((work, request, SPACE_EVERY)))),
             Ok(outcome) => match result_of(outcome) {
                 Ok(result) => serde_json::to_string(&result).map_err(std::io::Error::other),
-                // The status was sent, so that only a broken answer can say that there is no result.
+                // The status was already sent, so only breaking the answer off can report that there is no
+                // result.
                 Err(_) => Err(std::io::Error::other("the test server stops")),
             },
         };
@@ -116,7 +118,7 @@ fn late_answer(work: Work, request: oneshot::Sender<()>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response()
 }
 
-/// Time between two spaces of an answer that waits for its test.
+/// Interval of the spaces in an answer that waits for its test.
 const SPACE_EVERY: Duration = Duration::from_secs(15);
 
 async fn results(

@@ -1,4 +1,4 @@
-//! What tests do at the moment, as an event stream: for pages that show progress.
+//! The current steps of tests as an event stream, for pages that show progress.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -24,7 +24,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::{ApiError, Shared};
 use crate::query;
 
-/// Events that a stream has not sent yet. A stream that is later than that skips them, and says how many.
+/// Maximum number of unsent events of a stream. A stream that falls behind further skips events, and reports how many.
 const MAX_EVENTS: usize = 256;
 
 /// Sends events to the streams that are open.
@@ -32,7 +32,7 @@ pub(super) struct Live {
     /// `None` after [`Live::close`].
     sender: Mutex<Option<broadcast::Sender<Arc<Message>>>>,
     streams: AtomicUsize,
-    /// The last step of each test that runs, by a number of the test: for streams that begin in its middle.
+    /// The last step of each running test, by the number of the test, for streams that are opened meanwhile.
     current: Mutex<BTreeMap<u64, Arc<Message>>>,
     last_test: AtomicU64,
 }
@@ -109,19 +109,19 @@ impl Live {
         }
     }
 
-    /// Ends all streams, now and later.
+    /// Ends all streams, and refuses later ones.
     pub(super) fn close(&self) {
         self.sender().take();
     }
 
-    /// Sends an event to the streams that want it.
+    /// Sends an event to the open streams.
     pub(super) fn send(&self, name: &'static str, run: Option<&str>, data: &impl Serialize) {
         let sender = self.sender();
         let Some(sender) = sender.as_ref().filter(|sender| sender.receiver_count() > 0) else {
             return;
         };
         if let Ok(json) = serde_json::to_string(data) {
-            // Without a stream nobody misses the event.
+            // Without an open stream the event is not needed.
             _ = sender.send(Arc::new(Message { run: run.map(str::to_owned), name, json }));
         }
     }
@@ -130,11 +130,11 @@ impl Live {
     fn step(&self, test: u64, run: Option<&str>, event: &ProgressEvent) {
         let Ok(json) = serde_json::to_string(event) else { return };
         let message = Arc::new(Message { run: run.map(str::to_owned), name: "progress", json });
-        // The lock is held until the step is sent: a stream that begins meanwhile has it once.
+        // The lock is held until the step is sent, so that a stream that begins meanwhile gets the step once.
         let mut current = self.current();
         current.insert(test, message.clone());
         if let Some(sender) = self.sender().as_ref() {
-            // Without a stream nobody misses the step.
+            // Without an open stream the step is not needed.
             _ = sender.send(message);
         }
     }

@@ -33,7 +33,7 @@ pub use self::openapi::document;
 use self::{error::ApiError, live::Live, operations::Operation};
 use crate::Tests;
 
-/// How long the end of the server waits for tests, each of which waits 5 s for its programs.
+/// Maximum time that the shutdown of the server waits for tests. Each test waits 5 s for its programs.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
 
 /// Options of a [`TestApi`].
@@ -152,7 +152,7 @@ impl TestApi {
 }
 
 impl State {
-    /// Waits for a place among the tests that run.
+    /// Waits for a place among the running tests.
     async fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let place = match self.places.clone().try_acquire_owned() {
             Ok(place) => return Ok(place),
@@ -165,7 +165,7 @@ impl State {
     }
 }
 
-/// A request that waits. It is counted until it is dropped, also when its client goes away.
+/// A waiting request. It is counted until it is dropped, even if its client disconnects.
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl<'a> Waiter<'a> {

@@ -1,4 +1,4 @@
-//! Ends tests early: when their client leaves, and when the server stops.
+//! Ends tests early: when their client disconnects, and when the server stops.
 
 use futures_util::future::{BoxFuture, FutureExt as _, Shared as SharedFuture};
 
@@ -8,10 +8,10 @@ const CLIENT_LEFT: &str =
     "its client closed the connection before the result; run it again, and wait for the answer";
 const SERVER_STOPPED: &str = "the test server stopped; start it, and run the test again";
 
-/// Is done, with the reason, when a test is to end early.
+/// Completes with the reason when a test must end early.
 pub(super) type Stopped = SharedFuture<BoxFuture<'static, String>>;
 
-/// Returns the stop signal of tests whose client has left when `client_left` is done.
+/// Returns the stop signal of tests; `client_left` completes when their client disconnects.
 pub(super) fn stopped(
     shared: &Shared,
     client_left: impl Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Stored results: one of them, short forms of many, and what they tell together.
+//! Stored results: single results, short forms of many, and statistics.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ pub(super) async fn overrides(
     Ok(page(store(&shared).overrides(&id).await?))
 }
 
-/// Stores a person's verdict. It does not change the result: the judge is measured by it.
+/// Stores a person's verdict. It does not change the result, but is used to measure the judge.
 pub(super) async fn put_override(
     State(shared): State<Shared>,
     caller: Option<Extension<Arc<Principal>>>,

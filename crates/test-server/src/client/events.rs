@@ -8,7 +8,7 @@ use super::ClientError;
 pub(super) struct Events {
     response: Response,
     buffer: Vec<u8>,
-    /// Bytes at the beginning of the buffer that hold no end of an event.
+    /// Number of bytes at the start of the buffer that were searched and contain no end of an event.
     scanned: usize,
     /// Longest event, in bytes.
     limit: usize,
@@ -38,7 +38,7 @@ impl Events {
     }
 }
 
-/// Takes the lines up to the next empty one.
+/// Removes and returns the lines up to the next empty line.
 fn take_block(buffer: &mut Vec<u8>, scanned: &mut usize) -> Option<Vec<u8>> {
     let found = buffer[*scanned..].windows(2).position(|pair| pair == b"\n\n");
     let Some(end) = found else {

@@ -66,7 +66,7 @@ pub struct NewOverride<'a> {
     pub passed: bool,
     /// Why.
     pub reason: &'a str,
-    /// Who says so. A server with authentication takes the caller, and refuses another name.
+    /// The person's name. A server with authentication uses the caller's name, and refuses another one.
     pub author: Option<&'a str>,
 }
 
@@ -100,7 +100,7 @@ impl TestClient {
         Self { given: None, token: None, ports, max_answer_bytes: 64 << 20, found: OnceLock::new() }
     }
 
-    /// Returns a client of the server at `url`, which is asked at the first call whether it is a test server.
+    /// Returns a client of the server at `url`. The first call checks that it is a test server.
     #[must_use]
     pub fn at(url: impl Into<String>) -> Self {
         Self { given: Some(url.into()), ..Self::discover() }
@@ -273,7 +273,7 @@ impl TestClient {
         Ok(page.items)
     }
 
-    /// Returns what people said of the trials of a result, the oldest first.
+    /// Returns people's verdicts on the trials of a result, oldest first.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -321,7 +321,7 @@ impl TestClient {
         for port in &self.ports {
             let url = Url::parse(&format!("http://127.0.0.1:{port}"))
                 .map_err(|error| ClientError::Malformed(error.to_string()))?;
-            // Without the token: any program may listen on these ports.
+            // The token is not sent here, because any program may listen on these ports.
             if let Some(client) = self.test_server(&url, None).await? {
                 return Ok((url, client));
             }
@@ -343,7 +343,7 @@ impl TestClient {
             let body = read(response, 64 << 10).await.ok()?;
             serde_json::from_slice::<Health>(&body).ok().filter(|health| health.testing)
         };
-        // Refused, too late or no JSON: no test server is here.
+        // A refusal, a timeout or an answer that is not JSON means that this is not a test server.
         let health = tokio::time::timeout(Self::HEALTH_TIMEOUT, asked).await.ok().flatten();
         Ok(health.map(|_| client))
     }

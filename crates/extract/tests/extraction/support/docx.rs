@@ -10,7 +10,7 @@ pub(crate) fn document(body: &str) -> String {
     )
 }
 
-/// A package with this body alone.
+/// A package with only this body.
 pub(crate) fn body(body: &str) -> Vec<u8> {
     package(&[("word/document.xml", &document(body))])
 }

@@ -26,8 +26,8 @@ use crate::{TestResult, Timestamp, time::new_id};
 /// A store in one file or on a libSQL server, which several processes may use at once. The file may hold other data, too: only tables whose
 /// names begin with `test_` are touched.
 ///
-/// A result that was stored survives the end of the process, also by a kill. The last results may be lost when the power fails. Secrets of cases
-/// are not written.
+/// A stored result survives the end of the process, even by a kill. A power failure may lose the last results. Secrets of cases are not
+/// written.
 pub struct LibsqlStore {
     place: Place,
 }

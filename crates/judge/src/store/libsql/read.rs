@@ -17,7 +17,8 @@ use crate::{
     result::{TrialCounts, Vote},
 };
 
-/// Returns the ids of a page of results, the newest first, and of one more; each with about the size of its result in bytes.
+/// Returns the ids of a page of results, newest first, and one more id; each with the approximate size of its result in
+/// bytes.
 pub(super) fn ids(
     database: Sql<'_>,
     filter: &ResultFilter,
@@ -79,7 +80,7 @@ pub(super) fn result(database: Sql<'_>, id: &str) -> Result<Option<TestResult>, 
         })
     })?;
     let Some(mut result) = found.into_iter().next() else { return Ok(None) };
-    // Queries of their own are less than a join, which would repeat the columns of each trial.
+    // Separate queries return less data than a join, which would repeat the columns of each trial.
     result.trials = trials(database, id)?;
     if let Some(trial) = result.deciding_trial() {
         result.tool_calls = trial.tool_calls.clone();
@@ -190,8 +191,8 @@ pub(super) fn configuration(
     Ok(found.into_iter().next())
 }
 
-/// The columns of [`read_run`]; the numbers are counted from results, so that those of a running batch are right, and
-/// those of one whose process was killed.
+/// The columns of [`read_run`]; the numbers are counted from results, so that they are also right for a running batch
+/// and for one whose process was killed.
 const RUN: &str = "SELECT r.id, r.name, r.configuration_id, r.total_tests, r.started_at, r.completed_at, r.status, \
     (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'passed'), \
     (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'failed'), \
@@ -257,7 +258,8 @@ pub(super) fn overrides(database: Sql<'_>, id: &str) -> Result<Vec<Override>, Da
 }
 
 pub(super) fn agreements(database: Sql<'_>) -> Result<Vec<Agreement>, DatabaseError> {
-    // Of several overrides of a trial the newest counts: SQLite takes the other columns from the row of the maximum.
+    // If a trial has several overrides, the newest counts: SQLite takes the other columns from the row with the
+    // maximum.
     let sql = "SELECT v.model, v.prompt_hash, sum(v.passed) * 2 > count(*), o.passed FROM \
         (SELECT result_id, trial, passed, max(created_at) FROM test_overrides GROUP BY result_id, trial) o \
         JOIN test_trials t ON t.result_id = o.result_id AND t.trial = o.trial AND t.status <> 'error' \

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::super::{Configuration, StoreError, TestRun};
 use crate::{TestResult, Timestamp, Trial};
 
-/// Stores a result with all that belongs to it, in one transaction.
+/// Stores a result with its trials, calls and votes in one transaction.
 pub(super) fn put_result(database: Sql<'_>, result: &TestResult) -> Result<(), StoreError> {
     database.transaction("BEGIN IMMEDIATE", || {
         let has = |table: &str, id: &String| {
