@@ -133,7 +133,7 @@ fn a_judge_is_told_what_is_shortened_and_short_texts_leave_room_for_long_ones() 
     assert_eq!(
         shortened,
         [
-            ("51 of 52", &json!({"result": "from 70044 bytes"})),
+            ("51 of 52", &json!({"result": "from 70039 bytes"})),
             ("52 of 52", &json!({"result": "from 99 bytes"})),
         ]
     );
