@@ -109,7 +109,7 @@ export interface TestResult {
   [member: string]: unknown;
 }
 
-/** What a server says of itself. */
+/** State of the server. */
 export interface Health {
   testing: boolean;
   /** Open connections of running tests. */

@@ -36,7 +36,7 @@ pub(super) struct ArtifactList {
     /// Give it as `cursor` to see more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// ArtifactTools that are damaged; the server's log names them.
+    /// Number of damaged artifacts; the server's log names them.
     #[serde(skip_serializing_if = "Option::is_none")]
     damaged: Option<usize>,
 }
@@ -59,7 +59,7 @@ pub(super) struct ListedArtifact {
     /// Warnings of the capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<String>>,
-    /// What else is known of it.
+    /// Further metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     details: Option<Value>,

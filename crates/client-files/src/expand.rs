@@ -26,7 +26,7 @@ pub enum ExpandError {
         variable: String,
     },
     /// The variable is defined only in an editor.
-    #[error("${{{0}}} is known to an editor alone; write the value, or use ${{VAR}}")]
+    #[error("${{{0}}} is defined only in an editor; write the value, or use ${{VAR}}")]
     Editor(String),
     /// `${` has no closing brace.
     #[error("\"${{\" without a closing \"}}\"; write \"$${{\" for a literal \"${{\"")]
@@ -190,7 +190,7 @@ mod tests {
             ),
             (
                 "${command:pick}",
-                "error: ${command:pick} is known to an editor alone; write the value, or use ${VAR}",
+                "error: ${command:pick} is defined only in an editor; write the value, or use ${VAR}",
             ),
         ] {
             assert_eq!(expanded(text), want, "{text}");

@@ -783,8 +783,8 @@ mod tests {
                 "VS Code, settings.json with one key",
                 r#"{"mcp.servers": {"time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"A": "${command:pick}"}}}}"#,
                 expect![[r#"
-                    time: unusable stdio: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is known to an editor alone; write the value, or use ${VAR}
-                    ! server "time" is not started: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is known to an editor alone; write the value, or use ${VAR}
+                    time: unusable stdio: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is defined only in an editor; write the value, or use ${VAR}
+                    ! server "time" is not started: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is defined only in an editor; write the value, or use ${VAR}
                 "#]],
             ),
             (

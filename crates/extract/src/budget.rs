@@ -11,7 +11,7 @@ use crate::{Limits, Stop, Stopped};
 /// The budget of this process.
 pub(crate) static UNPACKED: Budget = Budget::new();
 
-/// Interval at which a waiting reader checks whether its caller has gone.
+/// Interval at which a waiting reader checks whether the caller disconnected.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The bytes that readers have reserved, and the readers that wait.

@@ -22,7 +22,7 @@ pub enum ExtractError {
     #[error("reading the document takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// The caller stopped the reading ([`Hint::stop`](crate::Hint::stop)).
-    #[error("reading the document was stopped: its caller has gone")]
+    #[error("reading the document was stopped: the caller disconnected")]
     Stopped,
     /// Too many documents that exceeded their time are still being read in the background; try again later.
     #[error("{0} documents are being read already")]

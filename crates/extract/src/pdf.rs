@@ -105,7 +105,7 @@ impl Drop for GiveBack {
     }
 }
 
-/// Interval at which a waiting call checks whether its caller has gone.
+/// Interval at which a waiting call checks whether the caller disconnected.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Stack size of the thread, in bytes. Nested forms are read by recursion, to a depth that hayro limits.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ends work on another thread: at a deadline, or because its caller has gone. [`Self::now`] ends all copies.
+/// Ends work on another thread: at a deadline, or because the caller disconnected. [`Self::now`] ends all copies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,7 +56,7 @@ pub enum Stopped {
     #[error("takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// The caller of the work has gone.
-    #[error("its caller has gone")]
+    #[error("the caller disconnected")]
     Now,
 }
 

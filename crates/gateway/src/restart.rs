@@ -19,7 +19,7 @@ impl Gateway {
     /// [`Upstream::states`](super::Upstream::states) shows its progress. Calls in flight behave as after a lost connection.
     ///
     /// # Errors
-    /// There is no such upstream, it is disabled or cannot be used, it is starting just now, or the gateway stops.
+    /// There is no such upstream, it is disabled or cannot be used, it is already starting, or the gateway stops.
     pub fn restart(&self, name: &str) -> Result<(), RestartRefused> {
         let index = self.upstreams.iter().position(|upstream| upstream.name() == name);
         let index = index.ok_or(RestartRefused::Unknown)?;
@@ -28,7 +28,7 @@ impl Gateway {
             UpstreamState::Disabled => {
                 Err(RestartRefused::Impossible("is disabled in the configuration"))
             }
-            UpstreamState::Starting => Err(RestartRefused::Impossible("is starting just now")),
+            UpstreamState::Starting => Err(RestartRefused::Impossible("is already starting")),
             UpstreamState::Stopped => {
                 Err(RestartRefused::Impossible("stops with the whole server"))
             }
@@ -38,7 +38,7 @@ impl Gateway {
             UpstreamState::Failed { .. } => {
                 let gateway = self.me.upgrade().ok_or(RestartRefused::Unknown)?;
                 if !upstream.leave_failed() {
-                    return Err(RestartRefused::Impossible("is starting just now"));
+                    return Err(RestartRefused::Impossible("is already starting"));
                 }
                 self.tasks.spawn(supervise(gateway, index));
                 Ok(())

@@ -241,7 +241,7 @@ fn of_results(
         detail: match passed {
             true => "the expected results were found".to_owned(),
             false => format!(
-                "{} of {} calls have not the expected results",
+                "{} of {} calls do not have the expected results",
                 by_call.len() - pairs.len(),
                 by_call.len()
             ),

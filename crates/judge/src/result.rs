@@ -111,7 +111,7 @@ pub struct Trial {
     /// With the status `error`: why, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the model said and asked for, turn by turn.
+    /// Answers and tool calls of the model, turn by turn.
     pub turns: Vec<Turn>,
     /// The tool calls, in order.
     pub tool_calls: Vec<ToolCallRecord>,
@@ -253,7 +253,7 @@ pub struct Verdict {
     pub reasoning: String,
     /// F1 of the expected calls against the calls, from 0 to 1; 1 if none are expected. Code computes it.
     pub tool_accuracy: f64,
-    /// What to change so that the case passes.
+    /// Advice to make the case pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<String>,
     /// The judge's answers, item by item.

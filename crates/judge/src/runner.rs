@@ -576,10 +576,7 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         }
     }
     if case.expect.min_tool_accuracy.is_some() && case.expected_tools.is_none() {
-        return Err(error(
-            "expect",
-            "has minToolAccuracy, which is measured by expectedTools: add them",
-        ));
+        return Err(error("expect", "has minToolAccuracy, which requires expectedTools: add them"));
     }
     if !(1..=MAX_REPETITIONS).contains(&case.repetitions) {
         return Err(error(

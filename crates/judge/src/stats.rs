@@ -79,15 +79,15 @@ fn wilson_at(z: f64, passed: u32, trials: u32) -> Interval {
     }
 }
 
-/// How often something happened.
+/// A rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rate {
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: u32,
-    /// How often it could have happened.
+    /// Number of opportunities.
     pub of: u32,
-    /// The share; absent if it could not have happened.
+    /// The quotient; absent without opportunities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Wilson's interval of the share.

@@ -25,7 +25,7 @@ pub enum ClientError {
     #[error("request was cancelled")]
     Cancelled,
     /// The server asked a question that the client could not answer (2026-07-28, `input_required`).
-    #[error("server asks for input that it does not get: {0}")]
+    #[error("server asks for input that this client cannot give: {0}")]
     Unanswered(RpcError),
     /// A tool's result violates its `outputSchema`.
     #[error("result of tool '{tool}' breaks its outputSchema: {faults}")]
@@ -49,7 +49,7 @@ pub enum ClientError {
     #[error("the server's task was cancelled")]
     TaskCancelled,
     /// The server asked for input in too many rounds.
-    #[error("server has asked for input {0} times without an answer of its own")]
+    #[error("server has asked for input {0} times without returning a result")]
     TooManyRounds(usize),
     /// An HTTP answer that is not an answer of MCP.
     #[error("server answered with HTTP status {status}{}", said(.body))]

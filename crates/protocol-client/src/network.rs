@@ -46,7 +46,7 @@ pub enum NetworkError {
     #[error("no certificate in PEM (\"BEGIN CERTIFICATE\")")]
     NoCertificate,
     /// A certificate is invalid as an authority.
-    #[error("certificate {number} is no authority's: {why}")]
+    #[error("certificate {number} is not a CA certificate: {why}")]
     Certificate {
         /// Number of the certificate, from 1.
         number: usize,

@@ -130,13 +130,13 @@ pub enum SkillError {
         found: u64,
     },
     /// The digest of the file differs from the entry.
-    #[error("{uri} is not the file that the skill was listed with: its digest differs")]
+    #[error("{uri} has another digest than the skill's list entry")]
     Digest {
         /// The file.
         uri: String,
     },
     /// The frontmatter of `SKILL.md` differs from the entry.
-    #[error("frontmatter of {uri} is not what the skill was listed with: {what}")]
+    #[error("frontmatter of {uri} differs from the skill's list entry: {what}")]
     Frontmatter {
         /// The file.
         uri: String,

@@ -44,7 +44,7 @@ pub struct TestArgs {
     /// Time limit of one scenario, in seconds; cases have `limits`.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) time_limit: u64,
-    /// Times that each case is tried, instead of its `repetitions`.
+    /// Number of trials of each case; replaces its `repetitions`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: Option<u32>,
     /// Model of the agent of all cases, such as openai/gpt-4o-mini or ollama/llama3.2.
@@ -56,7 +56,7 @@ pub struct TestArgs {
     /// Record what models and servers say into this folder, one cassette for each case.
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
-    /// Replay the cassettes of this folder: no model and no server is asked.
+    /// Replay the cassettes of this folder: no model and no server is used.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) replay: Option<PathBuf>,
     #[command(flatten)]

@@ -42,7 +42,7 @@ pub enum Commands {
     Refused,
 }
 
-/// What a server says of itself.
+/// State of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

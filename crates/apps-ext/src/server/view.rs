@@ -70,7 +70,7 @@ pub enum ViewError {
         file: String,
     },
     /// A script or a style sheet contains a text that would end its element in a document.
-    #[error("{file:?} cannot stand in a document: it contains {text:?}")]
+    #[error("{file:?} cannot be embedded in a document: it contains {text:?}")]
     Unsafe {
         /// Path of the file.
         file: String,
@@ -362,7 +362,7 @@ mod tests {
         );
         assert_eq!(
             error("p", &[("p", "<link rel=stylesheet href=s.css>"), ("s.css", "</Style>")]),
-            r#""s.css" cannot stand in a document: it contains "</style""#
+            r#""s.css" cannot be embedded in a document: it contains "</style""#
         );
     }
 }

@@ -37,7 +37,7 @@ pub struct ExpectedTool {
     pub server: Option<String>,
     /// A [matcher](crate::matcher) of the arguments. Arguments that it does not name may have any value.
     pub arguments: Option<Matcher>,
-    /// What the result must be.
+    /// The expected result.
     pub result: Option<ResultExpectation>,
 }
 
@@ -137,7 +137,7 @@ impl From<ExpectedTool> for NameOrCall {
     }
 }
 
-/// What the result of an expected call must be.
+/// The expected result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -12,8 +12,8 @@ pub struct Limits {
     pub max_turns: u32,
     /// Most tool calls; 50 by default.
     pub max_tool_calls: u32,
-    /// Most tokens, of requests and answers, of both models; 200,000 by default. What a provider does not report is
-    /// counted as one token for 4 bytes.
+    /// Most tokens, of requests and answers, of both models; 200,000 by default. If a provider reports no
+    /// usage, every 4 bytes count as one token.
     pub max_tokens: u64,
     /// Most time of a trial, in milliseconds; 300,000 by default.
     pub timeout_ms: u64,

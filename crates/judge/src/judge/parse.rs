@@ -27,7 +27,7 @@ pub enum VoteError {
     #[error("it is longer than {MAX_ANSWER_BYTES} bytes")]
     TooLong,
     /// It was cut at its longest length.
-    #[error("it was cut at its longest length")]
+    #[error("it was cut at the maximum length")]
     Cut,
     /// It holds no JSON object.
     #[error("it is not a JSON object: {0}")]

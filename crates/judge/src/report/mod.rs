@@ -31,7 +31,7 @@ pub struct Summary {
     pub failed: u32,
     /// Results without a verdict.
     pub errors: u32,
-    /// Time of all, in milliseconds.
+    /// Total time, in milliseconds.
     pub duration_ms: u64,
 }
 

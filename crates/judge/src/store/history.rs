@@ -68,7 +68,7 @@ pub struct Flakiness {
     pub test_name: String,
     /// The trials that passed, of those with a verdict.
     pub pass_rate: Rate,
-    /// The results whose status differs from that of the result before, of those with a verdict.
+    /// Number of verdicts that differ from the previous one, of all with a previous one.
     pub flips: Rate,
 }
 

@@ -68,7 +68,7 @@ async fn cases_that_cannot_run() {
         ),
         (
             changed(&|case| case.expect.min_tool_accuracy = Some(0.9)),
-            &["expect has minToolAccuracy, which is measured by expectedTools"],
+            &["expect has minToolAccuracy, which requires expectedTools"],
         ),
         (changed(&|case| case.repetitions = 0), &["repetitions is 0: use 1 to 100"]),
         (
@@ -393,7 +393,7 @@ async fn a_judge_that_fails_is_an_error_and_no_failed_case() {
         (items(number), "items[0].answer is not"),
         (items(invented), "there is no item \"item7\""),
         (said("{\"items\": [], \"confidence\": 1e15}"), "confidence is not a number from 0 to 1"),
-        (ChatAnswer { finish: Finish::Length, ..vote("yes") }, "it was cut at its longest length"),
+        (ChatAnswer { finish: Finish::Length, ..vote("yes") }, "it was cut at the maximum length"),
     ] {
         let result = run(&runner(good_work(), vec![judge; 9]), case("judge")).await;
         error(&result, &["the judge scripted gave no valid answer in 3 attempts", part]);

@@ -523,7 +523,9 @@ impl Chat {
                 kept => return Ok(kept?),
             }
         }
-        let message = format!("{uri} is changed by others all the time; nothing more was kept");
+        let message = format!(
+            "{uri} was changed by others during every attempt; the message was not stored; try again"
+        );
         Err(Failure::new(ErrorCode::Conflict, message))
     }
 }

@@ -87,7 +87,7 @@ pub enum ResourceServerError {
     #[error("there are two tokens with the name '{0}'")]
     SameName(String),
     /// Two static tokens have the same text, so that their holders cannot be distinguished.
-    #[error("'{0}' and '{1}' have the same token; give each holder one of its own")]
+    #[error("'{0}' and '{1}' have the same token; give each holder a different token")]
     SameToken(String, String),
 }
 

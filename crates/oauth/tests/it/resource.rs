@@ -649,7 +649,7 @@ async fn options_that_make_no_sense_are_refused() {
     let token = |name| StaticToken::new(name, "hush", [""; 0]);
     assert_eq!(
         refused(&|options| options.static_tokens = vec![token("a"), token("b")]),
-        "'a' and 'b' have the same token; give each holder one of its own"
+        "'a' and 'b' have the same token; give each holder a different token"
     );
     let other = StaticToken::new("a", "another text", [""; 0]);
     assert_eq!(

@@ -49,10 +49,7 @@ async fn a_skill_that_is_not_what_it_was_listed_as_is_not_loaded() {
     let other = TEA.replace("See", "Buy");
     for (served, want) in [
         (longer.as_str(), "skill://tea/SKILL.md has 66 bytes, but should have 56"),
-        (
-            &other,
-            "skill://tea/SKILL.md is not the file that the skill was listed with: its digest differs",
-        ),
+        (&other, "skill://tea/SKILL.md has another digest than the skill's list entry"),
     ] {
         let (_, client) = offering(served, KINDS, true).await;
         let entry = client.list_skills().await.unwrap().remove(0);

@@ -127,7 +127,7 @@ pub enum ChunkError {
     #[error("cutting the text takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
     /// The caller has gone.
-    #[error("cutting the text was stopped: its caller has gone")]
+    #[error("cutting the text was stopped: the caller disconnected")]
     Stopped,
 }
 

@@ -210,7 +210,7 @@ mod tests {
             ("tokens = { ci = {} }", "tokens: ci: expected either \"env\" or \"file\""),
             (
                 "tokens = { a = { env = 'GOOD' }, b = { env = 'GOOD' } }",
-                "tokens: 'a' and 'b' have the same token; give each holder one of its own",
+                "tokens: 'a' and 'b' have the same token; give each holder a different token",
             ),
         ] {
             let config: AuthConfig = toml::from_str(text).unwrap();

@@ -101,7 +101,7 @@ pub(crate) struct EncodedDiagram {
     pub(crate) format: DiagramFormat,
     /// The number of characters of the URL.
     pub(crate) length: usize,
-    /// What to tell the user of a very long URL.
+    /// Warning for the user about a very long URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warning: Option<String>,
 }

@@ -13,11 +13,11 @@ use serde_json::json;
 /// Why a request has no result. A test that fails or cannot be run is a result, not an error of the API.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
-    #[error("the body is no {wanted}: {problem}")]
+    #[error("the body is not a valid {wanted}: {problem}")]
     Body { wanted: &'static str, problem: String },
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
-    #[error("the body did not come within {} s", .0.as_secs())]
+    #[error("the body did not arrive within {} s", .0.as_secs())]
     TooSlow(Duration),
     #[error("the query is wrong: {0}")]
     Query(String),

@@ -284,7 +284,10 @@ mod tests {
             "{}",
             sandbox.policy()
         );
-        assert!(problems[0].contains("the host allows Views only other origins"), "{problems:?}");
+        assert!(
+            problems[0].contains("the host does not allow this origin for Views"),
+            "{problems:?}"
+        );
     }
 
     #[test]

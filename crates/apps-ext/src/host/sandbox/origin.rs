@@ -26,7 +26,7 @@ pub enum OriginError {
     #[error("*. needs a host of at least two parts after it")]
     Wildcard,
     /// The origin is not in the host's list of allowed origins.
-    #[error("the host allows Views only other origins")]
+    #[error("the host does not allow this origin for Views")]
     NotAllowed,
 }
 
