@@ -67,6 +67,8 @@ class PageTransport {
   }
   async start() {}
   async send(message) {
+    // The page may show the next View already, which would take a late answer for one of its own requests.
+    if (this.isLeft) return;
     this.sent.push(message);
     await this.page.evaluate((it) => fromBridge(it), message).catch((error) => {
       if (!this.isLeft && !this.page.isClosed()) throw error;
