@@ -67,6 +67,23 @@ async fn a_store_on_a_server_passes_the_suite() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_table_of_results_has_the_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    let store = LibsqlStore::open(&path).await.unwrap();
+    let stored = sample("calls", &[true]);
+    store.put_result(&stored).await.unwrap();
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    let mut rows = connection.query("SELECT actual_tools FROM test_results", ()).await.unwrap();
+    let text: String = rows.next().await.unwrap().unwrap().get(0).unwrap();
+    let call = &stored.tool_calls[0];
+    let wanted = serde_json::json!({"name": call.tool_name, "server": call.server_id, "arguments": call.parameters});
+    let calls: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!((calls.len(), &calls[0]), (stored.tool_calls.len(), &wanted));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_write_on_a_server_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tests.db");

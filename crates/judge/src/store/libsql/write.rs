@@ -3,6 +3,7 @@
 use libsql::params;
 use marquetry_database::{DatabaseError, libsql::Sql};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::super::{Configuration, StoreError, TestRun};
 use crate::{TestResult, Timestamp, Trial};
@@ -31,7 +32,10 @@ pub(super) fn put_result(database: Sql<'_>, result: &TestResult) -> Result<(), S
 
 fn put_row(database: Sql<'_>, result: &TestResult) -> Result<(), DatabaseError> {
     let counts = result.counts();
-    let calls: Vec<&str> = result.tool_calls.iter().map(|call| call.tool_name.as_str()).collect();
+    // In the form of `expected_tools`; results and times are in `test_calls`.
+    let calls: Vec<Value> = (result.tool_calls.iter())
+        .map(|call| serde_json::json!({"name": call.tool_name, "server": call.server_id, "arguments": call.parameters}))
+        .collect();
     let sql = "INSERT INTO test_results (id, test_name, prompt, expected_tools, actual_tools, judge_verdict, \
         created_at, duration_ms, status, run_id, test_case, error, tool_accuracy, passed_trials, failed_trials, \
         error_trials) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
