@@ -32,6 +32,9 @@ use crate::{
 /// How many last lines of a server's standard error are kept for errors.
 const LAST_LINES: usize = 5;
 
+/// Longest of these lines, in bytes.
+const LONGEST_LINE: usize = 300;
+
 /// The programs of a trial, and whether the trial may start more.
 type TrialChildren = (TaskTracker, Weak<()>);
 
@@ -122,15 +125,24 @@ impl Drop for Open {
 }
 
 #[derive(Clone, Default)]
-struct LastLines(Arc<Mutex<VecDeque<String>>>);
+struct LastLines {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    redactor: Arc<Redactor>,
+}
 
 impl LastLines {
+    fn new(redactor: &Arc<Redactor>) -> Self {
+        Self { lines: Arc::default(), redactor: Arc::clone(redactor) }
+    }
+
     fn push(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the line is cut, which may leave a part of a secret.
+        let line = self.redactor.text(line.trim().to_owned());
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == LAST_LINES {
             lines.pop_front();
         }
-        lines.push_back(cut(line.trim(), 300));
+        lines.push_back(cut(&line, LONGEST_LINE));
     }
 
     /// Returns the lines. They may arrive a little later than the end of the program's output.
@@ -146,7 +158,7 @@ impl LastLines {
     }
 
     fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>().join(" | ")
     }
 }
@@ -166,14 +178,16 @@ impl Connections {
         environment: &Environment,
         children: &TaskTracker,
         budget: &Budget,
-        tape: Option<(&Cassette, &str, &Arc<Redactor>)>,
+        redactor: &Arc<Redactor>,
+        tape: Option<(&Cassette, &str)>,
     ) -> Result<Self, TrialError> {
         let ids = ids(configs)?;
         let opening = configs.iter().zip(&ids).map(|(config, id)| {
-            let channel = tape.map(|(cassette, case, redactor)| {
+            let channel = tape.map(|(cassette, case)| {
                 cassette.channel(format!("{case}/server:{id}"), Arc::clone(redactor))
             });
-            open(config, id, environment, children, budget, channel)
+            let stderr = LastLines::new(redactor);
+            open(config, id, environment, children, budget, stderr, channel)
         });
         let mut servers = Vec::new();
         let mut listed = Vec::new();
@@ -397,9 +411,9 @@ async fn open(
     environment: &Environment,
     children: &TaskTracker,
     budget: &Budget,
+    stderr: LastLines,
     channel: Option<Channel>,
 ) -> Result<(Server, Vec<Tool>), TrialError> {
-    let stderr = LastLines::default();
     let open = Open::new(&environment.open);
     let list = || json!({"method": "tools/list"});
     if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {

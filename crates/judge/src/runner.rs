@@ -335,9 +335,9 @@ impl Attempt<'_> {
         state: &mut TrialState,
         connections: &mut Option<Connections>,
     ) -> Result<Option<Judgement>, TrialError> {
-        let Self { case, index, budget, .. } = *self;
+        let Self { case, index, budget, children, redactor, .. } = *self;
         let model =
-            |role, settings| self.runner.model(role, settings, case, self.context, self.redactor);
+            |role, settings| self.runner.model(role, settings, case, self.context, redactor);
         let settings = case.agent().ok_or_else(no_model)?;
         // Both before any server is started: a wrong configuration costs no time.
         let agent = model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
@@ -348,10 +348,10 @@ impl Attempt<'_> {
             .map_err(crate::judge::JudgeError::Model)?;
         let configs = case.server_configs.as_deref().unwrap_or_default();
         let tape = self.context.cassette.as_ref();
-        let tape = tape.map(|cassette| (cassette, case.name.as_str(), self.redactor));
+        let tape = tape.map(|cassette| (cassette, case.name.as_str()));
+        let environment = &self.runner.environment;
         let opened =
-            Connections::open(configs, &self.runner.environment, self.children, budget, tape)
-                .await?;
+            Connections::open(configs, environment, children, budget, redactor, tape).await?;
         let opened = connections.insert(opened);
         opened.restrict(case.tools.as_deref(), budget.limits().max_tools)?;
         for tool in case.expected_tools.iter().flatten() {
