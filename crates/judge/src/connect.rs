@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     ServerConfig, TrialError,
     budget::{Budget, LimitReached},
-    cassette::{Answer, Cassette, Channel},
+    cassette::{Cassette, Channel},
     redact::{Redactor, cut},
 };
 
@@ -308,8 +308,8 @@ impl Connections {
         let (client, channel) = match &server.link {
             Link::Replayed(channel) => {
                 return Ok(match channel.replay(asked())? {
-                    Answer::Ok(result) => Called::Result(result),
-                    Answer::Error(error) => Called::Refused(error),
+                    Ok(result) => Called::Result(result),
+                    Err(error) => Called::Refused(error),
                 });
             }
             Link::Live { client, channel } => (client, channel),
@@ -359,13 +359,11 @@ impl Connections {
             Err(error) => Called::Refused(error.to_string()),
         };
         if let (Some(channel), Some(place)) = (channel, place) {
-            channel.answer(
-                place,
-                match &called {
-                    Called::Result(result) => Answer::Ok(result.clone()),
-                    Called::Refused(error) => Answer::Error(error.clone()),
-                },
-            );
+            let answer = match &called {
+                Called::Result(result) => Ok(result.clone()),
+                Called::Refused(error) => Err(error.clone()),
+            };
+            channel.answer(place, answer);
         }
         Ok(called)
     }
@@ -417,17 +415,8 @@ async fn open(
     let open = Open::new(&environment.open);
     let list = || json!({"method": "tools/list"});
     if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {
-        let tools = match channel.replay(list())? {
-            Answer::Ok(tools) => channel.parsed(tools)?,
-            Answer::Error(error) => {
-                let error = Box::new(ClientError::NotStarted(error));
-                return Err(TrialError::Connect {
-                    server: id.to_owned(),
-                    error,
-                    stderr: String::new(),
-                });
-            }
-        };
+        let tools = channel.replay(list())?.map_err(|error| channel.invalid(error))?;
+        let tools = channel.parsed(tools)?;
         let link = Link::Replayed(channel.clone());
         return Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools));
     }
@@ -517,7 +506,7 @@ async fn open(
         })
         .collect();
     if let (Some(channel), Some(place)) = (&channel, place) {
-        channel.answer(place, Answer::Ok(json!(tools)));
+        channel.answer(place, Ok(json!(tools)));
     }
     let link = Link::Live { client, channel };
     Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools))

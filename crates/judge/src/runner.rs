@@ -268,6 +268,9 @@ impl Runner {
                 outcome = work => outcome.unwrap_or_else(|_| Err(budget.out_of_time().into())),
             }
         };
+        if let (Some(cassette), Err(error)) = (&context.cassette, &outcome) {
+            cassette.trial_ended(&case.name, &redactor.text(error.to_string()));
+        }
         if let Some(connections) = connections {
             connections.close().await;
         }

@@ -245,15 +245,27 @@ async fn run_one(
         context = context.with_cassette(cassette);
     }
     let result = runner.run_with(case, context).await;
-    if let Some((cassette, path)) = recorded {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(Failed::error)?;
-        cassette.save(&path).map_err(|error| {
-            Failed::error(format!("--record: {} cannot be written: {error}", path.display()))
-        })?;
-    }
+    let saved = match recorded {
+        // A part of a recording must not replace a whole one.
+        Some((_, path)) if result.status == Status::Error => {
+            let path = path.display();
+            let stays = "the case has no verdict; if the file exists, it stays as it is";
+            progress.warn(&format!("--record: {path} is not written: {stays}"));
+            Ok(())
+        }
+        Some((cassette, path)) => save(&cassette, &path),
+        None => Ok(()),
+    };
     progress.end(&line, &result);
-    Ok(result)
+    saved.map(|()| result)
+}
+
+fn save(cassette: &Cassette, path: &Path) -> Result<(), Failed> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(Failed::error)?;
+    cassette.save(path).map_err(|error| {
+        Failed::error(format!("--record: {} cannot be written: {error}", path.display()))
+    })
 }
 
 /// The reason in the results of tests that Ctrl-C ended.
@@ -335,4 +347,43 @@ fn write(text: &str, file: Option<&Path>) -> Result<(), Failed> {
     };
     fs::write(file, text)
         .map_err(|error| Failed::error(format!("{} cannot be written: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use marquetry_judge::{ModelSettings, RemoteModels};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        test: TestArgs,
+    }
+
+    fn parsed(arguments: &[&str]) -> TestArgs {
+        let given = ["test", "cases.yaml"].iter().chain(arguments);
+        Cli::try_parse_from(given).unwrap_or_else(|error| panic!("{error}")).test
+    }
+
+    fn case_with_a_judge() -> TestCase {
+        let mut case = TestCase::new("a", "b");
+        case.judge_config = Some(ModelSettings::new("openai", "both"));
+        case
+    }
+
+    #[tokio::test]
+    async fn a_case_without_a_verdict_does_not_replace_a_cassette() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        fs::write(&path, "a whole recording").unwrap();
+        let arguments = parsed(&["--record", &folder.path().display().to_string()]);
+        let runner = Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new()));
+        let loaded = Loaded { file: "a".into(), run: "a".to_owned(), case: case_with_a_judge() };
+        let (progress, stopped) = (Progress::new(1, false), async { "the end".to_owned() });
+        let result = run_one(&arguments, &runner, loaded, "r", &progress, stopped).await;
+        assert_eq!(result.ok().unwrap().status, Status::Error);
+        assert_eq!(fs::read_to_string(path).unwrap(), "a whole recording");
+    }
 }
