@@ -67,14 +67,14 @@ fn change(arguments: &TestArgs, case: &mut TestCase) {
     if let Some(times) = arguments.repeat {
         case.repetitions = times;
     }
+    if case.agent_config.is_none() && (arguments.judge.is_some() || arguments.model.is_some()) {
+        // The agent of such a case has the settings of its judge, and stays what it is when another judge is named.
+        case.agent_config.clone_from(&case.judge_config);
+    }
     if let Some(model) = &arguments.judge {
         model.apply(&mut case.judge_config);
     }
     if let Some(model) = &arguments.model {
-        if case.agent_config.is_none() {
-            // Temperature and URL of the judge are the agent's, too, when the agent has no settings of its own.
-            case.agent_config.clone_from(&case.judge_config);
-        }
         model.apply(&mut case.agent_config);
     }
     if case.server_configs.is_none() {
@@ -373,6 +373,23 @@ mod tests {
         case
     }
 
+    /// Returns the models of the agent and the judge of a case that only has a judge, with these arguments.
+    fn models(arguments: &[&str]) -> (Option<String>, Option<String>) {
+        let mut case = case_with_a_judge();
+        change(&parsed(arguments), &mut case);
+        let model = |settings: Option<&ModelSettings>| settings.map(|it| it.model.clone());
+        (model(case.agent()), model(case.judge()))
+    }
+
+    #[test]
+    fn another_judge_does_not_change_the_model_under_test() {
+        let are = |agent: &str, judge: &str| (Some(agent.to_owned()), Some(judge.to_owned()));
+        assert_eq!(models(&[]), are("both", "both"));
+        assert_eq!(models(&["--judge", "openai/other"]), are("both", "other"));
+        assert_eq!(models(&["--model", "ollama/new"]), are("new", "both"));
+        let both = ["--judge", "ollama/other", "--model", "ollama/new"];
+        assert_eq!(models(&both), are("new", "other"));
+    }
     #[tokio::test]
     async fn a_case_without_a_verdict_does_not_replace_a_cassette() {
         let folder = tempfile::tempdir().unwrap();
