@@ -26,7 +26,7 @@ use crate::{
     ServerConfig, TrialError,
     budget::{Budget, LimitReached},
     cassette::{Cassette, Channel},
-    redact::{Redactor, cut},
+    redact::{Redactor, cut, secrets_of_url},
 };
 
 /// How many last lines of a server's standard error are kept for errors.
@@ -52,10 +52,12 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Adds those of the variables that find programs and folders.
+    /// Sets the variables that servers inherit: those that programs need.
     pub(crate) fn inherit(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let variables = variables.into_iter().filter(|(name, _)| is_default_variable(name));
         self.variables = variables.collect();
+        // A server may show the URL of a proxy that it cannot reach.
+        self.secrets.extend(self.variables.values().flat_map(|value| secrets_of_url(value)));
     }
 
     /// Returns a tracker of the programs of one trial, and what the trial holds as long as it may start more.

@@ -108,8 +108,9 @@ impl Runner {
         Self { models: Arc::new(models), store, environment: Environment::default(), most: None }
     }
 
-    /// Lets servers that are programs inherit those of the given variables that find programs and folders (`PATH`,
-    /// `HOME` and the like). All others are left out: they may be keys.
+    /// Lets servers that are programs inherit those of the given variables that programs need: `PATH`, `HOME` and the like, and
+    /// those for proxies, certificates and the language. All others are left out: they may be keys. Passwords of proxies are
+    /// hidden in results.
     #[must_use]
     pub fn with_environment(
         mut self,
@@ -122,7 +123,7 @@ impl Runner {
     /// Hides these texts in results and cassettes, as the keys of cases: the keys of the runner's models.
     #[must_use]
     pub fn with_secrets(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
-        self.environment.secrets = secrets.into_iter().collect();
+        self.environment.secrets.extend(secrets);
         self
     }
 

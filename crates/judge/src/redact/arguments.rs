@@ -18,7 +18,7 @@ pub(super) fn password_of(text: &str) -> Option<&str> {
 }
 
 /// Returns the password of a URL and the values of its query and its fragment.
-pub(super) fn secrets_of_url(url: &str) -> impl Iterator<Item = String> {
+pub(crate) fn secrets_of_url(url: &str) -> impl Iterator<Item = String> {
     let query = match url.contains("://") {
         true => url.split_once(['?', '#']).map_or("", |(_, query)| query),
         false => "",

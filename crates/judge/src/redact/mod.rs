@@ -6,8 +6,9 @@ mod search;
 
 use serde_json::{Map, Value};
 
+pub(crate) use self::arguments::secrets_of_url;
 use self::{
-    arguments::{password_of, secrets_of_url, secrets_of_value, without_secret_args},
+    arguments::{password_of, secrets_of_value, without_secret_args},
     search::Searcher,
 };
 use crate::{ModelSettings, ServerConfig, TestCase, store::Configuration};
