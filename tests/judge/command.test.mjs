@@ -123,8 +123,9 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   // A judge that always says yes notices no fault.
   const check = await command(["judge-check", cases, "--json"], { own });
   assert.equal(check.code, 1, check.stderr);
-  const { detection, falseAlarms } = JSON.parse(check.stdout);
-  assert.deepEqual([detection.rate, falseAlarms.rate], [0, 0]);
+  const { detection, falseAlarms, unconfirmedRejections } = JSON.parse(check.stdout);
+  assert.deepEqual([detection.rate, falseAlarms.of, unconfirmedRejections.rate], [0, 0, 0]);
+  assert.match((await command(["judge-check", cases], { own })).stdout, /false alarms: not measured, .*\nchanged verdicts: 0 % \(0 of 2;/);
 });
 
 test("the history tells the chances of a case, and how judges agree with people", { skip }, async (t) => {
@@ -168,12 +169,18 @@ test("a judge that compares calls with the task notices all faults", { skip }, a
       calls.length === 1 && calls[0].succeeded && calls[0].arguments.path === "hello.txt" && calls[0].arguments.content === "Hello";
     return votes(good ? "yes" : "no")(request);
   };
-  const { command, cases } = await world(t, { judge: right });
-  assert.equal((await command([cases])).code, 0);
-  const check = await command(["judge-check", cases, "--json"], { own: [] });
+  const { command, cases, home, mock } = await world(t, { judge: right });
+  const database = join(home, "tests.db");
+  for (let round = 0; round < 2; round++) assert.equal((await command([cases, "--database", database])).code, 0);
+  // A person confirms one of the two results.
+  const { url } = await testServer(t, home, { env: environment(mock) });
+  const sdk = new MCPTestSDK(url);
+  const [{ id }] = (await sdk.results()).items;
+  await sdk.putOverride(id, { trial: 0, passed: true, reason: "seen", author: "anna" });
+  const check = await command(["judge-check", cases, "--json", "--database", database], { own: [] });
   assert.equal(check.code, 0, check.stdout + check.stderr);
-  const { detection, falseAlarms } = JSON.parse(check.stdout);
-  assert.deepEqual([detection.rate, falseAlarms.rate], [1, 0]);
+  const { detection, falseAlarms, unconfirmedRejections } = JSON.parse(check.stdout);
+  assert.deepEqual([detection.rate, falseAlarms.rate, falseAlarms.of, unconfirmedRejections.of], [1, 0, 1, 1]);
 });
 
 test("a recorded case is replayed without model and server", { skip }, async (t) => {
@@ -181,7 +188,13 @@ test("a recorded case is replayed without model and server", { skip }, async (t)
   const tapes = join(home, "tapes");
   assert.equal((await command([cases, "--record", tapes])).code, 0);
   assert.equal((await readdir(tapes)).length, 1);
-  assert.ok(!(await readFile(join(tapes, (await readdir(tapes))[0]), "utf8")).includes("key-of-the-server"));
+  const tape = join(tapes, (await readdir(tapes))[0]);
+  const recording = await readFile(tape, "utf8");
+  assert.ok(!recording.includes("key-of-the-server"));
+  const broken = await command([cases, "--record", tapes], { more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });
+  assert.equal(broken.code, 3);
+  assert.match(broken.stderr, /--record: .* is not written: the case has no verdict/);
+  assert.equal(await readFile(tape, "utf8"), recording, "a run without a verdict leaves the recording");
   mock.clearRequests();
   const own = ["--", "/nowhere/server", FILESYSTEM, files];
   const replayed = await command([cases, "--replay", tapes], { own, more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });

@@ -60,11 +60,13 @@ struct Entry {
 }
 
 /// A recorded answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Answer {
+enum Answer {
     Ok(Value),
     Error(String),
+    /// There was no answer: the trial ended, for this reason.
+    Ended(String),
 }
 
 /// Why a recording cannot be used.
@@ -120,6 +122,16 @@ pub enum CassetteError {
         channel: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// A request that had no answer, because the recorded trial ended.
+    #[error(
+        "the recorded trial ended at this request on {channel}: {reason}; record again (--record)"
+    )]
+    TrialEnded {
+        /// The case, and the model or server.
+        channel: String,
+        /// Why the trial ended.
+        reason: String,
     },
     /// There are more requests than recorded.
     #[error(
@@ -178,6 +190,8 @@ impl Cassette {
 
     /// Writes a recording to a file, which is replaced as a whole. Requests without an answer are left out.
     ///
+    /// The recording of a result with the status `error` is rarely of use: its replay ends with the same error.
+    ///
     /// # Errors
     ///
     /// [`CassetteError::File`].
@@ -202,21 +216,26 @@ impl Cassette {
             .map_err(failed)
     }
 
+    /// Records why a trial of a case ended, as the answer to its requests that have none.
+    pub(crate) fn trial_ended(&self, case: &str, reason: &str) {
+        if self.0.is_replay {
+            return;
+        }
+        let mut tape = self.tape();
+        let open = tape.entries.iter_mut().filter(|entry| entry.answer.is_none());
+        for entry in open.filter(|entry| is_of_case(&entry.channel, case)) {
+            entry.answer = Some(Answer::Ended(reason.to_owned()));
+        }
+    }
+
     /// Checks that a replayed case has made all requests that were recorded.
     pub(crate) fn check_replayed(&self, case: &str) -> Result<(), CassetteError> {
         if !self.0.is_replay {
             return Ok(());
         }
         let tape = self.tape();
-        // The name of another case may begin with this case's name and a slash.
-        let of_case = |channel: &str| {
-            let rest = channel.strip_prefix(case);
-            rest.is_some_and(|rest| {
-                matches!(rest, "/agent" | "/judge") || rest.starts_with("/server:")
-            })
-        };
         let mut channels = tape.left.iter();
-        let left = channels.find(|(channel, left)| !left.is_empty() && of_case(channel));
+        let left = channels.find(|(channel, left)| !left.is_empty() && is_of_case(channel, case));
         let Some((channel, left)) = left else { return Ok(()) };
         let first = left.last().map(|place| tape.entries[*place].request.to_string());
         Err(CassetteError::Left {
@@ -234,6 +253,12 @@ impl Cassette {
     fn tape(&self) -> std::sync::MutexGuard<'_, Tape> {
         self.0.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a channel is that of a model or server of this case. The name of another case may begin with this one and a slash.
+fn is_of_case(channel: &str, case: &str) -> bool {
+    let rest = channel.strip_prefix(case);
+    rest.is_some_and(|rest| matches!(rest, "/agent" | "/judge") || rest.starts_with("/server:"))
 }
 
 /// Writes a file that only this user can read, since it contains the answers of models and servers.
@@ -264,8 +289,8 @@ impl Channel {
         self.cassette.is_replay()
     }
 
-    /// Replays the answer to a request.
-    pub(crate) fn replay(&self, request: Value) -> Result<Answer, CassetteError> {
+    /// Replays the answer to a request: what was answered, or the error.
+    pub(crate) fn replay(&self, request: Value) -> Result<Result<Value, String>, CassetteError> {
         let request = self.redactor.value(request);
         let mut tape = self.cassette.tape();
         let recorded =
@@ -293,16 +318,25 @@ impl Channel {
                 found: cut(&now, 400),
             });
         }
-        // `save` leaves out requests without an answer, but a file may be written by hand.
-        Ok(entry.answer.clone().unwrap_or_else(|| Answer::Error("nothing was recorded".to_owned())))
+        match entry.answer.clone() {
+            Some(Answer::Ok(answer)) => Ok(Ok(answer)),
+            Some(Answer::Error(error)) => Ok(Err(error)),
+            Some(Answer::Ended(reason)) => {
+                Err(CassetteError::TrialEnded { channel: self.name.clone(), reason })
+            }
+            // `save` leaves out requests without an answer, but a file may be written by hand.
+            None => Err(self.invalid("nothing was recorded")),
+        }
     }
 
     /// Parses a recorded value.
     pub(crate) fn parsed<T: DeserializeOwned>(&self, value: Value) -> Result<T, CassetteError> {
-        serde_json::from_value(value).map_err(|error| CassetteError::Invalid {
-            channel: self.name.clone(),
-            problem: error.to_string(),
-        })
+        serde_json::from_value(value).map_err(|error| self.invalid(error))
+    }
+
+    /// Returns the error of a recorded answer that cannot be used.
+    pub(crate) fn invalid(&self, problem: impl ToString) -> CassetteError {
+        CassetteError::Invalid { channel: self.name.clone(), problem: problem.to_string() }
     }
 
     /// Records a request, and returns its index for [`Self::answer`]. Indices keep the order of concurrent requests.
@@ -314,10 +348,10 @@ impl Channel {
     }
 
     /// Records the answer to a request.
-    pub(crate) fn answer(&self, place: usize, answer: Answer) {
+    pub(crate) fn answer(&self, place: usize, answer: Result<Value, String>) {
         let answer = match answer {
-            Answer::Ok(value) => Answer::Ok(self.redactor.value(value)),
-            Answer::Error(text) => Answer::Error(self.redactor.text(text)),
+            Ok(value) => Answer::Ok(self.redactor.value(value)),
+            Err(text) => Answer::Error(self.redactor.text(text)),
         };
         if let Some(entry) = self.cassette.tape().entries.get_mut(place) {
             entry.answer = Some(answer);
@@ -404,23 +438,18 @@ impl TapedModel {
         let asked = json!({"model": self.name, "request": request});
         let Some(live) = &self.live else {
             return match self.channel.replay(asked) {
-                Ok(Answer::Ok(answer)) => {
+                Ok(Ok(answer)) => {
                     let answer = self.channel.parsed(answer);
                     answer.map_err(|error| ChatError::Model(error.to_string()))
                 }
-                Ok(Answer::Error(error)) => Err(ChatError::Model(error)),
+                Ok(Err(error)) => Err(ChatError::Model(error)),
                 Err(error) => Err(ChatError::Model(error.to_string())),
             };
         };
         let place = self.channel.request(asked);
         let outcome = ask(&**live, request, is_streamed).await;
-        self.channel.answer(
-            place,
-            match &outcome {
-                Ok(answer) => Answer::Ok(json!(answer)),
-                Err(error) => Answer::Error(error.to_string()),
-            },
-        );
+        let answer = outcome.as_ref().map(|answer| json!(answer)).map_err(ToString::to_string);
+        self.channel.answer(place, answer);
         outcome
     }
 }
@@ -438,18 +467,18 @@ mod tests {
         let cassette = Cassette::record();
         let (one, two) = (channel(&cassette, "one"), channel(&cassette, "two"));
         let place = one.request(json!({"a": [1, {"b": 2}]}));
-        two.answer(two.request(json!(7)), Answer::Error("no".to_owned()));
+        two.answer(two.request(json!(7)), Err("no".to_owned()));
         one.request(json!("never answered"));
-        one.answer(place, Answer::Ok(json!("yes")));
+        one.answer(place, Ok(json!("yes")));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         cassette.save(&path).unwrap();
 
         let replay = || Cassette::load(&path).unwrap();
         let cassette = replay();
-        assert_eq!(channel(&cassette, "two").replay(json!(7)), Ok(Answer::Error("no".to_owned())));
+        assert_eq!(channel(&cassette, "two").replay(json!(7)), Ok(Err("no".to_owned())));
         let one = channel(&cassette, "one");
-        assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Answer::Ok(json!("yes"))));
+        assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Ok(json!("yes"))));
         let error = one.replay(json!(1)).unwrap_err().to_string();
         assert!(error.contains("ends after 1 requests"), "{error}");
         let error =
@@ -467,14 +496,14 @@ mod tests {
         let cassette = Cassette::record();
         for name in ["files/agent", "files/read/agent"] {
             let channel = channel(&cassette, name);
-            channel.answer(channel.request(json!(1)), Answer::Ok(json!("not a list of tools")));
+            channel.answer(channel.request(json!(1)), Ok(json!("not a list of tools")));
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         cassette.save(&path).unwrap();
         let replay = Cassette::load(&path).unwrap();
         let agent = channel(&replay, "files/agent");
-        let Answer::Ok(answer) = agent.replay(json!(1)).unwrap() else { panic!("an error") };
+        let answer = agent.replay(json!(1)).unwrap().unwrap();
         assert_eq!(replay.check_replayed("files"), Ok(()));
         assert!(replay.check_replayed("files/read").is_err());
         let error = agent.parsed::<Vec<u8>>(answer).unwrap_err().to_string();

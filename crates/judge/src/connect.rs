@@ -25,12 +25,15 @@ use tokio_util::task::TaskTracker;
 use crate::{
     ExpectedTool, ServerConfig, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached},
-    cassette::{Answer, Cassette, Channel},
-    redact::{Redactor, cut},
+    cassette::{Cassette, Channel},
+    redact::{Redactor, cut, secrets_of_url},
 };
 
 /// Number of last lines of a server's standard error that are kept for errors.
 const LAST_LINES: usize = 5;
+
+/// Longest of these lines, in bytes.
+const LONGEST_LINE: usize = 300;
 
 /// The programs of a trial, and whether the trial may start more.
 type TrialChildren = (TaskTracker, Weak<()>);
@@ -49,10 +52,12 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Adds the variables that locate programs and folders, such as `PATH`.
+    /// Sets the variables that servers inherit: those that programs need.
     pub(crate) fn inherit(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let variables = variables.into_iter().filter(|(name, _)| is_default_variable(name));
         self.variables = variables.collect();
+        // A server may show the URL of a proxy that it cannot reach.
+        self.secrets.extend(self.variables.values().flat_map(|value| secrets_of_url(value)));
     }
 
     /// Returns a tracker of the programs of one trial, and a handle that the trial keeps as long as it may start more programs.
@@ -122,15 +127,24 @@ impl Drop for Open {
 }
 
 #[derive(Clone, Default)]
-struct LastLines(Arc<Mutex<VecDeque<String>>>);
+struct LastLines {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    redactor: Arc<Redactor>,
+}
 
 impl LastLines {
+    fn new(redactor: &Arc<Redactor>) -> Self {
+        Self { lines: Arc::default(), redactor: Arc::clone(redactor) }
+    }
+
     fn push(&self, line: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the line is cut, which may leave a part of a secret.
+        let line = self.redactor.text(line.trim().to_owned());
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == LAST_LINES {
             lines.pop_front();
         }
-        lines.push_back(cut(line.trim(), 300));
+        lines.push_back(cut(&line, LONGEST_LINE));
     }
 
     /// Returns the lines. They may arrive a little later than the end of the program's output.
@@ -146,7 +160,7 @@ impl LastLines {
     }
 
     fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().filter(|line| !line.is_empty()).cloned().collect::<Vec<_>>().join(" | ")
     }
 }
@@ -166,14 +180,16 @@ impl Connections {
         environment: &Environment,
         children: &TaskTracker,
         budget: &Budget,
-        tape: Option<(&Cassette, &str, &Arc<Redactor>)>,
+        redactor: &Arc<Redactor>,
+        tape: Option<(&Cassette, &str)>,
     ) -> Result<Self, TrialError> {
         let ids = ids(configs)?;
         let opening = configs.iter().zip(&ids).map(|(config, id)| {
-            let channel = tape.map(|(cassette, case, redactor)| {
+            let channel = tape.map(|(cassette, case)| {
                 cassette.channel(format!("{case}/server:{id}"), Arc::clone(redactor))
             });
-            open(config, id, environment, children, budget, channel)
+            let stderr = LastLines::new(redactor);
+            open(config, id, environment, children, budget, stderr, channel)
         });
         let mut servers = Vec::new();
         let mut listed = Vec::new();
@@ -308,8 +324,8 @@ impl Connections {
         let (client, channel) = match &server.link {
             Link::Replayed(channel) => {
                 return Ok(match channel.replay(asked())? {
-                    Answer::Ok(result) => Called::Result(result),
-                    Answer::Error(error) => Called::Refused(error),
+                    Ok(result) => Called::Result(result),
+                    Err(error) => Called::Refused(error),
                 });
             }
             Link::Live { client, channel } => (client, channel),
@@ -359,13 +375,11 @@ impl Connections {
             Err(error) => Called::Refused(error.to_string()),
         };
         if let (Some(channel), Some(place)) = (channel, place) {
-            channel.answer(
-                place,
-                match &called {
-                    Called::Result(result) => Answer::Ok(result.clone()),
-                    Called::Refused(error) => Answer::Error(error.clone()),
-                },
-            );
+            let answer = match &called {
+                Called::Result(result) => Ok(result.clone()),
+                Called::Refused(error) => Err(error.clone()),
+            };
+            channel.answer(place, answer);
         }
         Ok(called)
     }
@@ -413,23 +427,14 @@ async fn open(
     environment: &Environment,
     children: &TaskTracker,
     budget: &Budget,
+    stderr: LastLines,
     channel: Option<Channel>,
 ) -> Result<(Server, Vec<Tool>), TrialError> {
-    let stderr = LastLines::default();
     let open = Open::new(&environment.open);
     let list = || json!({"method": "tools/list"});
     if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {
-        let tools = match channel.replay(list())? {
-            Answer::Ok(tools) => channel.parsed(tools)?,
-            Answer::Error(error) => {
-                let error = Box::new(ClientError::NotStarted(error));
-                return Err(TrialError::Connect {
-                    server: id.to_owned(),
-                    error,
-                    stderr: String::new(),
-                });
-            }
-        };
+        let tools = channel.replay(list())?.map_err(|error| channel.invalid(error))?;
+        let tools = channel.parsed(tools)?;
         let link = Link::Replayed(channel.clone());
         return Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools));
     }
@@ -519,7 +524,7 @@ async fn open(
         })
         .collect();
     if let (Some(channel), Some(place)) = (&channel, place) {
-        channel.answer(place, Answer::Ok(json!(tools)));
+        channel.answer(place, Ok(json!(tools)));
     }
     let link = Link::Live { client, channel };
     Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools))

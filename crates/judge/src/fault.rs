@@ -1,16 +1,19 @@
 //! Seeded faults, to measure how many faults a judge notices.
 //!
-//! Each trace that a judge lets pass is changed in one place, so that it should fail, and judged again. The share of
-//! faults that the judge notices is its detection; the share of good traces that it rejects is its false alarm rate.
+//! Each good trace is changed in one place, so that it should fail, and judged again. The share of faults that the judge
+//! notices is its detection. The share of good traces that it rejects are its false alarms, if a person has confirmed that
+//! the traces are good. Without a person, a trace counts as good because it passed, mostly by the verdict of the same judge:
+//! if the judge rejects it now, that only shows that its verdicts change.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    TestResult, ToolCallRecord,
+    ExpectedTool, Status, TestResult, ToolCallRecord, Trial,
     judge::{Judge, JudgeError, JudgeInput, Shuffle},
     stats::Rate,
+    store::Override,
 };
 
 /// A good trial: what a judge should let pass.
@@ -19,6 +22,9 @@ use crate::{
 pub struct Trace {
     /// The task.
     pub prompt: String,
+    /// The calls that the author of the case expects, which the judge sees, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_tools: Option<Vec<ExpectedTool>>,
     /// The calls.
     pub tool_calls: Vec<ToolCallRecord>,
     /// The agent's final answer.
@@ -26,24 +32,46 @@ pub struct Trace {
     /// The checklist; empty for the usual one.
     #[serde(default)]
     pub checklist: Vec<String>,
+    /// Whether a person has confirmed that it is good.
+    #[serde(default)]
+    pub confirmed: bool,
 }
 
 impl Trace {
     /// Returns the first trial of a result that passed; None if none did.
     pub fn of(result: &TestResult) -> Option<Self> {
-        let trial = result.trials.iter().find(|trial| trial.status == crate::Status::Passed)?;
-        Some(Self {
-            prompt: result.test_case.prompt.clone(),
-            tool_calls: trial.tool_calls.clone(),
-            answer: trial.answer.clone(),
-            checklist: result.test_case.checklist.clone().unwrap_or_default(),
-        })
+        Self::with_overrides(result, &[])
+    }
+
+    /// Returns the first trial of a result of which a person says that it passed, else the first that passed and of which no
+    /// person says that it failed. `overrides` are those of the result.
+    pub fn with_overrides(result: &TestResult, overrides: &[Override]) -> Option<Self> {
+        let verdict = |trial: &Trial| {
+            let of_trial = overrides.iter().filter(|it| it.trial == trial.index);
+            of_trial.max_by_key(|it| it.timestamp).map(|it| it.passed)
+        };
+        let first = |confirmed: bool| {
+            let mut trials = result.trials.iter();
+            let trial = trials.find(|trial| match verdict(trial) {
+                Some(passed) => confirmed && passed && trial.status != Status::Error,
+                None => !confirmed && trial.status == Status::Passed,
+            })?;
+            Some(Self {
+                prompt: result.test_case.prompt.clone(),
+                expected_tools: result.test_case.expected_tools.clone(),
+                tool_calls: trial.tool_calls.clone(),
+                answer: trial.answer.clone(),
+                checklist: result.test_case.checklist.clone().unwrap_or_default(),
+                confirmed,
+            })
+        };
+        first(true).or_else(|| first(false))
     }
 
     fn input(&self) -> JudgeInput<'_> {
         JudgeInput {
             prompt: &self.prompt,
-            expected_tools: None,
+            expected_tools: self.expected_tools.as_deref(),
             tool_calls: &self.tool_calls,
             answer: &self.answer,
             checklist: &self.checklist,
@@ -149,8 +177,11 @@ fn changed(value: &Value) -> Value {
 pub struct FaultReport {
     /// The faults that it noticed. The aim is 0.95 and more.
     pub detection: Rate,
-    /// The good traces that it rejected. The aim is 0.05 and less.
+    /// The traces that it rejected, of those that a person has confirmed. The aim is 0.05 and less.
     pub false_alarms: Rate,
+    /// The traces that it rejected, of those that no person has confirmed. They passed before, mostly by the verdict of the
+    /// same judge, so this is how often its verdict changes, and not how often it is wrong.
+    pub unconfirmed_rejections: Rate,
     /// The detection of each kind of fault.
     pub kinds: Vec<KindReport>,
     /// Traces and faults on which the judge gave no verdict; they count neither way.
@@ -173,12 +204,14 @@ pub struct KindReport {
 /// Checks a judge with good traces: each as it is, and once with each kind of fault.
 pub async fn check_judge(judge: &Judge, traces: &[Trace], seed: u64) -> FaultReport {
     let mut errors = Errors::default();
-    let (mut alarms, mut good) = (0, 0);
+    // Rejections and all, of traces with and without a person's confirmation.
+    let (mut confirmed, mut unconfirmed) = ((0, 0), (0, 0));
     let mut kinds = FaultKind::ALL.map(|kind| (kind, 0, 0));
     for (number, trace) in (0u64..).zip(traces) {
         if let Some(passed) = errors.verdict(judge.judge(&trace.input(), &mut Vec::new()).await) {
-            good += 1;
-            alarms += u32::from(!passed);
+            let (rejected, all) = if trace.confirmed { &mut confirmed } else { &mut unconfirmed };
+            *all += 1;
+            *rejected += u32::from(!passed);
         }
         for (kind, noticed, all) in &mut kinds {
             let Some(faulty) = with_fault(trace, *kind, seed.wrapping_add(number)) else {
@@ -194,7 +227,8 @@ pub async fn check_judge(judge: &Judge, traces: &[Trace], seed: u64) -> FaultRep
     let noticed = kinds.iter().map(|(_, noticed, _)| noticed).sum();
     FaultReport {
         detection: Rate::new(noticed, kinds.iter().map(|(_, _, all)| all).sum()),
-        false_alarms: Rate::new(alarms, good),
+        false_alarms: Rate::new(confirmed.0, confirmed.1),
+        unconfirmed_rejections: Rate::new(unconfirmed.0, unconfirmed.1),
         kinds: kinds
             .into_iter()
             .map(|(kind, noticed, all)| KindReport { kind, detection: Rate::new(noticed, all) })
@@ -248,7 +282,9 @@ mod tests {
                 ToolCallRecord::of_text("fs", "read", json!({"path": path}), "hello"),
             ],
             answer: "It says hello.".to_owned(),
+            expected_tools: Some(vec![ExpectedTool::new("write"), ExpectedTool::new("read")]),
             checklist: vec!["The file was written and read.".to_owned()],
+            confirmed: number.is_multiple_of(4),
         }
     }
 
@@ -265,6 +301,8 @@ mod tests {
 
         async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
             let question: Value = serde_json::from_str(request.messages[1].text()).unwrap();
+            // As in a run: the judge of a trial sees what is expected.
+            assert_eq!(question["expectedTools"].as_array().map(Vec::len), Some(2));
             let task = question["task"].as_str().unwrap();
             let calls = question["evidence"].as_array().unwrap().iter();
             let right = calls.filter(|one| {
@@ -295,6 +333,7 @@ mod tests {
             "{right:?}"
         );
         assert_eq!((right.detection.of, right.errors), (60, 0));
+        assert_eq!((right.false_alarms.of, right.unconfirmed_rejections.of), (5, 15));
         let yes = report(true).await;
         assert_eq!((yes.detection.rate, yes.false_alarms.rate), (Some(0.0), Some(0.0)), "{yes:?}");
     }
@@ -306,6 +345,48 @@ mod tests {
         let report = check_judge(&judge, &[trace(1)], 0).await;
         assert_eq!((report.errors, report.detection.of, report.false_alarms.of), (4, 0, 0));
         assert!(report.first_error.is_some() && report.detection.rate.is_none());
+    }
+
+    #[test]
+    fn a_person_decides_which_trial_is_good() {
+        let trial = |index: u32, status: Status| {
+            let verdict =
+                json!({"passed": false, "confidence": 1.0, "reasoning": "", "toolAccuracy": 1.0});
+            json!({"index": index, "status": status, "turns": [], "toolCalls": [], "answer": index.to_string(), "checks": [],
+                "votes": [], "verdict": verdict, "usage": {}, "workMs": 1, "durationMs": 1})
+        };
+        let statuses = [Status::Error, Status::Passed, Status::Failed, Status::Passed];
+        let trials: Vec<_> =
+            (0..).zip(statuses).map(|(index, status)| trial(index, status)).collect();
+        let result: TestResult = serde_json::from_value(json!({
+            "id": "r", "testCase": {"name": "a", "prompt": "b", "expectedTools": ["read"]}, "toolCalls": [],
+            "verdict": trials[0]["verdict"], "duration": 1, "success": true, "status": "passed",
+            "timestamp": "2026-01-01T00:00:00Z", "trials": trials,
+        }))
+        .unwrap();
+        let said = |trial: u32, passed: bool, day: u32| Override {
+            result_id: "r".to_owned(),
+            trial,
+            passed,
+            reason: String::new(),
+            author: String::new(),
+            timestamp: format!("2026-01-0{day}T00:00:00Z").parse().unwrap(),
+        };
+        let good = |overrides: &[Override]| {
+            Trace::with_overrides(&result, overrides).map(|it| (it.answer, it.confirmed))
+        };
+        let trial = |number: u32, confirmed: bool| Some((number.to_string(), confirmed));
+        assert_eq!(good(&[]), trial(1, false));
+        assert_eq!(good(&[said(1, false, 1)]), trial(3, false));
+        // The judge was wrong about the third trial.
+        assert_eq!(good(&[said(2, true, 1)]), trial(2, true));
+        // The newest verdict on a trial counts, and a trial with an error has no end.
+        assert_eq!(good(&[said(2, true, 1), said(2, false, 2)]), trial(1, false));
+        assert_eq!(good(&[said(0, true, 1), said(1, false, 1), said(3, false, 1)]), None);
+        assert_eq!(
+            Trace::of(&result).unwrap().expected_tools,
+            Some(vec![ExpectedTool::new("read")])
+        );
     }
 
     #[test]

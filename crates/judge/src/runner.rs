@@ -108,8 +108,9 @@ impl Runner {
         Self { models: Arc::new(models), store, environment: Environment::default(), most: None }
     }
 
-    /// Lets servers that are programs inherit those of the given variables that locate programs and folders
-    /// (`PATH`, `HOME` and the like). All others are left out, because they may be keys.
+    /// Lets servers that are programs inherit those of the given variables that programs need: `PATH`, `HOME` and the like, and
+    /// those for proxies, certificates and the language. All others are left out, because they may be keys. Passwords of proxies are
+    /// hidden in results.
     #[must_use]
     pub fn with_environment(
         mut self,
@@ -122,7 +123,7 @@ impl Runner {
     /// Hides these texts, such as the keys of the runner's models, in results and cassettes, as the keys of cases are hidden.
     #[must_use]
     pub fn with_secrets(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
-        self.environment.secrets = secrets.into_iter().collect();
+        self.environment.secrets.extend(secrets);
         self
     }
 
@@ -268,6 +269,9 @@ impl Runner {
                 outcome = work => outcome.unwrap_or_else(|_| Err(budget.out_of_time().into())),
             }
         };
+        if let (Some(cassette), Err(error)) = (&context.cassette, &outcome) {
+            cassette.trial_ended(&case.name, &redactor.text(error.to_string()));
+        }
         if let Some(connections) = connections {
             connections.close().await;
         }
@@ -335,9 +339,9 @@ impl Attempt<'_> {
         state: &mut TrialState,
         connections: &mut Option<Connections>,
     ) -> Result<Option<Judgement>, TrialError> {
-        let Self { case, index, budget, .. } = *self;
+        let Self { case, index, budget, children, redactor, .. } = *self;
         let model =
-            |role, settings| self.runner.model(role, settings, case, self.context, self.redactor);
+            |role, settings| self.runner.model(role, settings, case, self.context, redactor);
         let settings = case.agent().ok_or_else(no_model)?;
         // Both models are created before any server is started, so that a wrong configuration fails at once.
         let agent = model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
@@ -348,10 +352,10 @@ impl Attempt<'_> {
             .map_err(crate::judge::JudgeError::Model)?;
         let configs = case.server_configs.as_deref().unwrap_or_default();
         let tape = self.context.cassette.as_ref();
-        let tape = tape.map(|cassette| (cassette, case.name.as_str(), self.redactor));
+        let tape = tape.map(|cassette| (cassette, case.name.as_str()));
+        let environment = &self.runner.environment;
         let opened =
-            Connections::open(configs, &self.runner.environment, self.children, budget, tape)
-                .await?;
+            Connections::open(configs, environment, children, budget, redactor, tape).await?;
         let opened = connections.insert(opened);
         opened.restrict(case.tools.as_deref(), budget.limits().max_tools)?;
         for tool in case.expected_tools.iter().flatten() {

@@ -50,10 +50,10 @@ pub struct TestArgs {
     /// Model of the agent of all cases, such as openai/gpt-4o-mini or ollama/llama3.2.
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<ModelName>,
-    /// Model of the judge of all cases.
+    /// Model of the judge of all cases; the agent stays the same.
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) judge: Option<ModelName>,
-    /// Record what models and servers say into this folder, one cassette for each case.
+    /// Record what models and servers say into this folder, one cassette for each case that has a verdict.
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
     /// Replay the cassettes of this folder: no model and no server is used.
@@ -106,9 +106,10 @@ pub(crate) enum Task {
         #[command(flatten)]
         database: DatabaseArgs,
     },
-    /// Test a judge: seed faults into passing runs, and count how many it finds. Exits with 1 below 95 % found or above 5 % false alarms.
+    /// Test a judge: seed faults into good runs, and count how many it finds. Exits with 1 below 95 % found, or above 5 % of good runs
+    /// rejected.
     JudgeCheck {
-        /// Case files; their stored passing trials are what faults are seeded into.
+        /// Case files; faults are seeded into their stored good trials: those that a person has confirmed, then others that passed.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         /// Model of the judge, instead of that of the cases.

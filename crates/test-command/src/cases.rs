@@ -68,14 +68,14 @@ fn change(arguments: &TestArgs, case: &mut TestCase) {
     if let Some(times) = arguments.repeat {
         case.repetitions = times;
     }
+    if case.agent_config.is_none() && (arguments.judge.is_some() || arguments.model.is_some()) {
+        // The agent of such a case has the settings of its judge, and stays what it is when another judge is named.
+        case.agent_config.clone_from(&case.judge_config);
+    }
     if let Some(model) = &arguments.judge {
         model.apply(&mut case.judge_config);
     }
     if let Some(model) = &arguments.model {
-        if case.agent_config.is_none() {
-            // An agent without its own settings uses the judge's temperature and URL.
-            case.agent_config.clone_from(&case.judge_config);
-        }
         model.apply(&mut case.agent_config);
     }
     if case.server_configs.is_none() {
@@ -246,15 +246,27 @@ async fn run_one(
         context = context.with_cassette(cassette);
     }
     let result = runner.run_with(case, context).await;
-    if let Some((cassette, path)) = recorded {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).map_err(Failed::error)?;
-        cassette.save(&path).map_err(|error| {
-            Failed::error(format!("--record: {} cannot be written: {error}", path.display()))
-        })?;
-    }
+    let saved = match recorded {
+        // A part of a recording must not replace a whole one.
+        Some((_, path)) if result.status == Status::Error => {
+            let path = path.display();
+            let stays = "the case has no verdict; if the file exists, it stays as it is";
+            progress.warn(&format!("--record: {path} is not written: {stays}"));
+            Ok(())
+        }
+        Some((cassette, path)) => save(&cassette, &path),
+        None => Ok(()),
+    };
     progress.end(&line, &result);
-    Ok(result)
+    saved.map(|()| result)
+}
+
+fn save(cassette: &Cassette, path: &Path) -> Result<(), Failed> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(Failed::error)?;
+    cassette.save(path).map_err(|error| {
+        Failed::error(format!("--record: {} cannot be written: {error}", path.display()))
+    })
 }
 
 /// The reason in the results of tests that Ctrl-C ended.
@@ -337,4 +349,60 @@ fn write(text: &str, file: Option<&Path>) -> Result<(), Failed> {
     };
     fs::write(file, text)
         .map_err(|error| Failed::error(format!("{} cannot be written: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use marquetry_judge::{ModelSettings, RemoteModels};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        test: TestArgs,
+    }
+
+    fn parsed(arguments: &[&str]) -> TestArgs {
+        let given = ["test", "cases.yaml"].iter().chain(arguments);
+        Cli::try_parse_from(given).unwrap_or_else(|error| panic!("{error}")).test
+    }
+
+    fn case_with_a_judge() -> TestCase {
+        let mut case = TestCase::new("a", "b");
+        case.judge_config = Some(ModelSettings::new("openai", "both"));
+        case
+    }
+
+    /// Returns the models of the agent and the judge of a case that only has a judge, with these arguments.
+    fn models(arguments: &[&str]) -> (Option<String>, Option<String>) {
+        let mut case = case_with_a_judge();
+        change(&parsed(arguments), &mut case);
+        let model = |settings: Option<&ModelSettings>| settings.map(|it| it.model.clone());
+        (model(case.agent()), model(case.judge()))
+    }
+
+    #[test]
+    fn another_judge_does_not_change_the_model_under_test() {
+        let are = |agent: &str, judge: &str| (Some(agent.to_owned()), Some(judge.to_owned()));
+        assert_eq!(models(&[]), are("both", "both"));
+        assert_eq!(models(&["--judge", "openai/other"]), are("both", "other"));
+        assert_eq!(models(&["--model", "ollama/new"]), are("new", "both"));
+        let both = ["--judge", "ollama/other", "--model", "ollama/new"];
+        assert_eq!(models(&both), are("new", "other"));
+    }
+    #[tokio::test]
+    async fn a_case_without_a_verdict_does_not_replace_a_cassette() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        fs::write(&path, "a whole recording").unwrap();
+        let arguments = parsed(&["--record", &folder.path().display().to_string()]);
+        let runner = Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new()));
+        let loaded = Loaded { file: "a".into(), run: "a".to_owned(), case: case_with_a_judge() };
+        let (progress, stopped) = (Progress::new(1, false), async { "the end".to_owned() });
+        let result = run_one(&arguments, &runner, loaded, "r", &progress, stopped).await;
+        assert_eq!(result.ok().unwrap().status, Status::Error);
+        assert_eq!(fs::read_to_string(path).unwrap(), "a whole recording");
+    }
 }

@@ -9,34 +9,14 @@ use marquetry_test_server::ModelEnvironment;
 
 use crate::{Environment, Failed, arguments::DatabaseArgs};
 
-/// Variables that servers inherit: those that locate programs and folders. All others may be keys.
-const INHERITED: [&str; 14] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "TERM",
-    "SystemRoot",
-    "APPDATA",
-];
-
 /// Returns a runner whose models use the keys and URLs in the environment.
 pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) -> Runner {
-    let inherited = INHERITED
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), (environment.variable)(name)?)));
     let models = ModelEnvironment::read(environment.variable).models();
     let keys = ModelEnvironment::VARIABLES
         .iter()
         .filter_map(|(_, key, _)| (environment.variable)(key).filter(|it| !it.is_empty()));
-    let runner = Runner::new(models, store).with_environment(inherited).with_secrets(keys);
+    let runner = Runner::new(models, store);
+    let runner = runner.with_environment((environment.variables)()).with_secrets(keys);
     match environment.guard {
         Some(guard) => runner.with_guard(guard),
         None => runner,
@@ -127,16 +107,49 @@ fn user_database(environment: Environment<'_>) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use marquetry_judge::store::PageRequest;
+    use marquetry_judge::{MemoryStore, ModelSettings, ServerConfig, TestCase, store::PageRequest};
 
     use super::*;
+
+    /// An environment with these variables.
+    fn with_environment<T>(given: &[(&str, &str)], work: impl FnOnce(Environment<'_>) -> T) -> T {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let variables: Vec<_> = given.iter().map(owned).collect();
+        let find = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.clone());
+        let all = || variables.clone();
+        work(Environment { variable: &find, variables: &all, guard: None, program: None })
+    }
+
+    #[tokio::test]
+    async fn servers_inherit_what_programs_need_and_no_keys() {
+        let given = [
+            ("PATH", "/usr/bin:/bin"),
+            ("HTTPS_PROXY", "http://user:proxy-password@proxy.example"),
+            ("NODE_EXTRA_CA_CERTS", "/own/ca.pem"),
+            ("XDG_CACHE_HOME", "/own/cache"),
+            ("OPENAI_API_KEY", "sk-of-the-runner"),
+            ("GITHUB_TOKEN", "other"),
+        ];
+        let runner = with_environment(&given, |it| runner(Arc::new(MemoryStore::new()), it));
+        let script = "echo proxy=$HTTPS_PROXY certs=$NODE_EXTRA_CA_CERTS cache=$XDG_CACHE_HOME \
+                      key=$OPENAI_API_KEY token=$GITHUB_TOKEN end >&2; exit 1";
+        let mut case = TestCase::new("a", "b");
+        case.judge_config = Some(ModelSettings::new("openai", "m"));
+        case.server_configs = Some(vec![ServerConfig::stdio("/bin/sh", ["-c", script])]);
+        let error = runner.run(case).await.error.unwrap();
+        let want =
+            "proxy=http://user:…@proxy.example certs=/own/ca.pem cache=/own/cache key= token= end";
+        assert!(error.contains(want), "{error}");
+    }
 
     #[tokio::test]
     async fn only_commands_that_write_create_a_database() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/tests.db");
         let arguments = DatabaseArgs { database: Some(path.clone()) };
-        let environment = Environment { variable: &|_| None, guard: None, program: None };
+        let (variable, variables) = (|_: &str| None, Vec::new);
+        let environment =
+            Environment { variable: &variable, variables: &variables, guard: None, program: None };
         let refused = open_existing(&arguments, environment).await.err().unwrap();
         assert_eq!(refused.code, Failed::USAGE);
         let named = format!("there is no database {}: check --database", path.display());

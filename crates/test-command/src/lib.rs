@@ -37,6 +37,9 @@ pub fn serve_scenario_upstream(file: &Path) -> Result<(), Failed> {
 pub struct Environment<'a> {
     /// Reads a variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Returns all variables of the environment, of which the servers of tests inherit those that programs need; see
+    /// [`Runner::with_environment`](marquetry_judge::Runner::with_environment).
+    pub variables: &'a dyn Fn() -> Vec<(String, String)>,
     /// The program that starts the servers of a test as
     /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard) has it.
     pub guard: Option<&'a Path>,

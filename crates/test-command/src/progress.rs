@@ -68,6 +68,11 @@ impl Progress {
         self.bars.suspend(|| _ = std::io::stdout().lock().write_all(text.as_bytes()));
     }
 
+    /// Prints a warning on standard error, also if standard output is a report.
+    pub(crate) fn warn(&self, text: &str) {
+        self.bars.suspend(|| _ = writeln!(std::io::stderr().lock(), "{text}"));
+    }
+
     pub(crate) fn finish(&self) {
         self.all.finish_and_clear();
     }

@@ -21,8 +21,11 @@ use crate::{
     summary::one_line,
 };
 
-/// Stored passing results of a case into which faults are seeded.
-const TRACES_PER_CASE: u32 = 10;
+/// Stored good results of a case into which faults are seeded.
+const TRACES_PER_CASE: usize = 10;
+
+/// Newest results of a case and a status among which results that a person has confirmed are searched.
+const SEARCHED_RESULTS: u32 = 50;
 
 /// Minimum share of faults that a judge must notice, and maximum share of good traces that it may reject (specification
 /// of the judge).
@@ -238,16 +241,11 @@ pub(crate) fn judge_check(
         let store = database::open_existing(database, environment).await?;
         let mut traces = Vec::new();
         for case in &cases {
-            let mut filter = ResultFilter::default();
-            filter.name = Some(case.name.clone());
-            filter.status = Some(Status::Passed);
-            filter.page.limit = Some(TRACES_PER_CASE);
-            let page = store.results(&filter).await.map_err(Failed::error)?;
-            traces.extend(page.items.iter().filter_map(Trace::of));
+            traces.extend(good_traces(&*store, &case.name).await.map_err(Failed::error)?);
         }
         if traces.is_empty() {
             return Err(Failed::usage(
-                "no passing result of these cases is stored: run `marquetry test` with them first",
+                "no good result of these cases is stored: run `marquetry test` with them first",
             ));
         }
         let count = traces.len();
@@ -267,7 +265,18 @@ pub(crate) fn judge_check(
                 rate(&kind.detection)
             );
         }
-        _ = writeln!(text, "false alarms: {}", rate(&report.false_alarms));
+        let alarms = match report.false_alarms.of {
+            0 => "not measured, because no person has confirmed a result".to_owned(),
+            _ => format!("{} of results that a person has confirmed", rate(&report.false_alarms)),
+        };
+        _ = writeln!(text, "false alarms: {alarms}");
+        if report.unconfirmed_rejections.of > 0 {
+            _ = writeln!(
+                text,
+                "changed verdicts: {} of results that passed, but that no person has confirmed",
+                rate(&report.unconfirmed_rejections)
+            );
+        }
         if let Some(error) = &report.first_error {
             _ = writeln!(
                 text,
@@ -278,10 +287,13 @@ pub(crate) fn judge_check(
         }
         print(&text);
     }
-    let (Some(detection), Some(alarms)) = (report.detection.rate, report.false_alarms.rate) else {
+    // A judge whose verdicts change is as little use as one whose verdicts are wrong.
+    let rejections = [report.false_alarms.rate, report.unconfirmed_rejections.rate];
+    let most = rejections.into_iter().flatten().max_by(f64::total_cmp);
+    let (Some(detection), Some(rejections)) = (report.detection.rate, most) else {
         return Err(Failed::error("the judge gave no verdict"));
     };
-    if detection < MIN_DETECTION || alarms > MAX_FALSE_ALARMS {
+    if detection < MIN_DETECTION || rejections > MAX_FALSE_ALARMS {
         return Err(Failed::printed(Failed::FAIL));
     }
     // Faults without a verdict are neither detected nor missed, so the check has no result.
@@ -289,6 +301,26 @@ pub(crate) fn judge_check(
         return Err(Failed::printed(Failed::ERROR));
     }
     Ok(())
+}
+
+/// Returns good trials of a case, one of a result: first those that a person has confirmed, then the newest others that passed.
+async fn good_traces(store: &dyn ResultStore, case: &str) -> Result<Vec<Trace>, StoreError> {
+    let mut traces = Vec::new();
+    // A person may have confirmed what the judge rejected.
+    for status in [Status::Passed, Status::Failed] {
+        let mut filter = ResultFilter::default();
+        filter.name = Some(case.to_owned());
+        filter.status = Some(status);
+        filter.page.limit = Some(SEARCHED_RESULTS);
+        for result in store.results(&filter).await?.items {
+            let overrides = store.overrides(&result.id).await?;
+            let trace = Trace::with_overrides(&result, &overrides);
+            traces.extend(trace.filter(|it| it.confirmed || status == Status::Passed));
+        }
+    }
+    traces.sort_by_key(|trace| !trace.confirmed);
+    traces.truncate(TRACES_PER_CASE);
+    Ok(traces)
 }
 
 fn rate(rate: &Rate) -> String {

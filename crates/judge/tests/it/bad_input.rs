@@ -223,6 +223,20 @@ async fn servers_that_do_not_start() {
 }
 
 #[tokio::test]
+async fn secrets_in_the_last_words_of_a_server_are_hidden() {
+    // The second line is cut within the token, and another line follows.
+    let script = "printf 'cannot reach %s\\n%0290d %s\\nbye\\n' \"$1\" 0 \"$3\" >&2; exit 1";
+    let url = "https://h/mcp?api_key=key-in-the-url";
+    let args = ["-c", script, "sh", url, "--token", "long-token-123"];
+    let mut case = case("echo");
+    case.server_configs = Some(vec![ServerConfig::stdio("/bin/sh", args)]);
+    let result = run(&runner(good_work(), votes("yes")), case).await;
+    error(&result, &["its last words: cannot reach https://h/mcp?api_key=… | 000", "0 … | bye"]);
+    let text = serde_json::to_string(&result).unwrap();
+    assert!(!text.contains("in-the-url") && !text.contains("long-token"), "{text}");
+}
+
+#[tokio::test]
 async fn a_server_that_lists_500_tools_needs_a_choice() {
     let mut case = case("many");
     case.server_configs = Some(vec![notes("many")]);

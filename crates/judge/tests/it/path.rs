@@ -218,6 +218,37 @@ async fn a_cassette_replays_without_models_and_servers() {
 }
 
 #[tokio::test]
+async fn a_replay_tells_why_the_recorded_trial_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cassette.json");
+    let config = |script: &str| ServerConfig::stdio("/bin/sh", ["-c", script]).named("notes");
+    let mut hanging = case("hangs");
+    hanging.limits.call_timeout_ms = 200;
+    let mut unstarted = case("does not start");
+    unstarted.server_configs = Some(vec![config("echo no license >&2; exit 1")]);
+    for (mut case, last, reason) in [
+        (case("dies"), call("die", json!({})), "ended the connection during a call of \"die\""),
+        (hanging, call("hang", json!({})), "limits.callTimeoutMs (200 ms"),
+        (unstarted, said("Done."), "did not start: "),
+    ] {
+        let cassette = Cassette::record();
+        let context = RunContext::default().with_cassette(cassette.clone());
+        let recorded = runner([write(), last], votes("yes")).run_with(case.clone(), context).await;
+        let recorded = recorded.error.unwrap();
+        assert!(recorded.contains(reason), "{recorded}");
+        cassette.save(&path).unwrap();
+
+        case.server_configs = Some(vec![config("exit 1")]);
+        let context = RunContext::default().with_cassette(Cassette::load(&path).unwrap());
+        let replayed = runner([], []).run_with(case, context).await;
+        assert_eq!(replayed.status, Status::Error);
+        let error = replayed.error.unwrap();
+        let start = "the recorded trial ended at this request on ";
+        assert!(error.starts_with(start) && error.contains(&recorded), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn keys_are_in_no_result_and_no_database() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tests.db");

@@ -227,8 +227,20 @@ impl Chunks {
     /// Adds a part of a call, and returns its bytes.
     fn take_call(&mut self, part: &Value) -> usize {
         let index = part.get("index").and_then(Value::as_u64);
+        let text =
+            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (id, function) = (text(part.get("id")), part.get("function"));
+        let name = text(function.and_then(|function| function.get("name")));
+        // Some services give every parallel call the index 0 (ollama/ollama#15457). Others change the id within one call, but only its first
+        // part has a name (poolsideai/pool#9).
+        let is_another = |call: &PartialCall| {
+            !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
+        };
         let known = match index {
-            Some(_) => self.calls.iter().rposition(|call| call.index == index),
+            Some(_) => {
+                let same_index = self.calls.iter().rposition(|call| call.index == index);
+                same_index.filter(|place| !is_another(&self.calls[*place]))
+            }
             // Services that send no index send each call in one piece, with its id.
             None if part.get("id").is_some() => None,
             None => self.calls.len().checked_sub(1),
@@ -238,10 +250,6 @@ impl Chunks {
             self.calls.len() - 1
         });
         let call = &mut self.calls[place];
-        let text =
-            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (id, function) = (text(part.get("id")), part.get("function"));
-        let name = text(function.and_then(|function| function.get("name")));
         let arguments = match function.and_then(|function| function.get("arguments")) {
             Some(value @ Value::Object(_)) => value.to_string(),
             value => text(value),
@@ -264,4 +272,49 @@ fn failure(error: &Value, chunk: &Value) -> EventError {
     let status = status.and_then(|status| u16::try_from(status).ok());
     let status = status.filter(|status| (400..600).contains(status)).unwrap_or(500);
     EventError::Failed(status, chunk.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the calls of a stream with these parts.
+    fn calls_of(parts: impl IntoIterator<Item = Value>) -> Vec<ToolCall> {
+        let mut chunks = Box::new(Chunks::default());
+        for part in parts {
+            let chunk = json!({"choices": [{"delta": {"tool_calls": [part]}}]});
+            assert!(chunks.take(&chunk.to_string(), &mut |_| {}).is_ok());
+        }
+        let end = json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}).to_string();
+        assert!(chunks.take(&end, &mut |_| {}).is_ok());
+        chunks.finish().unwrap().tool_calls
+    }
+
+    #[test]
+    fn parallel_calls_of_one_index_are_told_apart_by_name_and_id() {
+        let call = |id: &str, name: Value, arguments: &str| json!({"index": 0, "id": id, "function": {"name": name, "arguments": arguments}});
+        let read = |id: &str, path: &str| ToolCall {
+            id: id.to_owned(),
+            name: "read".to_owned(),
+            arguments: json!({"path": path}),
+        };
+        let both = [read("c1", "a"), read("c2", "b")];
+        let whole = ["a", "b"].map(|path| json!({"path": path}).to_string());
+        let (name, none) = (json!("read"), Value::Null);
+        let sent = [call("c1", name.clone(), &whole[0]), call("c2", name.clone(), &whole[1])];
+        assert_eq!(calls_of(sent), both);
+        // In parts, of which only the first has the id.
+        let sent = [
+            call("c1", name.clone(), ""),
+            call("", none.clone(), &whole[0]),
+            call("c2", name.clone(), ""),
+            call("", none.clone(), &whole[1]),
+        ];
+        assert_eq!(calls_of(sent), both);
+        // One call whose parts repeat its name, and one whose parts have other ids.
+        let (start, end) = whole[0].split_at(4);
+        let sent = [call("c1", name.clone(), start), call("c1", name.clone(), end)];
+        assert_eq!(calls_of(sent), both[..1]);
+        assert_eq!(calls_of([call("c1", name, start), call("x2", none, end)]), both[..1]);
+    }
 }

@@ -40,7 +40,7 @@ use crate::{
     app::StartError,
     config::{
         self, Config, ConfigError, Input, Loaded, LogFormat, check_log_level, environment,
-        parse_listen,
+        environment_variables, parse_listen,
     },
     logging,
     printable::printable,
@@ -489,7 +489,12 @@ fn with_environment(
     let guard = serve::guard();
     let program = serve::program();
     let (guard, program) = (guard.as_deref(), program.as_deref());
-    let environment = test_command::Environment { variable: &environment, guard, program };
+    let environment = test_command::Environment {
+        variable: &environment,
+        variables: &environment_variables,
+        guard,
+        program,
+    };
     command(environment).map_err(Failure::from)
 }
 

@@ -20,7 +20,7 @@ use super::browser;
 use super::{ConfigArgs, Failure, INTERRUPTED, ServeCommand, flag_error, prompt};
 use crate::{
     app::App,
-    config::{AuthConfig, Config, Loaded, environment},
+    config::{AuthConfig, Config, Loaded, environment, environment_variables},
     logging,
 };
 
@@ -104,7 +104,12 @@ async fn test_api(config: &Config) -> Result<Option<test_command::TestApi>, Fail
     let enabled = config.mcp_servers.iter().filter(|(_, server)| !server.disabled);
     let servers = enabled.map(|(name, server)| (name.clone(), server.transport.clone()));
     let guard = config.gateway.guard.as_deref();
-    let environment = test_command::Environment { variable: &environment, guard, program: None };
+    let environment = test_command::Environment {
+        variable: &environment,
+        variables: &environment_variables,
+        guard,
+        program: None,
+    };
     Ok(Some(test_command::main_server(servers, environment).await?))
 }
 

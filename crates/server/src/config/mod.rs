@@ -62,7 +62,7 @@ pub use self::{
     upstream::{Prefix, ToolConfig, UpstreamConfig},
 };
 pub(crate) use self::{
-    environment::environment,
+    environment::{environment, environment_variables},
     log_level::check_log_level,
     sections::parse_listen,
     source::{Loaded, load},
