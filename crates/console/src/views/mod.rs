@@ -90,8 +90,14 @@ enum OpenError {
     Link { tool: String, error: ToolUiError },
     #[error(transparent)]
     Document(#[from] ViewDocumentError),
-    #[error("{0} Views are open, the most that console.max_views allows; close one")]
+    #[error(
+        "{0} Views of all users are open, the most that console.max_views allows; close one, or try again later"
+    )]
     TooMany(usize),
+    #[error(
+        "your open Views have reached the limit for one user, {0}: a quarter of console.max_views; close one"
+    )]
+    TooManyOfUser(usize),
     #[error("the server is shutting down")]
     Closed,
 }
@@ -168,10 +174,13 @@ impl Views {
             return Err(OpenError::Closed);
         }
         let of_viewer = sessions.values().filter(|it| it.viewer().owner == viewer.owner).count();
-        let per_viewer =
-            if viewer.owner.is_some() { options.max_views.div_ceil(4) } else { options.max_views };
-        if sessions.len() >= options.max_views || of_viewer >= per_viewer {
-            return Err(OpenError::TooMany(of_viewer));
+        let per_viewer = options.max_views.div_ceil(4);
+        // What a user can do about it comes first.
+        if of_viewer >= per_viewer && viewer.owner.is_some() {
+            return Err(OpenError::TooManyOfUser(of_viewer));
+        }
+        if sessions.len() >= options.max_views {
+            return Err(OpenError::TooMany(sessions.len()));
         }
         let session = Arc::new(Session::new(opening, self.clone()));
         sessions.insert(session.id().to_owned(), session.clone());
@@ -376,8 +385,15 @@ mod tests {
         assert!(views.redeem("guessed").is_none() && views.redeem("").is_none());
         assert!(views.redeem(&ticket).is_some());
         assert!(views.redeem(&ticket).is_none(), "used");
-        assert!(matches!(open(&views, &anna), Err(OpenError::TooMany(1))), "a quarter of four");
-        assert!(open(&views, &Viewer::of("bert", false)).is_ok());
+        let refused = open(&views, &anna).err().unwrap().to_string();
+        let mine = "your open Views have reached the limit for one user, 1: a quarter of console.max_views";
+        assert!(refused.starts_with(mine), "{refused}");
+        for other in ["bert", "cem", "dora"] {
+            assert!(open(&views, &Viewer::of(other, false)).is_ok());
+        }
+        let refused = open(&views, &Viewer::of("eve", false)).err().unwrap().to_string();
+        let all = "4 Views of all users are open, the most that console.max_views allows";
+        assert!(refused.starts_with(all), "{refused}");
         views.close();
         assert!(views.sessions().is_empty());
         assert!(matches!(open(&views, &anna), Err(OpenError::Closed)));
