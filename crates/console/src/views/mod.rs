@@ -161,6 +161,7 @@ impl Views {
             number: self.inner.last.fetch_add(1, Ordering::Relaxed) + 1,
             ticket: secret_name(),
             tool: name,
+            uri: uri.as_str().to_owned(),
             server,
             viewer: viewer.clone(),
             call,
@@ -185,6 +186,9 @@ impl Views {
         let session = Arc::new(Session::new(opening, self.clone()));
         sessions.insert(session.id().to_owned(), session.clone());
         drop(sessions);
+        // A View that was left keeps its context until the user's next message: the user may have chosen something in it for that very
+        // message. One that is loaded again begins anew, and so does what the model is told.
+        self.conversation().forget_context(viewer.owner.as_deref(), session.speaker());
         // Specification, "Security": hosts log the policy under which a View runs.
         tracing::info!(
             view = session.number(),
@@ -397,6 +401,37 @@ mod tests {
         views.close();
         assert!(views.sessions().is_empty());
         assert!(matches!(open(&views, &anna), Err(OpenError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_view_that_is_loaded_again_replaces_what_it_told_the_model() {
+        let views = views(|_| {});
+        let anna = Viewer::of("anna", false);
+        let tell = |session: &Session, text: &str| {
+            let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ui/update-model-context", "params": {
+                "content": [{"type": "text", "text": text}],
+            }});
+            let happened = json!({"message": message}).to_string();
+            session.take(serde_json::from_str(&happened).unwrap());
+        };
+        let told = |owner| -> Vec<String> {
+            views.for_model(Some(owner)).into_iter().map(|it| it.text).collect()
+        };
+        let first = open(&views, &anna).unwrap();
+        initialize(&first);
+        tell(&first, "first");
+        let other = open(&views, &Viewer::of("bert", false)).unwrap();
+        initialize(&other);
+        tell(&other, "of another");
+        views.remove(first.id());
+        assert_eq!(told("anna"), ["first"], "a View that was left");
+        let second = open(&views, &anna).unwrap();
+        assert_eq!(told("anna"), [""; 0], "it begins anew");
+        assert_eq!(told("bert"), ["of another"]);
+        initialize(&second);
+        tell(&first, "late");
+        tell(&second, "second");
+        assert_eq!(told("anna"), ["second"], "the last one wins");
     }
 
     #[tokio::test]
