@@ -47,7 +47,8 @@ pub struct Report {
 impl Report {
     /// Returns the report as JSON, shortened to `max_bytes` if possible: first without the metadata of artifacts, then with
     /// shorter lists. Only the message and the counts are never shortened; they have less than 4 KiB.
-    pub(crate) fn json_within(&self, max_bytes: u64) -> String {
+    #[must_use]
+    pub fn json_within(&self, max_bytes: u64) -> String {
         let json =
             |report: &Self| serde_json::to_string(report).expect("a report has only text keys");
         let fits = |json: &str| json.len() as u64 <= max_bytes;

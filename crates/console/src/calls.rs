@@ -119,11 +119,11 @@ impl Calls {
             outcome: None,
             arguments: arguments
                 .map_or_else(StoredText::default, |text| inner.kept_text(text.get())),
-            secret_names,
+            secret_names: secret_names.into_boxed_slice(),
             upstream: None,
             model: None,
             capture: None,
-            decided: Vec::new(),
+            decided: None,
             steps: Vec::new(),
             progress: None,
         };
@@ -187,12 +187,15 @@ impl Calls {
     }
 
     /// Keeps the last event of the progress of a call.
-    pub(crate) fn set_progress(&self, id: &str, progress: Value) {
+    pub(crate) fn set_progress(&self, id: &str, progress: &Value) {
         let Some(number) = number_of(self.inner.events.run(), id) else { return };
-        let kept = self.inner.kept();
-        if let Some(at) = index_of(&kept, number) {
-            locked(&kept.records[at]).progress = Some(progress);
-        }
+        let record = {
+            let kept = self.inner.kept();
+            let Some(at) = index_of(&kept, number) else { return };
+            kept.records[at].clone()
+        };
+        locked(&record).progress = Some(progress.to_string().into());
+        self.inner.recount(&record);
     }
 
     /// Returns the tool of a call.
@@ -336,12 +339,17 @@ impl RunningCall {
         self.step("answered");
     }
 
-    /// Records what was decided about the answer: the report of the capture, and the settings that decided, each an object with `setting`,
-    /// `value` and `effect`.
-    pub fn decided(&self, capture: Option<Value>, settings: Vec<Value>) {
-        let mut record = locked(&self.record);
-        record.capture = capture;
-        record.decided = settings;
+    /// Records what was decided about the answer: the report of the capture as JSON, and the settings that decided, each an object with
+    /// `setting`, `value` and `effect`.
+    pub fn decided(&self, capture: Option<&str>, settings: Vec<Value>) {
+        let capture = capture.map(|report| self.calls.kept_text(report));
+        let settings = Value::Array(settings).to_string();
+        {
+            let mut record = locked(&self.record);
+            record.capture = capture;
+            record.decided = Some(settings.into());
+        }
+        self.calls.recount(&self.record);
     }
 
     /// Tells pages that the call has saved an artifact. Does nothing while no page listens.
@@ -432,27 +440,37 @@ mod tests {
         assert!(by_number.get(&ids[1], &admin).is_none());
         assert!(by_number.get(&ids[2], &admin).is_some());
 
-        let by_bytes = calls(1_000, 1_000);
+        let by_bytes = calls(1_000, 10_000);
         for _ in 0..50 {
-            end(&by_bytes, "t", None, 100);
+            end(&by_bytes, "t", None, 1_000);
         }
         let kept = by_bytes.inner.kept();
         let counted: usize = kept.records.iter().map(|record| locked(record).cost()).sum();
         assert_eq!(kept.bytes, counted);
-        assert!(kept.bytes <= 1_000 && kept.records.len() == 9, "{}", kept.records.len());
+        assert!(kept.bytes <= 10_000, "{}", kept.bytes);
+        assert!((4..=9).contains(&kept.records.len()), "{}", kept.records.len());
     }
 
     #[test]
     fn of_an_answer_that_is_too_large_only_the_size_is_kept() {
-        let calls = calls(10, 800);
-        let id = end(&calls, "t", None, 101);
+        let calls = calls(10, 80_000);
+        let id = end(&calls, "t", None, 10_001);
         let admin = Viewer::everything();
         let call = calls.get(&id, &admin).unwrap();
-        assert_eq!(call["upstream"], json!({"bytes": 101, "kept": false}));
+        assert_eq!(call["upstream"], json!({"bytes": 10_001, "kept": false}));
         assert!(calls.said(&id, &admin).is_none());
-        let id = end(&calls, "t", None, 100);
-        assert_eq!(calls.said(&id, &admin).unwrap().len(), 100);
+        let id = end(&calls, "t", None, 10_000);
+        assert_eq!(calls.said(&id, &admin).unwrap().len(), 10_000);
         assert_eq!(calls.get(&id, &admin).unwrap()["same"], true);
+
+        let call = calls.begin(NewCall::new("t"));
+        call.decided(Some("{\"message\":\"saved\"}"), vec![json!({"setting": "a"})]);
+        let shown = calls.get(call.id(), &admin).unwrap();
+        assert_eq!(shown["capture"]["message"], "saved");
+        assert_eq!(shown["decided"], json!([{"setting": "a"}]));
+        call.decided(Some(&"x".repeat(10_001)), Vec::new());
+        let shown = calls.get(call.id(), &admin).unwrap();
+        assert_eq!(shown["capture"]["message"], "The report has 10001 bytes, too many to be kept.");
     }
 
     #[test]

@@ -257,20 +257,13 @@ impl Events {
         let kept = self.kept();
         let oldest = kept.events.front().map_or(kept.last + 1, |event| event.number);
         if number + 1 < oldest {
-            return Batch {
-                text: self.reset(kept.last),
-                has_calls: true,
-                last: kept.last,
-                is_whole: true,
-            };
+            return Batch { text: self.reset(kept.last), has_calls: true, last: kept.last };
         }
         let skipped = usize::try_from(number + 1 - oldest).unwrap_or(usize::MAX);
-        let mut batch =
-            Batch { text: String::new(), has_calls: false, last: number, is_whole: true };
+        let mut batch = Batch { text: String::new(), has_calls: false, last: number };
         let mut count = 0;
         for event in kept.events.iter().skip(skipped) {
             if count == MAX_BATCH {
-                batch.is_whole = false;
                 break;
             }
             batch.last = event.number;
@@ -327,8 +320,6 @@ struct Batch {
     /// Whether a call of the viewer began or ended.
     has_calls: bool,
     last: u64,
-    /// Whether no further event is stored.
-    is_whole: bool,
 }
 
 /// The reader of one stream.
@@ -364,8 +355,7 @@ impl Reader {
                     Err(_) => {}
                 }
             }
-            let Batch { mut text, last, has_calls, .. } =
-                self.events.batch(self.number, &self.viewer);
+            let Batch { mut text, last, has_calls } = self.events.batch(self.number, &self.viewer);
             self.number = last;
             if has_calls && self.stats_due.is_none() {
                 let now = Instant::now();

@@ -13,8 +13,8 @@ use marquetry_apps_ext::{
 pub struct Options {
     /// Calls that are kept: 1,000.
     pub max_calls: usize,
-    /// Maximum size of all stored calls together, in bytes of arguments and answers: 64 MiB. One call may take an eighth of it; of a larger
-    /// one only the sizes are kept.
+    /// Maximum size of all stored calls together, in bytes: 64 MiB. Arguments, an answer or a report may take an eighth of it; of a larger one
+    /// only the size is kept.
     pub max_calls_bytes: usize,
     /// Events that are kept for pages that lost their connection: 10,000.
     pub max_events: usize,

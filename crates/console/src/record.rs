@@ -59,6 +59,14 @@ impl Outcome {
         }
     }
 
+    /// The size of memory that its message takes.
+    fn cost(&self) -> usize {
+        match self {
+            Self::RpcError { message, .. } | Self::GatewayError { message } => message.len(),
+            _ => 0,
+        }
+    }
+
     fn problem(&self) -> Option<Value> {
         match self {
             Self::RpcError { code, message } => Some(json!({"code": code, "message": message})),
@@ -115,24 +123,26 @@ pub(crate) struct Record {
     /// The arguments as the agent wrote them. Secrets are removed when a page shows them.
     pub(crate) arguments: StoredText,
     /// The names of arguments that the tool's input schema marks as secret.
-    pub(crate) secret_names: Vec<String>,
+    pub(crate) secret_names: Box<[String]>,
     /// The upstream's answer.
     pub(crate) upstream: Option<StoredText>,
     /// The answer that the model gets.
     pub(crate) model: Option<StoredText>,
-    /// The report of the capture, if the answer was changed.
-    pub(crate) capture: Option<Value>,
-    /// The settings that decided what the model is shown.
-    pub(crate) decided: Vec<Value>,
+    /// The report of the capture as JSON, if the answer was changed. Parsed, it would take ten times the memory.
+    pub(crate) capture: Option<StoredText>,
+    /// The settings that decided what the model is shown, as a list of JSON.
+    pub(crate) decided: Option<Box<str>>,
     pub(crate) steps: Vec<Step>,
-    /// The last event of its progress.
-    pub(crate) progress: Option<Value>,
+    /// The last event of its progress, as JSON.
+    pub(crate) progress: Option<Box<str>>,
 }
 
 impl Record {
-    /// The size of memory that its texts take.
+    /// The size of memory that it takes: of itself, and of everything that a client, an upstream or a schema can make longer.
     pub(crate) fn cost(&self) -> usize {
-        let upstream = self.upstream.as_ref().map_or(0, StoredText::cost);
+        let stored = |text: &Option<StoredText>| text.as_ref().map_or(0, StoredText::cost);
+        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+        let string = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         // An answer that is identical on both sides is stored once.
         let model = match (&self.upstream, &self.model) {
             (Some(StoredText { text: Some(a), .. }), Some(StoredText { text: Some(b), .. }))
@@ -140,9 +150,21 @@ impl Record {
             {
                 0
             }
-            (_, model) => model.as_ref().map_or(0, StoredText::cost),
+            (_, model) => stored(model),
         };
-        self.arguments.cost() + upstream + model + self.tool.len()
+        let names = self.secret_names.iter().map(|name| size_of::<String>() + name.len());
+        size_of::<Self>()
+            + self.tool.len()
+            + [&self.owner, &self.server, &self.client].into_iter().map(string).sum::<usize>()
+            + self.arguments.cost()
+            + names.sum::<usize>()
+            + stored(&self.upstream)
+            + model
+            + self.outcome.as_ref().map_or(0, Outcome::cost)
+            + stored(&self.capture)
+            + text(&self.decided)
+            + self.steps.capacity() * size_of::<Step>()
+            + text(&self.progress)
     }
 
     /// Returns the fields that lists show.
@@ -181,12 +203,21 @@ impl Record {
         whole["upstream"] = json!(self.upstream.as_ref().map(StoredText::json));
         whole["model"] = json!(self.model.as_ref().map(StoredText::json));
         whole["same"] = json!(is_same);
-        whole["capture"] = json!(self.capture);
-        whole["decided"] = json!(self.decided);
+        whole["capture"] = self.capture.as_ref().map_or(Value::Null, |report| {
+            report.text.as_deref().map_or_else(
+                || json!({"message": format!("The report has {} bytes, too many to be kept.", report.bytes)}),
+                parsed,
+            )
+        });
+        whole["decided"] = self.decided.as_deref().map_or_else(|| json!([]), parsed);
         whole["steps"] = json!(self.steps);
-        whole["progress"] = json!(self.progress);
+        whole["progress"] = self.progress.as_deref().map_or(Value::Null, parsed);
         whole
     }
+}
+
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
 }
 
 pub(crate) fn micros(duration: Duration) -> u64 {

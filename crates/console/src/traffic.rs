@@ -71,7 +71,7 @@ impl Console {
         });
         self.events().push("call.progress", || origin.audience(), || &data);
         if let Some(call) = origin.call {
-            self.calls().set_progress(call, data);
+            self.calls().set_progress(call, &data);
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::{
     fs,
+    io::{ErrorKind, Write as _},
+    net::TcpListener,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -72,15 +74,77 @@ async fn diagrams_are_drawn_and_errors_have_their_line() {
     engine.stop().await;
 }
 
-/// Diagrams that the rules allow cannot read data of the machine: the environment is empty, and there are no
-/// files.
+/// A file with a text, a picture and an address of this machine, which no diagram may read.
+struct Secrets {
+    folder: tempfile::TempDir,
+    listener: TcpListener,
+}
+
+/// The width of the picture, which no other picture in an answer has.
+const WIDTH: u8 = 97;
+
+impl Secrets {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret.txt"), "participant hunter2").unwrap();
+        fs::write(folder.path().join("secret.png"), picture()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self { folder, listener }
+    }
+
+    fn text(&self) -> String {
+        self.folder.path().join("secret.txt").display().to_string()
+    }
+
+    fn picture(&self) -> String {
+        self.folder.path().join("secret.png").display().to_string()
+    }
+
+    /// PlantUML asks a broken address only once.
+    fn address(&self, number: usize) -> String {
+        format!("http://{}/{number}.png", self.listener.local_addr().unwrap())
+    }
+
+    /// Draws a diagram, and checks that the answer has nothing of the machine.
+    async fn check(&self, engine: &Engine, text: &str) {
+        let shown = match engine.render(source(text)).await {
+            Ok(drawn) => drawn.svg,
+            Err(error) => error.to_string(),
+        };
+        assert!(!shown.contains("hunter2") && !shown.contains("/usr/bin"), "{text}: {shown}");
+        assert!(!shown.contains(&format!("width=\"{WIDTH}\"")), "{text}: {shown}");
+        let asked = self.listener.accept().map(|(_, peer)| peer);
+        assert_eq!(asked.unwrap_err().kind(), ErrorKind::WouldBlock, "{text}");
+    }
+}
+
+/// A PNG of 97 x 3 black points.
+fn picture() -> Vec<u8> {
+    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut chunk = |kind: &[u8; 4], data: &[u8]| {
+        file.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
+        let mut sum = flate2::Crc::new();
+        for part in [kind, data] {
+            file.extend(part);
+            sum.update(part);
+        }
+        file.extend(sum.sum().to_be_bytes());
+    };
+    chunk(b"IHDR", &[0, 0, 0, WIDTH, 0, 0, 0, 3, 8, 2, 0, 0, 0]);
+    let mut points = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    points.write_all(&vec![0; (1 + 3 * usize::from(WIDTH)) * 3]).unwrap();
+    chunk(b"IDAT", &points.finish().unwrap());
+    chunk(b"IEND", &[]);
+    file
+}
+
 #[tokio::test]
 async fn a_diagram_sees_nothing_of_the_machine() {
     let Some(options) = plantuml() else { return };
     let engine = Engine::new(options);
-    let secret = tempfile::NamedTempFile::new().unwrap();
-    fs::write(secret.path(), "A -> B : hunter2").unwrap();
-    let path = secret.path().display();
+    let secrets = Secrets::new();
+    let path = secrets.text();
     for text in [
         format!("!include {path}"),
         format!("/' '/ !include {path}"),
@@ -92,13 +156,95 @@ async fn a_diagram_sees_nothing_of_the_machine() {
         "!define E %get\nA -> B : Eenv(\"PATH\")".to_owned(),
         "!$f = \"%getenv\"\nA -> B : %call_user_func($f, \"PATH\")".to_owned(),
     ] {
-        let drawn = engine.render(source(&text)).await;
-        let shown = match drawn {
-            Ok(drawn) => drawn.svg,
-            Err(error) => error.to_string(),
-        };
-        assert!(!shown.contains("hunter2") && !shown.contains("/usr/bin"), "{text}: {shown}");
+        secrets.check(&engine, &text).await;
     }
+    for target in [secrets.picture(), secrets.address(0)] {
+        for text in [
+            format!("A -> B : <img:{target}>"),
+            format!("!$x = \"img\"\nA -> B : <$x:{target}>"),
+            format!("!define X img\nA -> B : <X:{target}>"),
+            format!("!define S sprite\nS $foo {target}\nA -> B : <$foo>"),
+            format!("!include <C4/C4_Container>\nPerson(a, \"b\", $sprite=\"img:{target}\")"),
+            format!("A -> B : <latex>\\includegraphics{{{target}}}</latex>"),
+        ] {
+            let error = engine.render(source(&text)).await;
+            assert!(matches!(error, Err(EngineError::Forbidden(_))), "{text}: {error:?}");
+        }
+    }
+}
+
+/// Diagrams that read `TARGET`, and make the words for it of parts, so that the rules for text do not see them.
+fn disguised() -> Vec<String> {
+    let tag = "<img:TARGET>";
+    let splits = (1..5).map(|at| tag.split_at(at));
+    let mut diagrams: Vec<String> = splits
+        .flat_map(|(a, b)| {
+            [
+                format!("!$x = \"{a}\" + \"{b}\"\nstart\n:$x;"),
+                format!("!define P {a}\n!define Q(x) P##x\nstart\n:Q({b});"),
+                format!("!function $f($x)\n!return \"{a}\" + $x\n!endfunction\nstart\n:$f(\"{b}\");"),
+                format!("!unquoted function $f($x)\n!return $x + \"{b}\"\n!endfunction\nstart\n:$f({a});"),
+                format!("!procedure $p($x, $y)\nstart\n:$x$y;\n!endprocedure\n$p(\"{a}\", \"{b}\")"),
+                format!("!definelong P(x)\nstart\n:x##{b};\n!enddefinelong\nP({a})"),
+                format!("!$x = %string(\"{a}\") + %substr(\"x{b}\", 1)\nstart\n:$x;"),
+            ]
+        })
+        .collect();
+    diagrams.extend(
+        [
+            "!$x = \"spr\" + \"ite\"\n$x $foo TARGET\nstart\n:<$foo>;",
+            "!$x = \"\\include\" + \"graphics\"\nstart\n:<latex>$x{TARGET}</latex>;",
+            "!$x = \"di\" + \"graph\"\n$x a {\n b [image=\"TARGET\"]\n}",
+            "!$x = %chr(60) + \"im\" + \"g\" + %chr(58)\nstart\n:$xTARGET>;",
+            "!$x = %lower(\"<IM\") + \"g\"\nstart\n:$x:TARGET>;",
+            // Older versions end here instead of an answer.
+            "!$x = \"<i\" + \"mg:TARGET>\"\nA -> B : $x",
+        ]
+        .map(str::to_owned),
+    );
+    diagrams
+}
+
+#[tokio::test]
+async fn a_picture_behind_the_preprocessor_is_not_read() {
+    let Some(options) = plantuml() else { return };
+    let engine = Engine::new(options);
+    let secrets = Secrets::new();
+    for (number, diagram) in disguised().into_iter().enumerate() {
+        for target in [secrets.picture(), secrets.address(number)] {
+            secrets.check(&engine, &diagram.replace("TARGET", &target)).await;
+        }
+    }
+    // Graphviz, PlantUML's library and inline sprites work in the sandbox.
+    for text in [
+        "class A\nA --> B",
+        "!include <logos/python>\nA -> B",
+        "sprite $foo [4x4/16] {\nF0F0\n0F0F\nF0F0\n0F0F\n}\nstart\n:<$foo>;",
+        "@startmindmap\n* a\n@endmindmap",
+    ] {
+        let drawn = engine.render(source(text)).await.unwrap();
+        assert!(!drawn.svg.contains("access denied"), "{text}: {}", drawn.svg);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_program_that_reads_files_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    // It ends as Java 24 does when it is given a security manager.
+    let modern = "case \"$JAVA_TOOL_OPTIONS\" in *security.manager*) exit 1;; esac";
+    let engine = Engine::new(scripted(folder.path(), &format!("{modern}\n{ECHO}")));
+    assert_eq!(engine.render(source("A -> B")).await.unwrap().svg, "<svg>A -> B</svg>");
+
+    let folder = tempfile::tempdir().unwrap();
+    let reads = ECHO.replace(
+        "printf '<svg>",
+        "case \"$text\" in '!include '*) text=$(cat \"${text#* }\");; esac; printf '<svg>",
+    );
+    let engine = Engine::new(scripted(folder.path(), &format!("{modern}\n{reads}")));
+    let error = engine.render(source("A -> B")).await.unwrap_err();
+    assert!(matches!(error, EngineError::NoSandbox { .. }), "{error}");
+    assert!(error.to_string().contains("use PlantUML 1.2020.11 or later"), "{error}");
 }
 
 /// A program that runs a script.

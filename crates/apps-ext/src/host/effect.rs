@@ -27,7 +27,8 @@ pub enum Event {
     Result(Value),
     /// The call ended without a result; the text is the reason, if it is known.
     Cancelled(Option<String>),
-    /// The host context changed.
+    /// The host context changed. The host shows the View in the mode that it names already, so no
+    /// [`Effect::ShowMode`] follows.
     Context(Box<HostContext>),
     /// The user chose another display mode. A mode that the View does not support is ignored.
     DisplayMode(DisplayMode),

@@ -469,6 +469,38 @@ fn h19_calls_go_to_the_server_with_progress_and_cancellation() {
     assert_eq!(view.call("completion/complete", json!({}))["code"], -32601);
 }
 
+/// A host that follows `ShowMode`, reports its context each time, and is slow: its messages and the bridge's cross.
+#[test]
+fn h15_a_mode_comes_to_rest_when_messages_cross() {
+    let mut view = ready();
+    let report = |mode: DisplayMode, theme: &str| {
+        let modes = json!(["inline", "fullscreen"]);
+        let context =
+            context(json!({ "displayMode": mode, "theme": theme, "availableDisplayModes": modes }));
+        Event::Context(Box::new(context))
+    };
+    let mut shown = DisplayMode::Inline;
+    // The window changes its theme while the bridge wants the View in full screen.
+    let mut on_the_way = std::collections::VecDeque::from([report(shown, "dark")]);
+    view.handle(Event::DisplayMode(DisplayMode::Fullscreen));
+    for round in 0.. {
+        for effect in view.effects() {
+            if let Effect::ShowMode(mode) = effect
+                && mode != shown
+            {
+                shown = mode;
+                on_the_way.push_back(report(shown, "dark"));
+            }
+        }
+        let Some(event) = on_the_way.pop_front() else { break };
+        assert!(round < 10, "they never agree");
+        view.handle(event);
+    }
+    assert_eq!((shown, view.bridge.display_mode()), (DisplayMode::Fullscreen, shown));
+    let last = view.sent().into_iter().next_back().unwrap();
+    assert_eq!(last["params"]["displayMode"], "fullscreen");
+}
+
 /// `capabilities/mimetypes-required`
 #[test]
 fn h19_the_host_declares_the_mime_type() {

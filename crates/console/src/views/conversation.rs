@@ -84,8 +84,7 @@ impl Conversation {
     ) {
         let mut viewers = self.viewers();
         let viewer = of(&mut viewers, owner);
-        viewer.contexts.retain(|it| it.view != view);
-        viewer.for_model.retain(|it| it.view.as_deref() != Some(view));
+        viewer.forget_context(view);
         if let Some(context) = &context {
             viewer.add_for_model(ForModel {
                 number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
@@ -99,6 +98,14 @@ impl Conversation {
             let (view, tool) = (view.to_owned(), tool.to_owned());
             viewer.contexts.push(Context { view, tool, context, bytes });
             keep_newest(&mut viewer.contexts, MAX_CONTEXTS, |it| it.bytes);
+        }
+    }
+
+    /// Forgets what a View told the model.
+    pub(super) fn forget_context(&self, owner: Option<&str>, view: &str) {
+        let mut viewers = self.viewers();
+        if let Some(viewer) = viewers.iter_mut().find(|it| it.owner.as_deref() == owner) {
+            viewer.forget_context(view);
         }
     }
 
@@ -161,6 +168,11 @@ impl Conversation {
 }
 
 impl OfViewer {
+    fn forget_context(&mut self, view: &str) {
+        self.contexts.retain(|it| it.view != view);
+        self.for_model.retain(|it| it.view.as_deref() != Some(view));
+    }
+
     fn add_for_model(&mut self, item: ForModel) {
         self.for_model.push(item);
         keep_newest(&mut self.for_model, MAX_CONTEXTS, |it| it.text.len());

@@ -90,8 +90,14 @@ enum OpenError {
     Link { tool: String, error: ToolUiError },
     #[error(transparent)]
     Document(#[from] ViewDocumentError),
-    #[error("{0} Views are open, the most that console.max_views allows; close one")]
+    #[error(
+        "{0} Views of all users are open, the most that console.max_views allows; close one, or try again later"
+    )]
     TooMany(usize),
+    #[error(
+        "your open Views have reached the limit for one user, {0}: a quarter of console.max_views; close one"
+    )]
+    TooManyOfUser(usize),
     #[error("the server is shutting down")]
     Closed,
 }
@@ -155,6 +161,7 @@ impl Views {
             number: self.inner.last.fetch_add(1, Ordering::Relaxed) + 1,
             ticket: secret_name(),
             tool: name,
+            uri: uri.as_str().to_owned(),
             server,
             viewer: viewer.clone(),
             call,
@@ -168,14 +175,20 @@ impl Views {
             return Err(OpenError::Closed);
         }
         let of_viewer = sessions.values().filter(|it| it.viewer().owner == viewer.owner).count();
-        let per_viewer =
-            if viewer.owner.is_some() { options.max_views.div_ceil(4) } else { options.max_views };
-        if sessions.len() >= options.max_views || of_viewer >= per_viewer {
-            return Err(OpenError::TooMany(of_viewer));
+        let per_viewer = options.max_views.div_ceil(4);
+        // What a user can do about it comes first.
+        if of_viewer >= per_viewer && viewer.owner.is_some() {
+            return Err(OpenError::TooManyOfUser(of_viewer));
+        }
+        if sessions.len() >= options.max_views {
+            return Err(OpenError::TooMany(sessions.len()));
         }
         let session = Arc::new(Session::new(opening, self.clone()));
         sessions.insert(session.id().to_owned(), session.clone());
         drop(sessions);
+        // A View that was left keeps its context until the user's next message: the user may have chosen something in it for that very
+        // message. One that is loaded again begins anew, and so does what the model is told.
+        self.conversation().forget_context(viewer.owner.as_deref(), session.speaker());
         // Specification, "Security": hosts log the policy under which a View runs.
         tracing::info!(
             view = session.number(),
@@ -376,11 +389,49 @@ mod tests {
         assert!(views.redeem("guessed").is_none() && views.redeem("").is_none());
         assert!(views.redeem(&ticket).is_some());
         assert!(views.redeem(&ticket).is_none(), "used");
-        assert!(matches!(open(&views, &anna), Err(OpenError::TooMany(1))), "a quarter of four");
-        assert!(open(&views, &Viewer::of("bert", false)).is_ok());
+        let refused = open(&views, &anna).err().unwrap().to_string();
+        let mine = "your open Views have reached the limit for one user, 1: a quarter of console.max_views";
+        assert!(refused.starts_with(mine), "{refused}");
+        for other in ["bert", "cem", "dora"] {
+            assert!(open(&views, &Viewer::of(other, false)).is_ok());
+        }
+        let refused = open(&views, &Viewer::of("eve", false)).err().unwrap().to_string();
+        let all = "4 Views of all users are open, the most that console.max_views allows";
+        assert!(refused.starts_with(all), "{refused}");
         views.close();
         assert!(views.sessions().is_empty());
         assert!(matches!(open(&views, &anna), Err(OpenError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_view_that_is_loaded_again_replaces_what_it_told_the_model() {
+        let views = views(|_| {});
+        let anna = Viewer::of("anna", false);
+        let tell = |session: &Session, text: &str| {
+            let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ui/update-model-context", "params": {
+                "content": [{"type": "text", "text": text}],
+            }});
+            let happened = json!({"message": message}).to_string();
+            session.take(serde_json::from_str(&happened).unwrap());
+        };
+        let told = |owner| -> Vec<String> {
+            views.for_model(Some(owner)).into_iter().map(|it| it.text).collect()
+        };
+        let first = open(&views, &anna).unwrap();
+        initialize(&first);
+        tell(&first, "first");
+        let other = open(&views, &Viewer::of("bert", false)).unwrap();
+        initialize(&other);
+        tell(&other, "of another");
+        views.remove(first.id());
+        assert_eq!(told("anna"), ["first"], "a View that was left");
+        let second = open(&views, &anna).unwrap();
+        assert_eq!(told("anna"), [""; 0], "it begins anew");
+        assert_eq!(told("bert"), ["of another"]);
+        initialize(&second);
+        tell(&first, "late");
+        tell(&second, "second");
+        assert_eq!(told("anna"), ["second"], "the last one wins");
     }
 
     #[tokio::test]

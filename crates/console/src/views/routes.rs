@@ -72,7 +72,9 @@ async fn open(
 fn refused(error: &OpenError) -> Response {
     let status = match error {
         OpenError::UnknownTool(_) | OpenError::NoView(_) => StatusCode::NOT_FOUND,
-        OpenError::TooMany(_) | OpenError::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        OpenError::TooMany(_) | OpenError::TooManyOfUser(_) | OpenError::Closed => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         OpenError::Link { .. } | OpenError::Document(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     (status, Json(json!({ "error": error.to_string() }))).into_response()

@@ -34,6 +34,8 @@ pub(super) struct Session {
     tool: String,
     viewer: Viewer,
     call: Option<String>,
+    /// Whose context for the model it sets.
+    speaker: String,
     sandbox: Sandbox,
     prefers_border: Option<bool>,
     notes: Vec<String>,
@@ -52,6 +54,8 @@ pub(super) struct Opening {
     pub(super) number: u64,
     pub(super) ticket: String,
     pub(super) tool: String,
+    /// The URI of the View.
+    pub(super) uri: String,
     pub(super) server: ServerTools,
     pub(super) viewer: Viewer,
     pub(super) call: Option<String>,
@@ -82,6 +86,7 @@ impl Session {
             number,
             ticket,
             tool,
+            uri,
             server,
             viewer,
             call,
@@ -90,6 +95,8 @@ impl Session {
             notes,
             bridge,
         } = opening;
+        // The View of a call has one context, however often it is loaded: a later document takes the place of the one before.
+        let speaker = call.as_ref().map_or_else(|| id.clone(), |call| format!("{call} {uri}"));
         let (news, receiver) = mpsc::channel(MAX_NEWS);
         let state = State {
             bridge: Bridge::new(bridge),
@@ -107,6 +114,7 @@ impl Session {
             tool,
             viewer,
             call,
+            speaker,
             sandbox,
             prefers_border,
             notes,
@@ -129,6 +137,11 @@ impl Session {
 
     pub(super) fn tool(&self) -> &str {
         &self.tool
+    }
+
+    /// Names the View of a call for the conversation, whichever session shows it.
+    pub(super) fn speaker(&self) -> &str {
+        &self.speaker
     }
 
     pub(super) fn viewer(&self) -> &Viewer {
@@ -241,7 +254,7 @@ impl Session {
             Effect::Send(text) => self.log(Direction::Sent, text),
             Effect::SetModelContext(context) => {
                 let conversation = self.views.conversation();
-                conversation.set_context(owner, &self.id, &self.tool, context.clone());
+                conversation.set_context(owner, &self.speaker, &self.tool, context.clone());
             }
             Effect::Request { token, request: HostRequest::AddMessage(message) } => {
                 state.asked.insert(*token, message.clone());

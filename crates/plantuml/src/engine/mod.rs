@@ -1,9 +1,14 @@
 //! The real PlantUML on this machine: checks and draws diagrams, and nothing leaves the machine.
 //!
 //! [`Engine`] keeps one process and gives it one diagram after the other: the start of Java costs seconds, a diagram
-//! less than 100 ms. The process has an empty working directory and an environment of its own, and newer versions of
-//! PlantUML run in their own sandbox (`PLANTUML_SECURITY_PROFILE=SANDBOX`). Older versions have none, so a diagram that
-//! could read files, addresses or the environment is refused before the process sees it ([`Forbidden`]).
+//! less than 100 ms. Two things keep a diagram from reading files, addresses and the environment:
+//!
+//! - A diagram whose text says that it reads is refused, with its line, before the process sees it ([`Forbidden`]).
+//! - The process is in a sandbox, since a diagram can hide what it reads behind variables: it has an empty working
+//!   directory, an environment of its own, and a security manager of Java that allows no connection and only the files of
+//!   Java, PlantUML and Graphviz. Java 24 and later have no security manager; PlantUML's own sandbox, which versions since
+//!   1.2020.11 have, does the same there. A process that reads a file nevertheless is not used
+//!   ([`EngineError::NoSandbox`]).
 //!
 //! ```no_run
 //! use marquetry_plantuml::{Source, engine::{Engine, EngineOptions, Program}};
@@ -18,13 +23,21 @@
 
 mod process;
 mod rules;
+mod sandbox;
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tokio::{sync::Mutex, time::timeout};
 
-use self::process::{Process, Reply};
 pub use self::rules::Forbidden;
+use self::{
+    process::{Process, Reply},
+    sandbox::SecurityManager,
+};
 use crate::Source;
 
 /// The command that starts PlantUML, and its limits.
@@ -101,7 +114,21 @@ pub enum EngineError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// PlantUML cannot be started, or it ended twice in a row.
+    /// PlantUML ended instead of an answer. Older versions do so when a diagram reads what the sandbox refuses.
+    #[error(
+        "PlantUML ended without a picture; it does so when a diagram reads a file or an address, which is refused"
+    )]
+    Ended,
+    /// The program reads files for a diagram, so it is not used.
+    #[error(
+        "{} is not used, since it lets diagrams read files of this machine: \
+         use PlantUML 1.2020.11 or later, or a Java before version 24", program.display()
+    )]
+    NoSandbox {
+        /// The program or jar.
+        program: PathBuf,
+    },
+    /// PlantUML cannot be started.
     #[error("PlantUML cannot be used: {0}")]
     Process(#[from] io::Error),
 }
@@ -164,12 +191,28 @@ impl Engine {
     }
 
     async fn draw_anew(&self, diagram: &str) -> Result<(Process, Reply), EngineError> {
-        let mut process = Process::start(&self.options)?;
         let limit = self.options.start_timeout;
-        let ready = timeout(limit, process.ready()).await;
-        ready.unwrap_or(Err(process::DrawError::Ended)).map_err(|error| self.error(error))?;
+        let started = timeout(limit, self.start()).await;
+        let mut process = started.unwrap_or_else(|_| Err(self.no_answer()))?;
         let reply = process.draw(diagram).await.map_err(|error| self.error(error))?;
         Ok((process, reply))
+    }
+
+    /// Starts a process that reads nothing.
+    async fn start(&self) -> Result<Process, EngineError> {
+        let mut process = Process::start(&self.options, SecurityManager::On)?;
+        match process.ready().await {
+            Ok(()) => return Ok(process),
+            // Java 24 and later end at once.
+            Err(process::DrawError::Ended) => {}
+            Err(error) => return Err(self.error(error)),
+        }
+        let mut process = Process::start(&self.options, SecurityManager::Off)?;
+        match process.ready().await {
+            Ok(()) => Ok(process),
+            Err(process::DrawError::Ended) => Err(self.no_answer()),
+            Err(error) => Err(self.error(error)),
+        }
     }
 
     fn error(&self, error: process::DrawError) -> EngineError {
@@ -177,13 +220,27 @@ impl Engine {
             process::DrawError::TooLarge => {
                 EngineError::TooLarge { limit: self.options.max_output_bytes }
             }
-            process::DrawError::Ended => {
-                let program = match &self.options.program {
-                    Program::Command(path) | Program::Jar(path) => path,
-                };
-                let message = format!("{} ended without an answer", program.display());
-                EngineError::Process(io::Error::other(message))
+            process::DrawError::Ended => EngineError::Ended,
+            process::DrawError::ReadsFiles => {
+                EngineError::NoSandbox { program: self.program().to_owned() }
             }
         }
     }
+
+    fn no_answer(&self) -> EngineError {
+        let message = format!("{} ended without an answer", self.program().display());
+        EngineError::Process(io::Error::other(message))
+    }
+
+    fn program(&self) -> &Path {
+        let (Program::Command(path) | Program::Jar(path)) = &self.options.program;
+        path
+    }
+}
+
+/// Text that no diagram can know.
+fn random_hex() -> io::Result<String> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(secret)))
 }

@@ -2,13 +2,15 @@
 
 use std::{io, process::Stdio};
 
-use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-use super::{EngineOptions, Program};
+use super::{
+    EngineOptions, Program, random_hex,
+    sandbox::{Sandbox, SecurityManager},
+};
 
 /// A running PlantUML. A drop ends the process and its children.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub(super) struct Process {
     /// The line at the end of each answer. It is random, so that no diagram can contain it.
     delimiter: String,
     max_output_bytes: usize,
-    _folder: TempDir,
+    sandbox: Sandbox,
 }
 
 /// The reply of PlantUML.
@@ -36,6 +38,8 @@ pub(super) enum DrawError {
     /// The process has ended, or sends something that is not a valid answer.
     Ended,
     TooLarge,
+    /// The process reads files for a diagram.
+    ReadsFiles,
 }
 
 impl From<io::Error> for DrawError {
@@ -45,8 +49,8 @@ impl From<io::Error> for DrawError {
 }
 
 impl Process {
-    pub(super) fn start(options: &EngineOptions) -> io::Result<Self> {
-        let folder = tempfile::tempdir()?;
+    pub(super) fn start(options: &EngineOptions, manager: SecurityManager) -> io::Result<Self> {
+        let sandbox = Sandbox::new(options)?;
         let mut command = match &options.program {
             Program::Command(path) => Command::new(path),
             Program::Jar(path) => {
@@ -55,24 +59,20 @@ impl Process {
                 command
             }
         };
-        let mut secret = [0; 16];
-        getrandom::fill(&mut secret).map_err(|error| io::Error::other(error.to_string()))?;
-        let delimiter = format!("{:032x}", u128::from_ne_bytes(secret));
-        let java = format!(
-            "-Xmx{}m -Djava.awt.headless=true -Djava.io.tmpdir={}",
-            options.max_memory_mib,
-            folder.path().display()
-        );
+        let delimiter = random_hex()?;
+        let work = sandbox.work();
         command
             .args(["-tsvg", "-pipe", "-pipenostderr", "-nometadata", "-charset", "UTF-8"])
             .args(["-pipedelimitor", &delimiter])
             .env_clear()
             // PlantUML's start script finds Java and Graphviz on the `PATH`.
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-            .env("HOME", folder.path())
-            .env("JAVA_TOOL_OPTIONS", java)
+            .env("HOME", &work)
+            .env("JAVA_TOOL_OPTIONS", sandbox.java_options(manager, options.max_memory_mib))
             .env("PLANTUML_SECURITY_PROFILE", "SANDBOX")
-            .current_dir(folder.path())
+            // Graphviz up to version 7 takes it for a web server then, and reads no pictures.
+            .env("SERVER_NAME", "marquetry")
+            .current_dir(work)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -85,12 +85,14 @@ impl Process {
             return Err(io::Error::other("the process has no pipes"));
         };
         let max_output_bytes = options.max_output_bytes;
-        Ok(Self { child, input, output, delimiter, max_output_bytes, _folder: folder })
+        Ok(Self { child, input, output, delimiter, max_output_bytes, sandbox })
     }
 
-    /// Waits until the process answers.
+    /// Waits until the process answers, and finds out whether its sandbox holds.
     pub(super) async fn ready(&mut self) -> Result<(), DrawError> {
-        self.draw("@startuml\nA -> B\n@enduml\n").await.map(|_| ())
+        let reply = self.draw(&self.sandbox.probe()).await?;
+        let (Reply::Svg(answer) | Reply::Error { message: answer, .. }) = &reply;
+        if self.sandbox.has_leaked(answer) { Err(DrawError::ReadsFiles) } else { Ok(()) }
     }
 
     /// Draws a diagram with exactly one `@start…` and one `@end…`, each on a separate line.

@@ -2,6 +2,10 @@
 //!
 //! Only directives and functions that are known to be harmless are allowed, so that a new one of a later PlantUML is
 //! refused until it has been reviewed.
+//!
+//! The rules see the text before PlantUML substitutes variables, definitions and functions, so a diagram can hide from
+//! them what it reads: `"<i" + "mg:"` is one of endless ways. They are there for the message, which names the line; the
+//! sandbox of the process (`sandbox.rs`) is what holds.
 
 /// Why a diagram is not given to PlantUML.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -297,6 +301,12 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
     if lower.contains("<img") {
         return reads("<img>");
     }
+    if let Some(what) = hidden_picture(&lower) {
+        return reads(&what);
+    }
+    if lower.contains("\\includegraphics") {
+        return reads("\\includegraphics");
+    }
     if lower.contains("{{") {
         // A diagram inside of a diagram, with directives of its own.
         return reads("{{");
@@ -319,6 +329,31 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
         }
     }
     Ok(())
+}
+
+/// Finds the usual ways to put a picture behind a variable or a definition.
+fn hidden_picture(lower: &str) -> Option<String> {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    for line in lower.lines().map(str::trim) {
+        if line.starts_with('!') {
+            let mut words = line.split(|c| !is_name(c));
+            if let Some(word) = words.find(|word| matches!(*word, "img" | "sprite")) {
+                return Some(format!("{word:?} in a definition"));
+            }
+            continue;
+        }
+        // A sprite is `<$name>`, with options after a comma or a brace. A tag that goes on otherwise has a variable as its name.
+        for (at, _) in line.match_indices("<$") {
+            let after = line[at + 1..].trim_start_matches(is_name);
+            let goes_on = after.starts_with([':', ' ', '\t', '=']) && after.contains('>');
+            if goes_on {
+                return Some("<$…:…>, a tag named by a variable,".to_owned());
+            }
+        }
+    }
+    // The macros of PlantUML's library take pictures as "img:…".
+    let is_argument = lower.contains("\"img:") || lower.contains("'img:");
+    is_argument.then(|| "\"img:…\"".to_owned())
 }
 
 /// Returns whether an argument of `!include` is a name of PlantUML's own library, such as `<C4/C4_Container>`.
@@ -369,6 +404,9 @@ mod tests {
             "state graph\ngraph -> b",
             "A -> B : version",
             "class A {\n+ run()\n}\nA : 50 %",
+            "!procedure $icon($sprite)\nA -> B : <$sprite> <$sprite{scale=2}> <$sprite,color=red>\n!endprocedure",
+            "!$size = 3\n!if ($size <$max) && ($max > 1)\nA -> B : x\n!endif",
+            "!define sprite_size 3\nA -> B : an img: of us",
         ] {
             assert!(checked(source).is_ok(), "{source}: {:?}", checked(source));
         }
@@ -402,6 +440,13 @@ mod tests {
             ("A\nB -> C : <img:/etc/a.png>", "<img>", 2),
             ("note left : {{\nversion\n}}", "{{", 1),
             ("sprite $a /etc/a.png", "sprite from a file", 1),
+            ("!$x = \"img\"\nA -> B : x", "\"img\" in a definition", 1),
+            ("A\n!define X Img\nA -> B : <X:/a.png>", "\"img\" in a definition", 2),
+            ("!define S sprite\nS $a /etc/a.png", "\"sprite\" in a definition", 1),
+            ("A -> B : <$x:/etc/a.png>", "<$…:…>, a tag named by a variable,", 1),
+            ("A -> B : <$x src=/etc/a.png>", "<$…:…>, a tag named by a variable,", 1),
+            ("!include <C4/C4_Container>\nPerson(a, $sprite=\"img:/a.png\")", "\"img:…\"", 2),
+            ("A -> B : <latex>\\includegraphics{/a.png}</latex>", "\\includegraphics", 1),
         ] {
             let error = refused(source);
             assert!(

@@ -21,8 +21,8 @@ pub struct ConsoleConfig {
     pub enabled: bool,
     /// Number of tool calls that are kept.
     pub max_calls: NonZeroUsize,
-    /// Size of all kept calls together, in bytes of arguments and answers. For a call larger than an eighth of this, only the sizes are
-    /// kept.
+    /// Size of all kept calls together, in bytes: arguments, answers, reports and everything else. Of arguments, an answer or a report larger
+    /// than an eighth of this, only the size is kept.
     pub max_calls_bytes: NonZeroUsize,
     /// Number of messages of agents and upstreams that are kept. Only the first 64 KiB of each are kept.
     pub max_messages: NonZeroUsize,

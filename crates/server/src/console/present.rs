@@ -125,8 +125,9 @@ impl CallRecord {
     pub(crate) fn captured(&self, captured: &Captured, settings: &Settings) {
         let Some(running) = self.running() else { return };
         running.step("captured");
-        let report = captured.report().and_then(|report| serde_json::to_value(report).ok());
-        running.decided(report, decisions(captured, settings));
+        // As long as the model gets it: a report of thousands of items is no more use in the console.
+        let report = captured.report().map(|report| report.json_within(settings.report_max_bytes));
+        running.decided(report.as_deref(), decisions(captured, settings));
         let save = captured.report().map(|report| &report.save);
         for it in save.iter().flat_map(|it| it.artifacts.iter().chain(&it.fallback_artifact)) {
             running.saved(it.name.as_str(), it.version);

@@ -40,14 +40,13 @@ impl Bridge {
             Event::Result(result) => self.call.result(result),
             Event::Cancelled(reason) => self.call.cancelled(reason),
             Event::Context(context) => {
-                let before = (self.context.mode(), self.context.dimensions());
+                let before = self.context.dimensions();
                 self.context.replace(*context, &self.app_capabilities());
-                if before.1 != self.context.dimensions() {
+                if before != self.context.dimensions() {
                     self.size.reset();
                 }
-                if before.0 != self.context.mode() {
-                    self.effects.push(Effect::ShowMode(self.context.mode()));
-                }
+                // No `ShowMode`: the host has said itself in which mode the View is. A host that answers `ShowMode` with its
+                // context, while a context of before is on its way, would get contradicting modes in turn without end.
             }
             Event::DisplayMode(mode) => self.show_mode(mode),
             Event::Answer { token, answer } => self.host_answered(token, answer),
