@@ -96,7 +96,7 @@ let lastRequest = 0;
 export async function rpc(method, params = {}, { signal, schema, onmessage, server } = {}) {
   lastRequest += 1;
   const id = lastRequest;
-  const meta = { [`${META}protocolVersion`]: REVISION, [`${META}clientInfo`]: { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' }, [`${META}clientCapabilities`]: { elicitation: { form: {}, url: {} }, extensions: { [`${META}ui`]: { mimeTypes: ['text/html;profile=mcp-app'] } } }, progressToken: id };
+  const meta = { [`${META}protocolVersion`]: REVISION, [`${META}clientInfo`]: { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' }, [`${META}clientCapabilities`]: { ...(method === 'tools/call' && { elicitation: { form: {}, url: {} } }), extensions: { [`${META}ui`]: { mimeTypes: ['text/html;profile=mcp-app'] } } }, progressToken: id };
   const message = { jsonrpc: '2.0', id, method, params: { ...params, _meta: { ...params._meta, ...meta } } };
   const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': REVISION, 'Mcp-Method': method };
   const name = { 'tools/call': params.name, 'prompts/get': params.name, 'resources/read': params.uri }[method];

@@ -191,14 +191,9 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   }
   const { result: found } = answer;
   if (found.resultType === 'input_required') {
-    const { inputRequests = {}, requestState } = found;
-    const inputResponses = await import('./questions.js').then((it) => it.questions(inputRequests, { output, tool, signal })).catch((error) => {
-      // Other questions of the tool's server would wait for this one.
-      const cancelled = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'cancel' }]));
-      rpc('tools/call', { name: tool.name, arguments: args, inputResponses: cancelled, requestState }, { schema: tool.inputSchema }).catch(() => {});
-      throw error;
-    });
-    await send(tool, args, { output, signal, onProgress, form, context }, { inputResponses, requestState });
+    const resend = (more) => rpc('tools/call', { name: tool.name, arguments: args, ...more }, { schema: tool.inputSchema });
+    const { answersTo } = await import('./questions.js');
+    await send(tool, args, { output, signal, onProgress, form, context }, await answersTo(found, { output, name: tool.name, signal, resend }));
     return;
   }
   say(found.isError ? 'The tool failed' : 'The result is there');

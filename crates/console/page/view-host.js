@@ -127,6 +127,18 @@ export async function openView(container, { record, uri, ended, own, told = () =
     changed();
   };
 
+  /** Shows what a tool asks below the View, also in full screen, and returns what its call is sent again with. */
+  const answersFor = async (name, found, signal, resend) => {
+    const { activeElement } = document;
+    const output = h('div');
+    box.append(output);
+    try {
+      return await (await import('./questions.js')).answersTo(found, { output, name, signal, resend });
+    } finally {
+      output.remove();
+      if (document.activeElement === document.body) activeElement.focus();
+    }
+  };
   const perform = {
     openLink: async ({ url }, { signal }) => {
       if (!(await consent('This View wants to open a link.', visible(url), 'Open the link', signal))) throw new Error('Link opening denied by user');
@@ -142,14 +154,17 @@ export async function openView(container, { record, uri, ended, own, told = () =
       files.forEach(save);
       return {};
     },
-    callTool: ({ tool: name, arguments: given, wantsProgress }, { token, signal }) => {
+    callTool: async ({ tool: name, arguments: given, wantsProgress }, { token, signal }) => {
       if (!name) throw new Error('the server has no such tool any more');
       const onmessage = ({ method, params }) => {
         if (!wantsProgress || method !== 'notifications/progress') return;
         const { progressToken, ...progress } = params;
         happened({ progress: { token, params: progress } });
       };
-      return result('tools/call', { name, arguments: given }, { signal, onmessage });
+      const call = (more, signal) => result('tools/call', { name, arguments: given, ...more }, { signal, onmessage });
+      let found = await call({}, signal);
+      while (found.resultType === 'input_required') found = await call(await answersFor(name, found, signal, call), signal);
+      return found;
     },
     // A View reads and lists what its own server has, and of no other.
     forward: ({ server, method, params }, { signal }) => result(method, params, { signal, server }),
