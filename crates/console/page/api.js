@@ -81,9 +81,11 @@ function headerText(value) {
 function repeated(schema, args, headers) {
   for (const [name, property] of Object.entries(schema?.properties ?? {})) {
     const value = args?.[name];
+    const mark = property?.['x-mcp-header'];
     if (value === undefined || value === null) continue;
-    if (typeof property?.['x-mcp-header'] === 'string') headers[`Mcp-Param-${property['x-mcp-header']}`] = headerText(String(value));
-    else if (typeof value === 'object') repeated(property, value, headers);
+    if (typeof value === 'object') repeated(property, value, headers);
+    // The server ignores a mark that is no name of a header.
+    else if (typeof mark === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(mark)) headers[`Mcp-Param-${mark}`] = headerText(String(value));
   }
 }
 

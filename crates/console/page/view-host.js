@@ -154,14 +154,14 @@ export async function openView(container, { record, uri, ended, own, told = () =
       files.forEach(save);
       return {};
     },
-    callTool: async ({ tool: name, arguments: given, wantsProgress }, { token, signal }) => {
+    callTool: async ({ tool: name, schema, arguments: given, wantsProgress }, { token, signal }) => {
       if (!name) throw new Error('the server has no such tool any more');
       const onmessage = ({ method, params }) => {
         if (!wantsProgress || method !== 'notifications/progress') return;
         const { progressToken, ...progress } = params;
         happened({ progress: { token, params: progress } });
       };
-      const call = (more, signal) => result('tools/call', { name, arguments: given, ...more }, { signal, onmessage });
+      const call = (more, signal) => result('tools/call', { name, arguments: given, ...more }, { signal, schema, onmessage });
       let found = await call({}, signal);
       while (found.resultType === 'input_required') found = await call(await answersFor(name, found, signal, call), signal);
       return found;
