@@ -36,6 +36,21 @@ async function focusOn(page, name) {
   assert.fail(`the keyboard does not reach ${name}`);
 }
 
+test('arguments that a tool marks are repeated in headers', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server);
+  const sent = async (tool, args) => {
+    await go(page, `#/tools/${tool}?args=${encodeURIComponent(JSON.stringify(args))}`);
+    const [request] = await Promise.all([page.waitForRequest((it) => it.headers()['mcp-name'] === tool), page.getByRole('button', { name: 'Run', exact: true }).click()]);
+    await page.waitForSelector('.output .badge.ok');
+    return Object.entries(request.headers()).filter(([name]) => name.startsWith('mcp-param-')).sort();
+  };
+  assert.deepEqual(await sent('lab__located', { region: 'eu 1', options: { limit: 7 } }), [['mcp-param-limit', '7'], ['mcp-param-region', 'eu 1']]);
+  assert.deepEqual(await sent('lab__located', { region: 'Köln' }), [['mcp-param-region', '=?base64?S8O2bG4=?=']]);
+  assert.deepEqual(await sent('lab__unlocated', { size: 'x' }), []);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
 test('a call by keyboard alone', { timeout: 60_000 }, async () => {
   const page = await openPage(browser, server, '#/');
   await page.keyboard.press('Control+k');

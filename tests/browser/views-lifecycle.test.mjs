@@ -152,6 +152,43 @@ test('a View calls the tools of its own server that are for Views, under the nam
   await page.context().close();
 });
 
+test('a View calls a tool whose arguments headers repeat', { timeout: 60_000 }, async () => {
+  const page = await opened();
+  const view = await openRawView(page, server);
+  const given = { region: 'Köln', options: { limit: 7 } };
+  const { result, error } = await view.frame.evaluate((given) => ask('tools/call', { name: 'located', arguments: given }), given);
+  assert.deepEqual(result?.structuredContent, { given }, JSON.stringify(error));
+  await page.context().close();
+});
+
+test('what a tool asks in the call of a View is shown below the View, and answered there', { timeout: 60_000 }, async () => {
+  const page = await opened();
+  const view = await openRawView(page, server);
+  const call = () => view.frame.evaluate(() => { globalThis.outcome = undefined; ask('tools/call', { name: 'asks', arguments: {} }).then((it) => { globalThis.outcome = it; }); });
+  const outcome = () => view.frame.waitForFunction(() => globalThis.outcome, undefined, { polling: 50 }).then((it) => it.jsonValue());
+  const question = page.getByRole('region', { name: 'Question' });
+  await view.handle('(it) => it.enlarge()');
+  await page.waitForSelector('.view[data-mode=fullscreen]');
+  await call();
+  await question.waitFor();
+  assert.match(await question.innerText(), /lab__asks asks: .*Which room\?/);
+  await question.getByLabel(/^Room|^room/).fill('blue');
+  await question.getByRole('button', { name: 'Answer' }).click();
+  assert.deepEqual((await outcome()).result.structuredContent, { given: { action: 'accept', content: { room: 'blue' } } });
+  assert.equal(await question.count(), 0);
+  await call();
+  await question.getByRole('button', { name: 'Decline' }).click();
+  assert.deepEqual((await outcome()).result.structuredContent, { given: { action: 'decline' } });
+  // The tool is told of a question that nobody answers any more.
+  await call();
+  await question.waitFor();
+  await view.handle('(it) => it.close()');
+  await view.isGone();
+  await until('the question is withdrawn', async () => (await (await fetch(`${server.url}/api/console/state`)).json()).questions.length === 0);
+  assert.equal(await question.count(), 0);
+  await page.context().close();
+});
+
 test('two Views of one page do not reach each other', { timeout: 60_000 }, async () => {
   const page = await opened();
   const one = await openRawView(page, server, 'lab__raw');

@@ -71,14 +71,14 @@ export const post = (path, body) => data(path, { method: 'POST', headers: { 'Con
 export const text = async (path) => (await got(path)).text();
 
 /** A header may hold printable ASCII alone; other text goes in base64. */
-function headerText(value) {
+export function headerText(value) {
   if (/^[!-~]([ -~]*[!-~])?$/.test(value) && !value.startsWith('=?base64?')) return value;
   const raw = new TextEncoder().encode(value);
   return `=?base64?${btoa(Array.from(raw, (it) => String.fromCharCode(it)).join(''))}?=`;
 }
 
 /** The headers that repeat arguments which a tool's schema marks with `x-mcp-header`. */
-function repeated(schema, args, headers) {
+export function repeated(schema, args, headers) {
   for (const [name, property] of Object.entries(schema?.properties ?? {})) {
     const value = args?.[name];
     const mark = property?.['x-mcp-header'];
