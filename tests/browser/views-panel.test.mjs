@@ -29,15 +29,28 @@ const until = async (holds) => {
   assert.fail('it does not come about');
 };
 
-for (const [what, leave] of [
-  ['the tab', (page) => page.getByRole('tab', { name: 'Result' }).click()],
-  ['the page', (page) => go(page, '#/prompts')],
+const run = (page) => page.getByRole('button', { name: 'Run', exact: true }).click();
+const openRecorded = async (page) => {
+  const { id } = await callTool(server, 'lab__app', { a: 1 });
+  await openCallView(page, id);
+  return id;
+};
+const openOwn = async (page) => {
+  await go(page, '#/tools/lab__app');
+  await run(page);
+  await page.getByRole('tab', { name: 'View', exact: true }).click();
+  return (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+};
+
+for (const [what, open, leave] of [
+  ['its tab is left', openRecorded, (page) => page.getByRole('tab', { name: 'Result' }).click()],
+  ['its page is left', openRecorded, (page) => go(page, '#/prompts')],
+  ['its tool runs again', openOwn, run],
 ]) {
-  test(`a View is asked before it ends when ${what} is left`, { timeout: 60_000 }, async () => {
-    const { id } = await callTool(server, 'lab__app', { a: 1 });
+  test(`a View is asked before it ends when ${what}`, { timeout: 60_000 }, async () => {
     const page = await openPage(browser, server);
-    const view = await openCallView(page, id);
-    await view.locator('#log', { hasText: 'connected' }).waitFor();
+    const id = await open(page);
+    await page.frameLocator('main iframe').frameLocator('iframe').locator('#log', { hasText: 'connected' }).waitFor();
     await leave(page);
     await until(async () => {
       const audit = await auditOf(id);
