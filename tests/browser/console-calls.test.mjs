@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { callTool, findings, go, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
+import { callTool, findings, go, has, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
 
 let server;
 let browser;
@@ -306,6 +306,24 @@ test('a wrong token shows nothing, and two users see their own calls alone', { t
   assert.equal(await page.evaluate(() => document.cookie), '');
   await go(page, '#/servers');
   assert.match(await page.locator('main').innerText(), /administrators/);
+  await page.context().close();
+  await own.stop();
+});
+
+test('a token that no header can hold is asked for again', { timeout: 60_000 }, async () => {
+  const own = await startServer({ config: "[auth.tokens]\nanna = { env = 'ANNA' }\n", env: { ANNA: 'annas-secret-word-0123456789abcdef' } });
+  const page = await openPage(browser, own, '#/calls', { token: 'wörd→' });
+  const input = page.locator('#token input');
+  await input.waitFor();
+  assert.doesNotMatch(await page.locator('main').innerText(), /does not answer/);
+  await input.fill('wörd→');
+  await page.keyboard.press('Enter');
+  assert.equal(await input.evaluate((it) => it.matches(':invalid')), true);
+  assert.equal(await input.inputValue(), 'wörd→', 'the dialog stays');
+  await input.fill(' annas-secret-word-0123456789abcdef ');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.getElementById('token') === null);
+  await has(page, 'No tool was called');
   await page.context().close();
   await own.stop();
 });

@@ -9,9 +9,9 @@ export const REVISION = '2026-07-28';
 const TOKEN = 'marquetry.token';
 const META = 'io.modelcontextprotocol/';
 
-/** The token is kept for this tab, and sent in a header. */
+/** The token is kept for this tab, and sent in a header; a text that no header can hold is none. */
 export const token = {
-  get: () => sessionStorage.getItem(TOKEN) ?? '',
+  get: () => /^[!-~]*$/.exec(sessionStorage.getItem(TOKEN) ?? '')?.[0] ?? '',
   set(text) {
     if (text) sessionStorage.setItem(TOKEN, text);
     else sessionStorage.removeItem(TOKEN);

@@ -98,7 +98,7 @@ async function show() {
 }
 
 function askForToken(why) {
-  const input = h('input', { type: 'password', id: newId('token'), autocomplete: 'off', required: true });
+  const input = h('input', { type: 'password', id: newId('token'), autocomplete: 'off', required: true, pattern: '\\s*[!-~]+\\s*', title: 'ASCII characters without spaces' });
   const form = h('form.form.token', { onsubmit: (event) => {
     event.preventDefault();
     token.set(input.value.trim());
