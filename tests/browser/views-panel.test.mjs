@@ -155,6 +155,20 @@ test('a tool of the View that has the name of a tool of a server says so', { tim
   await page.context().close();
 });
 
+test('the tools of a View that was removed are gone', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__app', {});
+  const page = await openPage(browser, server);
+  const view = await openCallView(page, id);
+  const tools = page.getByRole('region', { name: 'Tools of the View' });
+  await tools.getByText('shout', { exact: true }).waitFor();
+  // The View leaves its document.
+  await view.locator('body').evaluate(() => { location.reload(); });
+  await page.getByText('The View left its document.').waitFor();
+  await tools.getByText('shout', { exact: true }).waitFor({ state: 'detached' });
+  assert.equal(await tools.innerText(), '');
+  await page.context().close();
+});
+
 test('Views are framed from the origin that is set, which must not be that of the page', { timeout: 60_000 }, async () => {
   // A reverse proxy in the place of the port of Views: the browser reaches the same program under another name.
   const port = await new Promise((done) => {

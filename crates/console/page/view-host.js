@@ -72,6 +72,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     DARK.removeEventListener('change', changed);
     for (const controller of running.values()) controller.abort();
     for (const { reject } of answers.values()) reject(closed());
+    told('appTools', []);
     socket.close();
     box.remove();
   };
