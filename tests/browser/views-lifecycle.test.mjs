@@ -161,6 +161,14 @@ test('a View calls a tool whose arguments headers repeat', { timeout: 60_000 }, 
   await page.context().close();
 });
 
+test('a message of a View arrives as the JSON that it is', { timeout: 60_000 }, async () => {
+  const page = await opened();
+  const view = await openRawView(page, server);
+  const { result } = await view.frame.evaluate(() => ask('tools/call', { name: 'helper', arguments: { at: new Date(0), list: [undefined, 1], gone: undefined } }));
+  assert.deepEqual(result.structuredContent.given, { at: '1970-01-01T00:00:00.000Z', list: [null, 1] });
+  await page.context().close();
+});
+
 test('what a tool asks in the call of a View is shown below the View, and answered there', { timeout: 60_000 }, async () => {
   const page = await opened();
   const view = await openRawView(page, server);

@@ -44,17 +44,20 @@ export async function openView(container, { record, uri, ended, own, told = () =
   const socket = new WebSocket(new URL('api/console/views/socket', base).href.replace(/^http/, 'ws'), ['marquetry-view', view.ticket]);
   const waiting = [];
 
+  const tell = (json) => {
+    if (isClosed) return;
+    if (socket.bufferedAmount > MAX_WAITING) fail('The View sends faster than the server reads.');
+    else if (socket.readyState === WebSocket.OPEN) socket.send(json);
+    else waiting.push(json);
+  };
   /** Tells the program what happened, in order. */
   const happened = (what) => {
-    if (isClosed) return;
     let json = stringify(what);
     if (sizeOf(json) > view.maxSocketBytes) {
       const message = `it is larger than ${view.maxSocketBytes} bytes`;
       json = stringify(what.answer ? { answer: { token: what.answer.token, error: { code: -32000, message } } } : { cancelled: message });
     }
-    if (socket.bufferedAmount > MAX_WAITING) fail('The View sends faster than the server reads.');
-    else if (socket.readyState === WebSocket.OPEN) socket.send(json);
-    else waiting.push(json);
+    tell(json);
   };
   const fail = (why) => {
     if (isClosed) return;
@@ -108,7 +111,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
       const { id, method } = event.data;
       const isRequest = typeof method === 'string' && (typeof id === 'string' || Number.isInteger(id));
       happened({ tooLong: { id: isRequest ? id : null, bytes } });
-    } else happened({ message: event.data });
+    } else tell(`{"message":${json}}`);
   };
   const send = (message) => frame.contentWindow?.postMessage(message, origin);
   const changed = () => happened({ context: surroundings(container, { displayMode: mode, theme }) });
