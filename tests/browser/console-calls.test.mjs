@@ -77,6 +77,22 @@ test('a call by keyboard alone', { timeout: 60_000 }, async () => {
   await page.context().close();
 });
 
+test('Ctrl+Enter in a dialog runs no tool of the page below it', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, `#/tools/lab__echo?args=${encodeURIComponent('{"text":"x"}')}`);
+  const before = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('Prompts');
+  await page.keyboard.press('Control+Enter');
+  await page.waitForFunction(() => document.querySelector('main')?.dataset.ready === '#/prompts');
+  await page.getByRole('button', { name: 'Keys' }).click();
+  await go(page, `#/tools/lab__echo?args=${encodeURIComponent('{"text":"z"}')}`);
+  await page.keyboard.press('Control+Enter');
+  // A call would be counted before the next one.
+  await callTool(server, 'lab__echo', { text: 'y' });
+  assert.equal((await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls, before + 1);
+  await page.context().close();
+});
+
 test('wrong arguments are told at their fields, and can be sent anyway', async () => {
   const page = await openPage(browser, server, `#/tools/lab__form?args=${encodeURIComponent('{"path":"a","mode":"read","limit":1000}')}`);
   await page.getByRole('button', { name: 'Run' }).click();
