@@ -97,6 +97,7 @@ test('a View gets the colours of the page, and follows the switches of its panel
   await page.waitForSelector('.view[data-mode=fullscreen]');
   await page.keyboard.press('Escape');
   await page.waitForSelector('.view[data-mode=inline]');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Full screen', 'the focus is where it was');
   await page.getByRole('button', { name: 'Load again' }).click();
   await view.locator('#log', { hasText: 'loaded' }).waitFor();
   await page.context().close();

@@ -36,6 +36,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
   let theme;
   let isLeft = false;
   let inlineSize = {};
+  let focused;
 
   const frame = h('iframe', { title: `View of ${tool}`, sandbox: 'allow-scripts allow-same-origin allow-forms', allow: view.allow || undefined, referrerpolicy: 'no-referrer' });
   const inline = button('Close', () => leave(), { 'aria-label': 'Leave the full screen' });
@@ -123,11 +124,13 @@ export async function openView(container, { record, uri, ended, own, told = () =
     mode = next;
     box.dataset.mode = mode;
     const isFull = mode === 'fullscreen';
+    // What becomes inert loses the focus.
+    if (isFull) focused = document.activeElement;
     for (let it = box; it !== document.body && it.parentElement; it = it.parentElement) {
       for (const other of it.parentElement.children) if (other !== it) other.inert = isFull;
     }
     Object.assign(frame.style, isFull ? { height: '', width: '' } : inlineSize);
-    if (isFull) inline.focus();
+    (isFull ? inline : focused)?.focus();
     changed();
   };
 
