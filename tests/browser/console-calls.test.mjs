@@ -253,6 +253,19 @@ test('hostile names, descriptions and answers stay text', { timeout: 60_000 }, a
   await page.context().close();
 });
 
+test('hidden characters are marked where a link leads and in the problem of a call', async () => {
+  const page = await openPage(browser, server, `#/tools/lab__echo?args=${encodeURIComponent('{"text":"[docs](https://a.example/\\u200bx)"}')}`);
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByRole('button', { name: 'Rendered' }).click();
+  assert.equal(await page.locator('.output .markdown').innerText(), 'docs (https://a.example/‹200B›x)');
+  // The problem of a call is a text of its server.
+  const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+  await page.route(`**/api/console/calls/${id}`, async (route) => route.fulfill({ json: { ...await (await route.fetch()).json(), problem: { code: 7, message: 'no\u202e' } } }));
+  await go(page, `#/calls/${id}`);
+  assert.equal(await page.locator('.failure').innerText(), '7 no‹202E›');
+  await page.context().close();
+});
+
 test('the home page follows calls of others, and a restart in mid-stream', { timeout: 90_000 }, async () => {
   const own = await startServer();
   const page = await openPage(browser, own, '#/calls');

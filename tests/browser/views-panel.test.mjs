@@ -146,11 +146,13 @@ test('a tool of the View that has the name of a tool of a server says so', { tim
   const view = await openCallView(page, id);
   await view.locator('#log', { hasText: 'connected' }).waitFor();
   await view.locator('body').evaluate(() => {
-    app.onlisttools = async () => ({ tools: ['secret', 'other'].map((name) => ({ name, description: 'hidden\u202etext', inputSchema: { type: 'object' } })) });
+    app.sendLog({ level: 'info', data: 'a line\u202e of the log' });
+    app.onlisttools = async () => ({ tools: ['secret', 'other'].map((name) => ({ name, title: `${name}\u200b of it`, description: 'hidden\u202etext', inputSchema: { type: 'object' } })) });
     app.sendToolListChanged();
   });
   const tools = page.getByRole('region', { name: 'Tools of the View' });
-  await tools.getByText('other', { exact: true }).waitFor();
+  await tools.getByText('other‹200B› of it (other)', { exact: true }).waitFor();
+  await page.getByText('info: "a line‹202E› of the log"', { exact: true }).waitFor();
   assert.equal(await tools.getByText('A server has a tool of this name, too.').count(), 1);
   assert.equal(await tools.getByText('hidden‹202E›text').count(), 2);
   await page.context().close();

@@ -125,7 +125,7 @@ function inline(text) {
 /** A link of another's text shows where it leads, and leads to http and https alone. */
 export function outside(url, text = url) {
   if (!/^https?:\/\//i.test(url)) return [...visible(text), ' (', ...visible(url), ')'];
-  return [h('a', { href: url, rel: 'noopener noreferrer nofollow', target: '_blank' }, ...visible(text)), text === url ? '' : ` (${url})`];
+  return [h('a', { href: url, rel: 'noopener noreferrer nofollow', target: '_blank' }, ...visible(text)), ...(text === url ? [] : [' (', ...visible(url), ')'])];
 }
 
 /** Rows of comma-separated text. */

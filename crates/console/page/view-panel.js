@@ -4,7 +4,7 @@ import { data, list } from './api.js';
 import { button, bytes, consent, empty, fill, h, newId, time } from './dom.js';
 import { createForm } from './form.js';
 import { stringify } from './json.js';
-import { resultView, visible } from './result.js';
+import { marked, resultView, visible } from './result.js';
 import { openView } from './view-host.js';
 
 // A View may list more tools than a page can show.
@@ -38,8 +38,8 @@ function panelOf({ record, uri, context, signal, own, tool, place, again }) {
   const told = (kind, value) => {
     if (kind === 'appTools') viewTools(provided, value, serverTools, (name, args) => opened.then((it) => it.callTool(name, args)));
     if (kind === 'modelContext' || kind === 'message') model.add(kind, value);
-    if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
-    if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
+    if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, visible(value)));
+    if (kind === 'log') notes.append(h('p.muted', visible(`${value.level ?? 'log'}: ${typeof value.data === 'string' ? value.data : stringify(value.data ?? null)}`.slice(0, MAX_TEXT))));
     while (notes.childElementCount > 100) notes.firstChild.remove();
   };
   const ended = record.outcome === 'running' ? new Promise((done) => {
@@ -106,11 +106,11 @@ async function viewTools(box, all, serverTools, callTool) {
       try {
         fill(output, resultView(await callTool(tool.name, args), tool.outputSchema));
       } catch (error) {
-        fill(output, h('p.bad', error.message));
+        fill(output, h('p.bad', visible(error.message)));
       }
       run.disabled = false;
-    }, { 'aria-label': `Run ${tool.name}` });
-    return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), ofServers.has(tool.name) ? h('p.warn', 'A server has a tool of this name, too. This one belongs to the View, and runs in it.') : null, tool.description ? h('p', ...visible(tool.description)) : null, form.element, h('p', run), output);
+    }, { 'aria-label': marked(`Run ${tool.name}`) });
+    return h('details', h('summary', visible(tool.title ? `${tool.title} (${tool.name})` : tool.name)), ofServers.has(tool.name) ? h('p.warn', 'A server has a tool of this name, too. This one belongs to the View, and runs in it.') : null, tool.description ? h('p', visible(tool.description)) : null, form.element, h('p', run), output);
   }), all.length > MAX_VIEW_TOOLS ? h('p.muted', `the first ${MAX_VIEW_TOOLS} of ${all.length}`) : null);
 }
 
