@@ -88,7 +88,9 @@ const OWN = `lab:notes-of-${process.env.LAB_NAME ?? 'lab'}`;
 
 const write = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 
-async function call({ name, arguments: given = {} }) {
+async function call({ name, arguments: given = {}, _meta: meta }) {
+  if (given.ms) await new Promise((done) => setTimeout(done, given.ms));
+  if (given.progress) write({ method: 'notifications/progress', params: { progressToken: meta.progressToken, progress: 1, message: 'x'.repeat(given.progress) } });
   if (name === 'asks') {
     const id = `question-${asked.size}`;
     given = await new Promise((done) => { asked.set(id, done); write({ id, method: 'elicitation/create', params: QUESTION }); });

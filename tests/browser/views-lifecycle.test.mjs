@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { openPage, startBrowser, startServer } from './support.mjs';
+import { callTool, openCallView, openPage, startBrowser, startServer } from './support.mjs';
 import { labUpstream, openLabView, openRawView } from './views-lab.mjs';
 
 let server;
@@ -55,6 +55,35 @@ test('the official App starts at id 0, and provides tools that the page calls un
   assert.ok(audit.some((it) => it.direction === 'from-view' && it.kind === 'result' && it.id === asked.id), 'the View answered to its teardown');
   assert.match((await call({ name: 'shout', given: { text: 'x' } }).catch(() => ({ refused: 'closed' }))).refused, /closed/);
   await page.context().close();
+});
+
+test('a call of a tool of the View that is too large fails alone', { timeout: 60_000 }, async () => {
+  const own = await startServer({ servers: { lab: labUpstream() }, config: '[console]\nmax_view_message_bytes = 20000\n' });
+  const page = await openPage(browser, own);
+  const view = await openLabView(page, own, 'lab__app');
+  await until('the page knows the tools', async () => (await view.told('appTools')).length > 0);
+  const shout = (length) => view.handle('(it, length) => it.callTool("shout", { text: "x".repeat(length) }).then((found) => found.content[0].text, (error) => error.message)', length);
+  assert.match(await shout(2 << 20), /larger than \d+ bytes/);
+  assert.equal(await shout(3), 'XXX', 'the View goes on');
+  await page.context().close();
+  await own.stop();
+});
+
+test('a step of progress that is too large ends nothing', { timeout: 60_000 }, async () => {
+  const own = await startServer({ servers: { lab: labUpstream() }, config: '[console]\nmax_view_message_bytes = 20000\n' });
+  const shown = callTool(own, 'lab__raw', { ms: 5_000 });
+  const { id } = await until('the call runs', async () => (await (await fetch(`${own.url}/api/console/calls`)).json()).calls.find((it) => it.outcome === 'running'));
+  const page = await openPage(browser, own);
+  const body = (await openCallView(page, id)).locator('body');
+  await body.evaluate(() => start());
+  const { result } = await body.evaluate(() => ask('tools/call', { name: 'helper', arguments: { progress: 2 << 20 }, _meta: { progressToken: 1 } }));
+  assert.equal(result.content[0].text, 'helper was called');
+  await shown;
+  const ends = () => body.evaluate(() => got.map(({ data }) => data.method).filter((it) => /tool-(result|cancelled)$/.test(it)));
+  await until('the View has its result', async () => (await ends()).length > 0);
+  assert.deepEqual(await ends(), ['ui/notifications/tool-result']);
+  await page.context().close();
+  await own.stop();
 });
 
 test('a View that does not answer is removed after its time', { timeout: 60_000 }, async () => {

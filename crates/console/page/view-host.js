@@ -56,6 +56,9 @@ export async function openView(container, { record, uri, ended, own, told = () =
     let json = stringify(what);
     if (sizeOf(json) > view.maxSocketBytes) {
       const message = `it is larger than ${view.maxSocketBytes} bytes`;
+      if (what.callAppTool) return apply.appAnswer({ ...what.callAppTool, error: message });
+      // The next step of progress tells as much.
+      if (what.progress) return;
       json = stringify(what.answer ? { answer: { token: what.answer.token, error: { code: -32000, message } } } : { cancelled: message });
     }
     tell(json);
