@@ -103,6 +103,28 @@ test('a View gets the colours of the page, and follows the switches of its panel
   await page.context().close();
 });
 
+test('a View that is loaded again leaves nothing behind', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__raw', {});
+  const page = await openPage(browser, server);
+  const view = await openCallView(page, id);
+  /** How many lists of messages hear of a message. */
+  const lists = () => page.evaluate(async () => {
+    const { live } = await import(document.querySelector('script[src]').src.replace('app.js', 'api.js'));
+    let heard = 0;
+    live.dispatchEvent(new CustomEvent('view.message', { detail: { get call() { heard += 1; return ''; } } }));
+    await new Promise((done) => setTimeout(done));
+    return heard;
+  });
+  for (let load = 0; load < 3; load += 1) {
+    await view.locator('#log', { hasText: 'loaded' }).waitFor();
+    assert.equal(await lists(), 1);
+    await page.getByRole('button', { name: 'Load again' }).click();
+  }
+  await page.getByRole('tab', { name: 'Result', exact: true }).click();
+  assert.equal(await lists(), 0);
+  await page.context().close();
+});
+
 test('the panel shows what the View tells the model', { timeout: 60_000 }, async () => {
   const { id } = await callTool(server, 'lab__raw', {});
   const page = await openPage(browser, server);

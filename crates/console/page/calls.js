@@ -136,7 +136,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
       ['model', 'Model', () => (record ? lazily(async () => (await import('./model.js')).modelView(record)) : empty('The call has no record.'))],
       ['messages', 'Messages', () => lazily(async () => (await import('./messages.js')).messagesOf(record, sent))],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
-      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf({ record, tool, context, signal, own: sent && { args: sent[0].params.arguments, result } }))],
+      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf({ record, tool, signal, own: sent && { args: sent[0].params.arguments, result } }))],
       ['save', 'Save', () => (record && result ? lazily(async () => (await import('./scenario.js')).scenarioView(record, result, tool)) : empty('A scenario needs a call with a result.'))],
     ], current, (next, isFocused) => {
       if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });

@@ -1,6 +1,6 @@
 // The View of a call: its frame, what it says, its tools, and the log of its messages.
 
-import { data, list } from './api.js';
+import { data, list, live } from './api.js';
 import { button, bytes, consent, empty, fill, h, newId, time } from './dom.js';
 import { createForm } from './form.js';
 import { stringify } from './json.js';
@@ -18,19 +18,25 @@ const MAX_TEXT = 10_000;
 const MAX_AUDIT = 1_000;
 
 /** The panel of a call whose tool has a View. The View is closed when `signal` says that the panel is left; `own` is as for openView. */
-export function viewOf({ record, tool, context, signal, own }) {
+export function viewOf({ record, tool, signal, own }) {
   const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
   if (!uri || !record) return empty('The tool has no View.');
   if (signal.aborted) return null;
-  const place = h('div');
   const panel = h('div');
-  const open = () => fill(panel, panelOf({ record, uri, context, signal, own, tool, place, again: open }));
+  let load = new AbortController();
+  signal.addEventListener('abort', () => load.abort(), { once: true });
+  const open = () => {
+    load.abort();
+    load = new AbortController();
+    fill(panel, panelOf({ record, uri, signal: load.signal, own, again: open }));
+  };
   open();
   return panel;
 }
 
-function panelOf({ record, uri, context, signal, own, tool, place, again }) {
-  fill(place);
+/** What one load of the View has on the page; `signal` ends it. */
+function panelOf({ record, uri, signal, own, again }) {
+  const place = h('div');
   const notes = h('div', { role: 'status' });
   const model = toldToModel();
   const serverTools = list('tools/list', 'tools').catch(() => []);
@@ -43,14 +49,11 @@ function panelOf({ record, uri, context, signal, own, tool, place, again }) {
     while (notes.childElementCount > 100) notes.firstChild.remove();
   };
   const ended = record.outcome === 'running' ? new Promise((done) => {
-    const look = async () => {
-      const now = await data(`calls/${record.id}`);
-      if (now.outcome !== 'running') done(now);
-    };
-    context.on('call.ended', ({ detail }) => { if (detail.id === record.id) look(); });
-    context.onReset(look);
+    const look = () => data(`calls/${record.id}`).then((now) => { if (now.outcome !== 'running') done(now); }, () => {});
+    live.addEventListener('call.ended', ({ detail }) => { if (detail.id === record.id) look(); }, { signal });
+    live.addEventListener('reset', look, { signal });
     // It may have ended since its record was fetched.
-    look().catch(() => {});
+    look();
   }) : undefined;
   const opened = openView(place, { record, uri, ended, own, told });
   let view;
@@ -58,7 +61,7 @@ function panelOf({ record, uri, context, signal, own, tool, place, again }) {
   // At once, if it can be: what is left is taken out of the page, and a frame outside of the page is gone.
   const close = () => (view ? view.close() : opened.then((it) => it.close(), () => {}));
   signal.addEventListener('abort', close, { once: true });
-  return [switches(opened, () => { close(); again(); }), place, notes, model.element, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+  return [switches(opened, again), place, notes, model.element, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, signal))];
 }
 
 /** How the View is shown: theme, width, the whole page; and a new start. */
@@ -115,7 +118,7 @@ async function viewTools(box, all, serverTools, callTool) {
 }
 
 /** One line for each message of the Views of a call, in the order in which they came. */
-function auditOf(record, context) {
+function auditOf(record, signal) {
   const rows = h('ol.audit');
   const all = new Map();
   const add = (its) => {
@@ -126,12 +129,12 @@ function auditOf(record, context) {
   };
   let waiting = [];
   // Many come at a time; the list changes once for all.
-  context.on('view.message', ({ detail }) => {
+  live.addEventListener('view.message', ({ detail }) => {
     if (!waiting.length) queueMicrotask(() => { const its = waiting; waiting = []; add(its); });
     waiting.push(detail);
-  });
+  }, { signal });
   const fetchAll = async () => add((await data(`views/audit?call=${encodeURIComponent(record.id)}`)).records);
-  context.onReset(fetchAll);
+  live.addEventListener('reset', () => fetchAll().catch(() => {}), { signal });
   fetchAll().catch((error) => rows.append(error.message));
   return rows;
 }
