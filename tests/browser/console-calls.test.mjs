@@ -253,6 +253,16 @@ test('hostile names, descriptions and answers stay text', { timeout: 60_000 }, a
   await page.context().close();
 });
 
+test('a link to a resource opens in its place, and the result stays', async () => {
+  const page = await openPage(browser, server, `#/tools/lab__located?args=${encodeURIComponent('{"region":"eu"}')}`);
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.locator('.output summary', { hasText: 'link to notes‹200B›' }).press('Enter');
+  await page.locator('.output .literal', { hasText: '# Notes' }).waitFor();
+  assert.equal(await page.getByLabel(/^region/).inputValue(), 'eu');
+  assert.deepEqual([await findings(page), page.problems], [[], []]);
+  await page.context().close();
+});
+
 test('hidden characters are marked where a link leads and in the problem of a call', async () => {
   const page = await openPage(browser, server, `#/tools/lab__echo?args=${encodeURIComponent('{"text":"[docs](https://a.example/\\u200bx)"}')}`);
   await page.getByRole('button', { name: 'Run' }).click();

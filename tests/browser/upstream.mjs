@@ -69,7 +69,7 @@ async function call({ name, arguments: args = {}, _meta: meta }) {
     case 'echo': return text(args.text);
     case 'attack': return { content: [{ type: 'text', text: attack }, { type: 'resource_link', uri: 'javascript:window.hacked=1', name: attack }, { type: attack }, { type: 'resource', resource: { uri: 'x:svg', mimeType: 'image/svg+xml', text: '<svg xmlns="http://www.w3.org/2000/svg" onload="window.hacked=1"/>' } }], structuredContent: { [attack]: attack } };
     case 'large': return text('0123456789abcde\n'.repeat((args.kib ?? 64) * 64));
-    case 'located': case 'unlocated': return text('found');
+    case 'located': case 'unlocated': return { content: [{ type: 'text', text: 'found' }, { type: 'resource_link', uri: 'lab:notes', name: 'notes\u200b' }] };
     case 'fails': return { ...text('the disk is full'), isError: true };
     case 'slow': await new Promise((done) => setTimeout(done, args.ms ?? 500)); return text('done');
     case 'rows': return text(JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `row ${id}`, even: id % 2 === 0 }))));
