@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { after, before, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { callTool, findings, go, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
+import { callTool, findings, go, has, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
 
 let server;
 let browser;
@@ -36,6 +36,21 @@ async function focusOn(page, name) {
   assert.fail(`the keyboard does not reach ${name}`);
 }
 
+test('arguments that a tool marks are repeated in headers', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server);
+  const sent = async (tool, args) => {
+    await go(page, `#/tools/${tool}?args=${encodeURIComponent(JSON.stringify(args))}`);
+    const [request] = await Promise.all([page.waitForRequest((it) => it.headers()['mcp-name'] === tool), page.getByRole('button', { name: 'Run', exact: true }).click()]);
+    await page.waitForSelector('.output .badge.ok');
+    return Object.entries(request.headers()).filter(([name]) => name.startsWith('mcp-param-')).sort();
+  };
+  assert.deepEqual(await sent('lab__located', { region: 'eu 1', options: { limit: 7 } }), [['mcp-param-limit', '7'], ['mcp-param-region', 'eu 1']]);
+  assert.deepEqual(await sent('lab__located', { region: 'Köln' }), [['mcp-param-region', '=?base64?S8O2bG4=?=']]);
+  assert.deepEqual(await sent('lab__unlocated', { size: 'x' }), []);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
 test('a call by keyboard alone', { timeout: 60_000 }, async () => {
   const page = await openPage(browser, server, '#/');
   await page.keyboard.press('Control+k');
@@ -59,6 +74,22 @@ test('a call by keyboard alone', { timeout: 60_000 }, async () => {
   // Integers beyond 2^53 arrive exactly, and what is unset is not sent.
   assert.equal(record.arguments.json, '{"path":"/etc/hosts","mode":"read","limit":10,"big":12345678901234567890}');
   assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test('Ctrl+Enter in a dialog runs no tool of the page below it', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, `#/tools/lab__echo?args=${encodeURIComponent('{"text":"x"}')}`);
+  const before = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('Prompts');
+  await page.keyboard.press('Control+Enter');
+  await page.waitForFunction(() => document.querySelector('main')?.dataset.ready === '#/prompts');
+  await page.getByRole('button', { name: 'Keys' }).click();
+  await go(page, `#/tools/lab__echo?args=${encodeURIComponent('{"text":"z"}')}`);
+  await page.keyboard.press('Control+Enter');
+  // A call would be counted before the next one.
+  await callTool(server, 'lab__echo', { text: 'y' });
+  assert.equal((await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls, before + 1);
   await page.context().close();
 });
 
@@ -222,6 +253,29 @@ test('hostile names, descriptions and answers stay text', { timeout: 60_000 }, a
   await page.context().close();
 });
 
+test('a link to a resource opens in its place, and the result stays', async () => {
+  const page = await openPage(browser, server, `#/tools/lab__located?args=${encodeURIComponent('{"region":"eu"}')}`);
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.locator('.output summary', { hasText: 'link to notes‹200B›' }).press('Enter');
+  await page.locator('.output .literal', { hasText: '# Notes' }).waitFor();
+  assert.equal(await page.getByLabel(/^region/).inputValue(), 'eu');
+  assert.deepEqual([await findings(page), page.problems], [[], []]);
+  await page.context().close();
+});
+
+test('hidden characters are marked where a link leads and in the problem of a call', async () => {
+  const page = await openPage(browser, server, `#/tools/lab__echo?args=${encodeURIComponent('{"text":"[docs](https://a.example/\\u200bx)"}')}`);
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByRole('button', { name: 'Rendered' }).click();
+  assert.equal(await page.locator('.output .markdown').innerText(), 'docs (https://a.example/‹200B›x)');
+  // The problem of a call is a text of its server.
+  const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+  await page.route(`**/api/console/calls/${id}`, async (route) => route.fulfill({ json: { ...await (await route.fetch()).json(), problem: { code: 7, message: 'no\u202e' } } }));
+  await go(page, `#/calls/${id}`);
+  assert.equal(await page.locator('.failure').innerText(), '7 no‹202E›');
+  await page.context().close();
+});
+
 test('the home page follows calls of others, and a restart in mid-stream', { timeout: 90_000 }, async () => {
   const own = await startServer();
   const page = await openPage(browser, own, '#/calls');
@@ -291,6 +345,24 @@ test('a wrong token shows nothing, and two users see their own calls alone', { t
   assert.equal(await page.evaluate(() => document.cookie), '');
   await go(page, '#/servers');
   assert.match(await page.locator('main').innerText(), /administrators/);
+  await page.context().close();
+  await own.stop();
+});
+
+test('a token that no header can hold is asked for again', { timeout: 60_000 }, async () => {
+  const own = await startServer({ config: "[auth.tokens]\nanna = { env = 'ANNA' }\n", env: { ANNA: 'annas-secret-word-0123456789abcdef' } });
+  const page = await openPage(browser, own, '#/calls', { token: 'wörd→' });
+  const input = page.locator('#token input');
+  await input.waitFor();
+  assert.doesNotMatch(await page.locator('main').innerText(), /does not answer/);
+  await input.fill('wörd→');
+  await page.keyboard.press('Enter');
+  assert.equal(await input.evaluate((it) => it.matches(':invalid')), true);
+  assert.equal(await input.inputValue(), 'wörd→', 'the dialog stays');
+  await input.fill(' annas-secret-word-0123456789abcdef ');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.getElementById('token') === null);
+  await has(page, 'No tool was called');
   await page.context().close();
   await own.stop();
 });

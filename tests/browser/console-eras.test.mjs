@@ -79,6 +79,12 @@ test('a question goes to clients that can be asked, in the form of their revisio
   await page.context().close();
 });
 
+test('arguments that headers repeat are repeated', async () => {
+  const { page, rows } = await compared('lab__located', { region: 'Köln', options: { limit: 7 } });
+  for (const [client, outcome] of rows) assert.equal(outcome, 'ok', client);
+  await page.context().close();
+});
+
 test('arguments that are not JSON are named, and nothing is called', async () => {
   const page = await openPage(browser, server, '#/eras/lab__echo');
   const before = await callsKept();

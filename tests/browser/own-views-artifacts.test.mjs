@@ -235,6 +235,24 @@ test("read_artifact opens its artifact at its line; the list is beside it", asyn
   await view.close();
 });
 
+for (const [what, older, newest, lines, size] of [["longer", 100_000, 10, /^100,001 lines$/, /195 KiB/], ["shorter", 10, 100_000, /^11 lines$/, /23 B/]]) {
+  test(`read_artifact of an older version that is ${what} shows all of that version`, async () => {
+    const linesOf = (count) => Buffer.from(`${"x\n".repeat(count)}end`);
+    const tools = artifactTools({ "report.txt": ["text/plain", linesOf(newest), undefined, [linesOf(older)]] });
+    const view = await open({ tools, input: { name: "report.txt", version: 0 }, result: tools.read_artifact({ name: "report.txt", version: 0 }) });
+    await becomes(view, "#name", /^report\.txt$/);
+    if (what === "longer") await view.frame.locator("#foot button", { hasText: "Read all" }).click();
+    await becomes(view, "#foot .muted", lines);
+    assert.equal(await view.frame.inputValue("#versions"), "0");
+    assert.match(await text(view, "#facts"), size);
+    assert.equal(await text(view, "#loading"), "");
+    await view.frame.click("#tab-Details");
+    await becomes(view, "dl.details", /version0/);
+    assert.doesNotMatch(await text(view, "dl.details"), /source tool name/, "the details of the newest");
+    await view.close();
+  });
+}
+
 test("without calls of tools, what read_artifact answered is shown", async () => {
   const { serverTools, ...rest } = ALL_CAPABILITIES;
   const tools = artifactTools(artifacts());

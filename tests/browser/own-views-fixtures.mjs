@@ -89,21 +89,26 @@ export function searchTools({ results = [passage(3), passage(7), passage(12)], o
 
 const TEXT_TYPES = /^text\/|json|yaml|xml/;
 
-/** The artifact tools over `store`: MIME type and bytes by name. Answers have the form of read_artifact. */
+/**
+ * The artifact tools over `store`: MIME type, bytes, description and the bytes of older versions by name. Answers have the form of
+ * read_artifact.
+ */
 export function artifactTools(store) {
-  const uri = (name) => `artifact://${encodeURIComponent(name)}?version=0`;
+  const newest = (name) => store[name][3]?.length ?? 0;
+  const uri = (name, version = newest(name)) => `artifact://${encodeURIComponent(name)}?version=${version}`;
   return {
     list_artifacts: ({ filter = "", limit = 50, cursor, details } = {}) => {
       const names = Object.keys(store).sort().filter((name) => (name + store[name][0]).toLowerCase().includes(filter.toLowerCase()) && (cursor === undefined || name > cursor));
       const artifacts = names.slice(0, limit).map((name) => ({
-        name, version: 0, uri: uri(name), mime_type: store[name][0], size_bytes: store[name][1].length, description: store[name][2],
+        name, version: newest(name), uri: uri(name), mime_type: store[name][0], size_bytes: store[name][1].length, description: store[name][2],
         ...(details ? { details: { created_at: "2026-11-22T10:00:00Z", hash: "abc", source_tool_name: "files__read" } } : {}),
       }));
       return data({ artifacts, ...(names.length > limit ? { next_cursor: artifacts.at(-1).name } : {}) });
     },
-    read_artifact: ({ name, version = 0, start_byte, max_bytes = 65_536 }) => {
-      if (!store[name] || version > 0) return failed(`${name} version ${version} is not there`);
-      const [mimeType, whole] = store[name];
+    read_artifact: ({ name, version = store[name] ? newest(name) : 0, start_byte, max_bytes = 65_536 }) => {
+      if (!store[name] || version > newest(name)) return failed(`${name} version ${version} is not there`);
+      const [mimeType, last, , older = []] = store[name];
+      const whole = older[version] ?? last;
       const report = (start, end) => ({ "marquetry/read": { name, version, size_bytes: whole.length, start_byte: start, end_byte: end } });
       const note = { type: "text", text: `${name} version ${version} (${mimeType}).` };
       if (start_byte === undefined && mimeType.startsWith("image/") && !mimeType.includes("svg")) return { content: [{ type: "image", mimeType, data: whole.toString("base64") }, note], _meta: report(0, whole.length) };
@@ -112,7 +117,7 @@ export function artifactTools(store) {
       const isText = TEXT_TYPES.test(mimeType);
       while (isText && end < whole.length && (whole[end] & 0xc0) === 0x80) end--;
       const part = whole.subarray(start, end);
-      const content = isText ? { type: "text", text: part.toString() } : { type: "resource", resource: { uri: uri(name), mimeType, blob: part.toString("base64") } };
+      const content = isText ? { type: "text", text: part.toString() } : { type: "resource", resource: { uri: uri(name, version), mimeType, blob: part.toString("base64") } };
       return { content: [content, note], _meta: report(start, end) };
     },
   };

@@ -26,6 +26,7 @@ const form = {
   $defs: { pin: { type: 'string', writeOnly: true } },
 };
 const any = { type: 'object' };
+const located = { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': 'Region' }, options: { type: 'object', properties: { limit: { type: 'integer', 'x-mcp-header': 'Limit' } } } } };
 const TOOLS = [
   { name: 'form', description: 'Repeats its arguments', inputSchema: form, outputSchema: { type: 'object', properties: { given: { type: 'object' } }, required: ['given'] } },
   { name: 'echo', description: 'Says what it was told', inputSchema: { type: 'object', required: ['text'], properties: { text: { type: 'string' } } } },
@@ -37,6 +38,8 @@ const TOOLS = [
   { name: 'picture', description: 'Answers with a picture', inputSchema: any },
   { name: 'works', description: 'Tells how far it is, and logs', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 }, lines: { type: 'integer' }, steps: { type: 'array', items: { type: 'object' } } } } },
   { name: 'ask', description: 'Asks the user, and says what was answered', inputSchema: { type: 'object', properties: { attack: { type: 'boolean' } } } },
+  { name: 'located', description: 'Has arguments that headers repeat', inputSchema: located },
+  { name: 'unlocated', description: 'Has a mark that is no name of a header', inputSchema: { type: 'object', properties: { size: { type: 'string', 'x-mcp-header': 'Größe' } } } },
 ];
 
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
@@ -66,6 +69,7 @@ async function call({ name, arguments: args = {}, _meta: meta }) {
     case 'echo': return text(args.text);
     case 'attack': return { content: [{ type: 'text', text: attack }, { type: 'resource_link', uri: 'javascript:window.hacked=1', name: attack }, { type: attack }, { type: 'resource', resource: { uri: 'x:svg', mimeType: 'image/svg+xml', text: '<svg xmlns="http://www.w3.org/2000/svg" onload="window.hacked=1"/>' } }], structuredContent: { [attack]: attack } };
     case 'large': return text('0123456789abcde\n'.repeat((args.kib ?? 64) * 64));
+    case 'located': case 'unlocated': return { content: [{ type: 'text', text: 'found' }, { type: 'resource_link', uri: 'lab:notes', name: 'notes\u200b' }] };
     case 'fails': return { ...text('the disk is full'), isError: true };
     case 'slow': await new Promise((done) => setTimeout(done, args.ms ?? 500)); return text('done');
     case 'rows': return text(JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `row ${id}`, even: id % 2 === 0 }))));

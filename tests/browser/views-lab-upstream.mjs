@@ -70,21 +70,40 @@ const VIEWS = {
 };
 
 const any = { type: 'object' };
+/** The question of the tool `asks`. */
+const QUESTION = { message: 'Which room?', requestedSchema: { type: 'object', required: ['room'], properties: { room: { type: 'string', title: 'Room' } } } };
+const asked = new Map();
+const located = { type: 'object', properties: { region: { type: 'string', 'x-mcp-header': 'Region' }, options: { type: 'object', properties: { limit: { type: 'integer', 'x-mcp-header': 'Limit' } } } } };
+
 const TOOLS = [
   ...[...Object.keys(VIEWS), 'missing'].map((name) => ({ name, description: `Has the View ${name}`, inputSchema: name === 'raw' ? { type: 'object', properties: { word: { type: 'string' }, pin: { type: 'string', format: 'password' } } } : any, _meta: { ui: { resourceUri: `ui://lab/${name}.html` } } })),
   { name: 'helper', description: 'For Views', inputSchema: any, _meta: { ui: { visibility: ['app'] } } },
+  { name: 'located', description: 'Has arguments that headers repeat', inputSchema: located },
+  { name: 'asks', description: 'Asks the user, and says what was answered', inputSchema: any },
   { name: 'secret', description: 'Not for Views', inputSchema: any, _meta: { ui: { visibility: ['model'] } } },
 ];
 
 /** A resource that this server alone has. */
 const OWN = `lab:notes-of-${process.env.LAB_NAME ?? 'lab'}`;
 
+const write = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+
+async function call({ name, arguments: given = {}, _meta: meta }) {
+  if (given.ms) await new Promise((done) => setTimeout(done, given.ms));
+  if (given.progress) write({ method: 'notifications/progress', params: { progressToken: meta.progressToken, progress: 1, message: 'x'.repeat(given.progress) } });
+  if (name === 'asks') {
+    const id = `question-${asked.size}`;
+    given = await new Promise((done) => { asked.set(id, done); write({ id, method: 'elicitation/create', params: QUESTION }); });
+  }
+  return { content: [{ type: 'text', text: `${name} was called` }], structuredContent: { given }, _meta: { own: 1 } };
+}
+
 function answer({ method, params }) {
   switch (method) {
     case 'initialize': return { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {} }, serverInfo: { name: 'lab', version: '1.0' } };
     case 'ping': return {};
     case 'tools/list': return { tools: TOOLS };
-    case 'tools/call': return { content: [{ type: 'text', text: `${params.name} was called` }], structuredContent: { given: params.arguments ?? {} }, _meta: { own: 1 } };
+    case 'tools/call': return call(params);
     case 'resources/list': return { resources: [{ uri: OWN, name: 'notes' }, { uri: 'ui://lab/listed.html', name: 'listed', mimeType: VIEW, _meta: { ui: { csp: { connectDomains: [SELF] }, prefersBorder: false } } }] };
     case 'resources/templates/list': return { resourceTemplates: [] };
     case 'resources/read': {
@@ -97,14 +116,15 @@ function answer({ method, params }) {
   }
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
+createInterface({ input: process.stdin }).on('line', async (line) => {
   const message = JSON.parse(line);
-  if (message.id === undefined || message.method === undefined) continue;
-  const reply = { jsonrpc: '2.0', id: message.id };
+  if (message.method === undefined) asked.get(message.id)?.(message.result ?? message.error);
+  if (message.id === undefined || message.method === undefined) return;
+  const reply = { id: message.id };
   try {
-    reply.result = answer(message);
+    reply.result = await answer(message);
   } catch (error) {
     reply.error = { code: error.code ?? -32603, message: error.message, data: error.data };
   }
-  process.stdout.write(`${JSON.stringify(reply)}\n`);
-}
+  write(reply);
+});

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { openPage, startBrowser, startServer } from './support.mjs';
+import { callTool, openCallView, openPage, startBrowser, startServer } from './support.mjs';
 import { labUpstream, openLabView, openRawView } from './views-lab.mjs';
 
 let server;
@@ -55,6 +55,35 @@ test('the official App starts at id 0, and provides tools that the page calls un
   assert.ok(audit.some((it) => it.direction === 'from-view' && it.kind === 'result' && it.id === asked.id), 'the View answered to its teardown');
   assert.match((await call({ name: 'shout', given: { text: 'x' } }).catch(() => ({ refused: 'closed' }))).refused, /closed/);
   await page.context().close();
+});
+
+test('a call of a tool of the View that is too large fails alone', { timeout: 60_000 }, async () => {
+  const own = await startServer({ servers: { lab: labUpstream() }, config: '[console]\nmax_view_message_bytes = 20000\n' });
+  const page = await openPage(browser, own);
+  const view = await openLabView(page, own, 'lab__app');
+  await until('the page knows the tools', async () => (await view.told('appTools')).length > 0);
+  const shout = (length) => view.handle('(it, length) => it.callTool("shout", { text: "x".repeat(length) }).then((found) => found.content[0].text, (error) => error.message)', length);
+  assert.match(await shout(2 << 20), /larger than \d+ bytes/);
+  assert.equal(await shout(3), 'XXX', 'the View goes on');
+  await page.context().close();
+  await own.stop();
+});
+
+test('a step of progress that is too large ends nothing', { timeout: 60_000 }, async () => {
+  const own = await startServer({ servers: { lab: labUpstream() }, config: '[console]\nmax_view_message_bytes = 20000\n' });
+  const shown = callTool(own, 'lab__raw', { ms: 5_000 });
+  const { id } = await until('the call runs', async () => (await (await fetch(`${own.url}/api/console/calls`)).json()).calls.find((it) => it.outcome === 'running'));
+  const page = await openPage(browser, own);
+  const body = (await openCallView(page, id)).locator('body');
+  await body.evaluate(() => start());
+  const { result } = await body.evaluate(() => ask('tools/call', { name: 'helper', arguments: { progress: 2 << 20 }, _meta: { progressToken: 1 } }));
+  assert.equal(result.content[0].text, 'helper was called');
+  await shown;
+  const ends = () => body.evaluate(() => got.map(({ data }) => data.method).filter((it) => /tool-(result|cancelled)$/.test(it)));
+  await until('the View has its result', async () => (await ends()).length > 0);
+  assert.deepEqual(await ends(), ['ui/notifications/tool-result']);
+  await page.context().close();
+  await own.stop();
 });
 
 test('a View that does not answer is removed after its time', { timeout: 60_000 }, async () => {
@@ -149,6 +178,51 @@ test('a View calls the tools of its own server that are for Views, under the nam
     const { error } = await view.frame.evaluate((method) => ask(method), method);
     assert.ok(error, method);
   }
+  await page.context().close();
+});
+
+test('a View calls a tool whose arguments headers repeat', { timeout: 60_000 }, async () => {
+  const page = await opened();
+  const view = await openRawView(page, server);
+  const given = { region: 'Köln', options: { limit: 7 } };
+  const { result, error } = await view.frame.evaluate((given) => ask('tools/call', { name: 'located', arguments: given }), given);
+  assert.deepEqual(result?.structuredContent, { given }, JSON.stringify(error));
+  await page.context().close();
+});
+
+test('a message of a View arrives as the JSON that it is', { timeout: 60_000 }, async () => {
+  const page = await opened();
+  const view = await openRawView(page, server);
+  const { result } = await view.frame.evaluate(() => ask('tools/call', { name: 'helper', arguments: { at: new Date(0), list: [undefined, 1], gone: undefined } }));
+  assert.deepEqual(result.structuredContent.given, { at: '1970-01-01T00:00:00.000Z', list: [null, 1] });
+  await page.context().close();
+});
+
+test('what a tool asks in the call of a View is shown below the View, and answered there', { timeout: 60_000 }, async () => {
+  const page = await opened();
+  const view = await openRawView(page, server);
+  const call = () => view.frame.evaluate(() => { globalThis.outcome = undefined; ask('tools/call', { name: 'asks', arguments: {} }).then((it) => { globalThis.outcome = it; }); });
+  const outcome = () => view.frame.waitForFunction(() => globalThis.outcome, undefined, { polling: 50 }).then((it) => it.jsonValue());
+  const question = page.getByRole('region', { name: 'Question' });
+  await view.handle('(it) => it.enlarge()');
+  await page.waitForSelector('.view[data-mode=fullscreen]');
+  await call();
+  await question.waitFor();
+  assert.match(await question.innerText(), /lab__asks asks: .*Which room\?/);
+  await question.getByLabel(/^Room|^room/).fill('blue');
+  await question.getByRole('button', { name: 'Answer' }).click();
+  assert.deepEqual((await outcome()).result.structuredContent, { given: { action: 'accept', content: { room: 'blue' } } });
+  assert.equal(await question.count(), 0);
+  await call();
+  await question.getByRole('button', { name: 'Decline' }).click();
+  assert.deepEqual((await outcome()).result.structuredContent, { given: { action: 'decline' } });
+  // The tool is told of a question that nobody answers any more.
+  await call();
+  await question.waitFor();
+  await view.handle('(it) => it.close()');
+  await view.isGone();
+  await until('the question is withdrawn', async () => (await (await fetch(`${server.url}/api/console/state`)).json()).questions.length === 0);
+  assert.equal(await question.count(), 0);
   await page.context().close();
 });
 

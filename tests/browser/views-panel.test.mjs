@@ -29,15 +29,28 @@ const until = async (holds) => {
   assert.fail('it does not come about');
 };
 
-for (const [what, leave] of [
-  ['the tab', (page) => page.getByRole('tab', { name: 'Result' }).click()],
-  ['the page', (page) => go(page, '#/prompts')],
+const run = (page) => page.getByRole('button', { name: 'Run', exact: true }).click();
+const openRecorded = async (page) => {
+  const { id } = await callTool(server, 'lab__app', { a: 1 });
+  await openCallView(page, id);
+  return id;
+};
+const openOwn = async (page) => {
+  await go(page, '#/tools/lab__app');
+  await run(page);
+  await page.getByRole('tab', { name: 'View', exact: true }).click();
+  return (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+};
+
+for (const [what, open, leave] of [
+  ['its tab is left', openRecorded, (page) => page.getByRole('tab', { name: 'Result' }).click()],
+  ['its page is left', openRecorded, (page) => go(page, '#/prompts')],
+  ['its tool runs again', openOwn, run],
 ]) {
-  test(`a View is asked before it ends when ${what} is left`, { timeout: 60_000 }, async () => {
-    const { id } = await callTool(server, 'lab__app', { a: 1 });
+  test(`a View is asked before it ends when ${what}`, { timeout: 60_000 }, async () => {
     const page = await openPage(browser, server);
-    const view = await openCallView(page, id);
-    await view.locator('#log', { hasText: 'connected' }).waitFor();
+    const id = await open(page);
+    await page.frameLocator('main iframe').frameLocator('iframe').locator('#log', { hasText: 'connected' }).waitFor();
     await leave(page);
     await until(async () => {
       const audit = await auditOf(id);
@@ -84,8 +97,31 @@ test('a View gets the colours of the page, and follows the switches of its panel
   await page.waitForSelector('.view[data-mode=fullscreen]');
   await page.keyboard.press('Escape');
   await page.waitForSelector('.view[data-mode=inline]');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Full screen', 'the focus is where it was');
   await page.getByRole('button', { name: 'Load again' }).click();
   await view.locator('#log', { hasText: 'loaded' }).waitFor();
+  await page.context().close();
+});
+
+test('a View that is loaded again leaves nothing behind', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__raw', {});
+  const page = await openPage(browser, server);
+  const view = await openCallView(page, id);
+  /** How many lists of messages hear of a message. */
+  const lists = () => page.evaluate(async () => {
+    const { live } = await import(document.querySelector('script[src]').src.replace('app.js', 'api.js'));
+    let heard = 0;
+    live.dispatchEvent(new CustomEvent('view.message', { detail: { get call() { heard += 1; return ''; } } }));
+    await new Promise((done) => setTimeout(done));
+    return heard;
+  });
+  for (let load = 0; load < 3; load += 1) {
+    await view.locator('#log', { hasText: 'loaded' }).waitFor();
+    assert.equal(await lists(), 1);
+    await page.getByRole('button', { name: 'Load again' }).click();
+  }
+  await page.getByRole('tab', { name: 'Result', exact: true }).click();
+  assert.equal(await lists(), 0);
   await page.context().close();
 });
 
@@ -132,13 +168,29 @@ test('a tool of the View that has the name of a tool of a server says so', { tim
   const view = await openCallView(page, id);
   await view.locator('#log', { hasText: 'connected' }).waitFor();
   await view.locator('body').evaluate(() => {
-    app.onlisttools = async () => ({ tools: ['secret', 'other'].map((name) => ({ name, description: 'hidden\u202etext', inputSchema: { type: 'object' } })) });
+    app.sendLog({ level: 'info', data: 'a line\u202e of the log' });
+    app.onlisttools = async () => ({ tools: ['secret', 'other'].map((name) => ({ name, title: `${name}\u200b of it`, description: 'hidden\u202etext', inputSchema: { type: 'object' } })) });
     app.sendToolListChanged();
   });
   const tools = page.getByRole('region', { name: 'Tools of the View' });
-  await tools.getByText('other', { exact: true }).waitFor();
+  await tools.getByText('other‹200B› of it (other)', { exact: true }).waitFor();
+  await page.getByText('info: "a line‹202E› of the log"', { exact: true }).waitFor();
   assert.equal(await tools.getByText('A server has a tool of this name, too.').count(), 1);
   assert.equal(await tools.getByText('hidden‹202E›text').count(), 2);
+  await page.context().close();
+});
+
+test('the tools of a View that was removed are gone', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__app', {});
+  const page = await openPage(browser, server);
+  const view = await openCallView(page, id);
+  const tools = page.getByRole('region', { name: 'Tools of the View' });
+  await tools.getByText('shout', { exact: true }).waitFor();
+  // The View leaves its document.
+  await view.locator('body').evaluate(() => { location.reload(); });
+  await page.getByText('The View left its document.').waitFor();
+  await tools.getByText('shout', { exact: true }).waitFor({ state: 'detached' });
+  assert.equal(await tools.innerText(), '');
   await page.context().close();
 });
 

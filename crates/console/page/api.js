@@ -9,9 +9,9 @@ export const REVISION = '2026-07-28';
 const TOKEN = 'marquetry.token';
 const META = 'io.modelcontextprotocol/';
 
-/** The token is kept for this tab, and sent in a header. */
+/** The token is kept for this tab, and sent in a header; a text that no header can hold is none. */
 export const token = {
-  get: () => sessionStorage.getItem(TOKEN) ?? '',
+  get: () => /^[!-~]*$/.exec(sessionStorage.getItem(TOKEN) ?? '')?.[0] ?? '',
   set(text) {
     if (text) sessionStorage.setItem(TOKEN, text);
     else sessionStorage.removeItem(TOKEN);
@@ -71,19 +71,21 @@ export const post = (path, body) => data(path, { method: 'POST', headers: { 'Con
 export const text = async (path) => (await got(path)).text();
 
 /** A header may hold printable ASCII alone; other text goes in base64. */
-function headerText(value) {
+export function headerText(value) {
   if (/^[!-~]([ -~]*[!-~])?$/.test(value) && !value.startsWith('=?base64?')) return value;
   const raw = new TextEncoder().encode(value);
   return `=?base64?${btoa(Array.from(raw, (it) => String.fromCharCode(it)).join(''))}?=`;
 }
 
 /** The headers that repeat arguments which a tool's schema marks with `x-mcp-header`. */
-function repeated(schema, args, headers) {
+export function repeated(schema, args, headers) {
   for (const [name, property] of Object.entries(schema?.properties ?? {})) {
     const value = args?.[name];
+    const mark = property?.['x-mcp-header'];
     if (value === undefined || value === null) continue;
-    if (typeof property?.['x-mcp-header'] === 'string') headers[`Mcp-Param-${property['x-mcp-header']}`] = headerText(String(value));
-    else if (typeof value === 'object') repeated(property, value, headers);
+    if (typeof value === 'object') repeated(property, value, headers);
+    // The server ignores a mark that is no name of a header.
+    else if (typeof mark === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(mark)) headers[`Mcp-Param-${mark}`] = headerText(String(value));
   }
 }
 
@@ -96,7 +98,7 @@ let lastRequest = 0;
 export async function rpc(method, params = {}, { signal, schema, onmessage, server } = {}) {
   lastRequest += 1;
   const id = lastRequest;
-  const meta = { [`${META}protocolVersion`]: REVISION, [`${META}clientInfo`]: { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' }, [`${META}clientCapabilities`]: { elicitation: { form: {}, url: {} }, extensions: { [`${META}ui`]: { mimeTypes: ['text/html;profile=mcp-app'] } } }, progressToken: id };
+  const meta = { [`${META}protocolVersion`]: REVISION, [`${META}clientInfo`]: { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' }, [`${META}clientCapabilities`]: { ...(method === 'tools/call' && { elicitation: { form: {}, url: {} } }), extensions: { [`${META}ui`]: { mimeTypes: ['text/html;profile=mcp-app'] } } }, progressToken: id };
   const message = { jsonrpc: '2.0', id, method, params: { ...params, _meta: { ...params._meta, ...meta } } };
   const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': REVISION, 'Mcp-Method': method };
   const name = { 'tools/call': params.name, 'prompts/get': params.name, 'resources/read': params.uri }[method];

@@ -98,7 +98,7 @@ async function show() {
 }
 
 function askForToken(why) {
-  const input = h('input', { type: 'password', id: newId('token'), autocomplete: 'off', required: true });
+  const input = h('input', { type: 'password', id: newId('token'), autocomplete: 'off', required: true, pattern: '\\s*[!-~]+\\s*', title: 'ASCII characters without spaces' });
   const form = h('form.form.token', { onsubmit: (event) => {
     event.preventDefault();
     token.set(input.value.trim());
@@ -169,13 +169,15 @@ document.addEventListener('keydown', (event) => {
     palette();
     return;
   }
+  // What is above the page, a dialog or a View in full screen, has the keys. A View that was left is inert, too, and has none.
+  const isCovered = document.querySelector('dialog, header[inert]');
   if (event.ctrlKey && event.key === 'Enter') {
-    document.querySelector('[data-run]')?.click();
+    if (!isCovered) document.querySelector('[data-run]')?.click();
     return;
   }
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
   if (isTyping && event.key === 'Escape') event.target.blur();
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || document.querySelector('dialog, [inert]')) return;
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || isCovered) return;
   if (began === 'g') {
     began = undefined;
     const [id] = Object.entries(PAGES).find(([, page]) => page.key === event.key) ?? [];

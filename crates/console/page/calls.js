@@ -4,7 +4,7 @@ import { data, list, text } from './api.js';
 import { badge, button, bytes, duration, empty, fill, filterBox, h, hasWords, lazily, link, svg, table, tabs, time, to, virtualList } from './dom.js';
 import { openQuestions } from './home.js';
 import { parse, stringify, withoutHidden } from './json.js';
-import { resultView, tree } from './result.js';
+import { resultView, tree, visible } from './result.js';
 import { withoutSecrets } from './schema.js';
 
 const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
@@ -107,7 +107,7 @@ async function one(context) {
   return [
     h('p', badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
     isRunning ? [progress, openQuestions(context, state.questions, (it) => it.call === record.id)] : null,
-    record.problem ? h('div.failure', h('p', `${record.problem.code ?? ''} ${record.problem.message}`)) : null,
+    record.problem ? h('div.failure', h('p', `${record.problem.code ?? ''} `, visible(record.problem.message))) : null,
     h('p', tool ? again(record, tool) : null, ' ', link(`#/calls`, 'All calls')),
     h('details', h('summary', `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),
     callParts({ record, result, tool, context, tab: context.query.get('tab') ?? 'result', isOwnPage: true }),
@@ -136,7 +136,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
       ['model', 'Model', () => (record ? lazily(async () => (await import('./model.js')).modelView(record)) : empty('The call has no record.'))],
       ['messages', 'Messages', () => lazily(async () => (await import('./messages.js')).messagesOf(record, sent))],
       ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
-      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf({ record, tool, context, signal, own: sent && { args: sent[0].params.arguments, result } }))],
+      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf({ record, tool, signal, own: sent && { args: sent[0].params.arguments, result } }))],
       ['save', 'Save', () => (record && result ? lazily(async () => (await import('./scenario.js')).scenarioView(record, result, tool)) : empty('A scenario needs a call with a result.'))],
     ], current, (next, isFocused) => {
       if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });

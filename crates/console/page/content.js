@@ -117,15 +117,17 @@ async function beginningOf(path) {
 }
 
 async function oneArtifact(context) {
-  const path = `artifacts/${encodeURIComponent(context.name)}`;
-  const about = (await data(`artifacts?filter=${encodeURIComponent(context.name)}`)).artifacts.find((it) => it.name === context.name);
+  const name = encodeURIComponent(context.name);
+  const about = (await data(`artifacts?limit=200&filter=${name}`)).artifacts.find((it) => it.name === context.name);
   const newest = about?.version ?? 0;
-  const version = Number(context.query.get('version') ?? newest);
+  // The list may not have it: without a version, the newest is read.
+  const version = context.query.get('version') ?? about?.version;
+  const named = version === undefined ? name : `${name}?version=${Number(version)}`;
   const versions = Array.from({ length: Math.min(50, newest + 1) }, (_, index) => newest - index);
-  const file = `${path}?version=${version}`;
+  const file = `artifacts/${named}`;
   const place = h('div');
   try {
-    const found = await result('resources/read', { uri: `artifact://${context.name}?version=${version}` });
+    const found = await result('resources/read', { uri: `artifact://${named}` });
     fill(place, (found.contents ?? []).map(resourceBlock));
   } catch {
     try {
@@ -144,8 +146,8 @@ async function oneArtifact(context) {
   };
   return [
     h('p', link('#/artifacts', '‹ All artifacts')), h('p', button('Download', save)),
-    versions.length > 1 ? h('p', 'Versions: ', versions.map((it) => [link(`#/artifacts/${encodeURIComponent(context.name)}?version=${it}`, String(it)), ' '])) : null,
-    about ? h('details', h('summary', `${about.mime_type ?? ''} ${bytes(about.size_bytes)}, version ${version}`), tree(about)) : null, place,
+    versions.length > 1 ? h('p', 'Versions: ', versions.map((it) => [link(`#/artifacts/${name}?version=${it}`, String(it)), ' '])) : null,
+    about ? h('details', h('summary', `${about.mime_type ?? ''} ${bytes(about.size_bytes)}, version ${newest}`), tree(about)) : null, place,
   ];
 }
 

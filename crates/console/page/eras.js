@@ -1,6 +1,6 @@
 // The era inspector: one call as clients of each revision of MCP make it, what both sides say, and what differs.
 
-import { ask, data, events, list, refusal } from './api.js';
+import { ask, data, events, headerText, list, refusal, repeated } from './api.js';
 import { badge, button, duration, empty, fill, h, link, newId, table, to } from './dom.js';
 import { isEqual, isObject, parse, stringify } from './json.js';
 import { tree } from './result.js';
@@ -33,13 +33,14 @@ export function differences(a, b, path = '', found = [], most = 50) {
 }
 
 /** Sends one message of a client. Answers of the server's own requests are sent on the way. */
-async function exchange(message, { revision, session, log, signal }) {
+async function exchange(message, { revision, session, schema, log, signal }) {
   const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' };
   if (message.method !== 'initialize' && revision >= '2025-06-18') headers['MCP-Protocol-Version'] = revision;
   if (session) headers['Mcp-Session-Id'] = session;
   if (revision === STATELESS) {
     headers['Mcp-Method'] = message.method;
-    headers['Mcp-Name'] = `=?base64?${btoa(String.fromCharCode(...new TextEncoder().encode(message.params.name)))}?=`;
+    headers['Mcp-Name'] = headerText(message.params.name);
+    repeated(schema, message.params.arguments, headers);
   }
   log.push({ sent: true, message });
   const response = await ask('mcp', { method: 'POST', headers, body: stringify(message), signal });
@@ -65,12 +66,12 @@ async function exchange(message, { revision, session, log, signal }) {
 }
 
 /** Calls the tool once, as a client of the revision with the capabilities does. */
-async function callAs({ revision, capabilities, name, args, signal }) {
+async function callAs({ revision, capabilities, tool: { name, inputSchema }, args, signal }) {
   const log = [];
   const began = performance.now();
   const clientInfo = { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' };
   const params = { name, arguments: args };
-  const it = { revision, log, signal };
+  const it = { revision, schema: inputSchema, log, signal };
   let found;
   if (revision === STATELESS) {
     params._meta = { [`${META}protocolVersion`]: revision, [`${META}clientInfo`]: clientInfo, [`${META}clientCapabilities`]: capabilities };
@@ -168,7 +169,7 @@ export async function eras(context) {
     for (const kind of chosen) {
       fill(status, badge('running'), ` ${kind.label}`);
       try {
-        found.push({ ...kind, ...await callAs({ revision: kind.revision, capabilities: SETS[kind.set].of(kind.revision), name: tool.name, args: given, signal }) });
+        found.push({ ...kind, ...await callAs({ revision: kind.revision, capabilities: SETS[kind.set].of(kind.revision), tool, args: given, signal }) });
       } catch (error) {
         if (signal.aborted) break;
         found.push({ ...kind, log: [], failure: error.message });

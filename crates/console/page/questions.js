@@ -4,16 +4,30 @@ import { badge, button, fill, h, say } from './dom.js';
 import { createForm } from './form.js';
 import { visible } from './result.js';
 
-/** Shows the questions of a tool in the place of its result, and waits for the answers. */
-export function questions(requests, { output, tool, signal }) {
+/**
+ * Shows the questions of the tool `name` in `output`. Returns what its call is sent again with; `resend` sends the call that `signal` stops,
+ * since other questions of the tool's server would wait for these.
+ */
+export async function answersTo({ inputRequests = {}, requestState }, { resend, ...shown }) {
+  try {
+    return { inputResponses: await questions(inputRequests, shown), requestState };
+  } catch (error) {
+    const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'cancel' }]));
+    resend({ inputResponses, requestState }).catch(() => {});
+    throw error;
+  }
+}
+
+function questions(requests, { output, name, signal }) {
   return new Promise((done, failed) => {
+    signal.throwIfAborted();
     signal.addEventListener('abort', () => failed(signal.reason), { once: true });
     const entries = Object.entries(requests);
     const forms = new Map();
     const choices = {};
     const parts = entries.map(([key, request]) => {
       const { params = {} } = request;
-      const who = h('p', h('strong', `${tool.name} asks: `), visible(params.message ?? ''));
+      const who = h('p', h('strong', `${name} asks: `), visible(params.message ?? ''));
       if (request.method !== 'elicitation/create') return h('div', who, h('p.warn', `This page does not answer ${request.method}.`));
       if (params.mode === 'url') return h('div', who, h('p', 'Visit ', h('a', { href: /^https?:/.test(params.url) ? params.url : '#', target: '_blank', rel: 'noopener noreferrer' }, visible(params.url)), ' first.'));
       const form = createForm(params.requestedSchema ?? {}, undefined);

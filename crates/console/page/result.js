@@ -1,6 +1,7 @@
 // Shows what a tool answered: text as the model reads it, JSON as a tree, tables, pictures, sounds.
 
-import { badge, button, bytes, copy, download, fill, h, link, table } from './dom.js';
+import { result as ask } from './api.js';
+import { badge, button, bytes, copy, download, empty, fill, h, lazily, link, table } from './dom.js';
 import { isObject, parse, stringify } from './json.js';
 import { check } from './schema.js';
 
@@ -125,7 +126,7 @@ function inline(text) {
 /** A link of another's text shows where it leads, and leads to http and https alone. */
 export function outside(url, text = url) {
   if (!/^https?:\/\//i.test(url)) return [...visible(text), ' (', ...visible(url), ')'];
-  return [h('a', { href: url, rel: 'noopener noreferrer nofollow', target: '_blank' }, ...visible(text)), text === url ? '' : ` (${url})`];
+  return [h('a', { href: url, rel: 'noopener noreferrer nofollow', target: '_blank' }, ...visible(text)), ...(text === url ? [] : [' (', ...visible(url), ')'])];
 }
 
 /** Rows of comma-separated text. */
@@ -219,12 +220,18 @@ function contents(resource) {
 }
 export { contents as resourceBlock };
 
+/** What a link of a result leads to, shown in its place: the form and the result stay. */
+async function linked(uri) {
+  const { contents: found = [] } = await ask('resources/read', { uri });
+  return found.length ? found.map(contents) : empty('The resource has no contents.');
+}
+
 function block(item) {
   switch (item?.type) {
     case 'text': return textBlock(String(item.text));
     case 'image': case 'audio': return binary(String(item.data), String(item.mimeType ?? ''));
     case 'resource': return contents(item.resource);
-    case 'resource_link': return h('div.block', h('div.bar', 'link to ', link(`#/resources?uri=${encodeURIComponent(item.uri)}`, ...visible(String(item.name ?? item.uri))), h('span.muted', `${item.mimeType ?? ''} ${bytes(item.size)}`)), item.description ? h('p', ...visible(item.description)) : null);
+    case 'resource_link': return h('div.block', lazy(h('span', 'link to ', visible(item.name ?? item.uri), h('span.muted', visible(` ${item.mimeType ?? ''} ${bytes(item.size)}`))), false, () => lazily(() => linked(item.uri))), item.description ? h('p', ...visible(item.description)) : null);
     default: return h('div.block', h('p.muted', `a block of type ${stringify(item?.type ?? null)}, which this page does not know`), tree(item));
   }
 }

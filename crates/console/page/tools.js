@@ -121,6 +121,9 @@ async function one(context, tool) {
   draw();
 
   let running;
+  // The View of a result is asked before the next result takes its place.
+  let leaveResult = () => {};
+  const ofResult = { ...context, onLeave: (leave) => { leaveResult = leave; } };
   const runButton = button('Run', () => run(false), { class: 'primary', 'data-run': '' });
   const status = h('span', { role: 'status' });
   const stop = button('Stop', () => running?.abort(), { hidden: true });
@@ -148,17 +151,18 @@ async function one(context, tool) {
     fill(status, badge('running'));
     const onPast = (progress) => { if (running) fill(status, badge('running'), progressBar(progress)); };
     try {
-      await send(tool, now, { output, signal: running.signal, onProgress: onPast, form, context });
+      await send(tool, now, { output, leave: () => leaveResult(), signal: running.signal, onProgress: onPast, form, context: ofResult });
       fill(status);
     } catch (error) {
       fill(status);
+      leaveResult();
       if (error.name === 'AbortError') fill(output, h('p.warn', 'You stopped the call. The tool may have done its work.'));
       else fill(output, gatewayFailure(error, () => run(true)));
     }
     running = undefined;
     stop.hidden = true;
   };
-  context.onLeave(() => running?.abort());
+  context.onLeave(() => { running?.abort(); leaveResult(); });
   return [
     tool.title && tool.title !== tool.name ? h('p', h('strong', visible(tool.title))) : null,
     tool.description ? h('details.description', { open: tool.description.length < 300 }, h('summary', 'Description'), markdown(tool.description)) : null,
@@ -176,12 +180,14 @@ async function one(context, tool) {
 }
 
 /** Calls the tool, answers its questions, and shows what comes. */
-async function send(tool, args, { output, signal, onProgress, form, context }, extra = {}) {
+async function send(tool, args, shown, extra = {}) {
+  const { output, leave, signal, onProgress, form, context } = shown;
   const messages = [];
   const answer = await rpc('tools/call', { name: tool.name, arguments: args, ...extra }, { signal, schema: tool.inputSchema, onmessage: (message) => {
     messages.push(message);
     if (message.method === 'notifications/progress') onProgress(message.params ?? {});
   } });
+  leave();
   if (answer.error) {
     fill(output, refusedView(answer), answer.call ? recordLink(answer) : null);
     say('The call was refused');
@@ -191,14 +197,9 @@ async function send(tool, args, { output, signal, onProgress, form, context }, e
   }
   const { result: found } = answer;
   if (found.resultType === 'input_required') {
-    const { inputRequests = {}, requestState } = found;
-    const inputResponses = await import('./questions.js').then((it) => it.questions(inputRequests, { output, tool, signal })).catch((error) => {
-      // Other questions of the tool's server would wait for this one.
-      const cancelled = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: 'cancel' }]));
-      rpc('tools/call', { name: tool.name, arguments: args, inputResponses: cancelled, requestState }, { schema: tool.inputSchema }).catch(() => {});
-      throw error;
-    });
-    await send(tool, args, { output, signal, onProgress, form, context }, { inputResponses, requestState });
+    const resend = (more) => rpc('tools/call', { name: tool.name, arguments: args, ...more }, { schema: tool.inputSchema });
+    const { answersTo } = await import('./questions.js');
+    await send(tool, args, shown, await answersTo(found, { output, name: tool.name, signal, resend }));
     return;
   }
   say(found.isError ? 'The tool failed' : 'The result is there');

@@ -36,6 +36,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
   let theme;
   let isLeft = false;
   let inlineSize = {};
+  let focused;
 
   const frame = h('iframe', { title: `View of ${tool}`, sandbox: 'allow-scripts allow-same-origin allow-forms', allow: view.allow || undefined, referrerpolicy: 'no-referrer' });
   const inline = button('Close', () => leave(), { 'aria-label': 'Leave the full screen' });
@@ -44,17 +45,23 @@ export async function openView(container, { record, uri, ended, own, told = () =
   const socket = new WebSocket(new URL('api/console/views/socket', base).href.replace(/^http/, 'ws'), ['marquetry-view', view.ticket]);
   const waiting = [];
 
-  /** Tells the program what happened, in order. */
-  const happened = (what) => {
+  const tell = (json) => {
     if (isClosed) return;
-    let json = stringify(what);
-    if (sizeOf(json) > view.maxSocketBytes) {
-      const message = `it is larger than ${view.maxSocketBytes} bytes`;
-      json = stringify(what.answer ? { answer: { token: what.answer.token, error: { code: -32000, message } } } : { cancelled: message });
-    }
     if (socket.bufferedAmount > MAX_WAITING) fail('The View sends faster than the server reads.');
     else if (socket.readyState === WebSocket.OPEN) socket.send(json);
     else waiting.push(json);
+  };
+  /** Tells the program what happened, in order. */
+  const happened = (what) => {
+    let json = stringify(what);
+    if (sizeOf(json) > view.maxSocketBytes) {
+      const message = `it is larger than ${view.maxSocketBytes} bytes`;
+      if (what.callAppTool) return apply.appAnswer({ ...what.callAppTool, error: message });
+      // The next step of progress tells as much.
+      if (what.progress) return;
+      json = stringify(what.answer ? { answer: { token: what.answer.token, error: { code: -32000, message } } } : { cancelled: message });
+    }
+    tell(json);
   };
   const fail = (why) => {
     if (isClosed) return;
@@ -72,6 +79,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     DARK.removeEventListener('change', changed);
     for (const controller of running.values()) controller.abort();
     for (const { reject } of answers.values()) reject(closed());
+    told('appTools', []);
     socket.close();
     box.remove();
   };
@@ -107,7 +115,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
       const { id, method } = event.data;
       const isRequest = typeof method === 'string' && (typeof id === 'string' || Number.isInteger(id));
       happened({ tooLong: { id: isRequest ? id : null, bytes } });
-    } else happened({ message: event.data });
+    } else tell(`{"message":${json}}`);
   };
   const send = (message) => frame.contentWindow?.postMessage(message, origin);
   const changed = () => happened({ context: surroundings(container, { displayMode: mode, theme }) });
@@ -119,14 +127,28 @@ export async function openView(container, { record, uri, ended, own, told = () =
     mode = next;
     box.dataset.mode = mode;
     const isFull = mode === 'fullscreen';
+    // What becomes inert loses the focus.
+    if (isFull) focused = document.activeElement;
     for (let it = box; it !== document.body && it.parentElement; it = it.parentElement) {
       for (const other of it.parentElement.children) if (other !== it) other.inert = isFull;
     }
     Object.assign(frame.style, isFull ? { height: '', width: '' } : inlineSize);
-    if (isFull) inline.focus();
+    (isFull ? inline : focused)?.focus();
     changed();
   };
 
+  /** Shows what a tool asks below the View, also in full screen, and returns what its call is sent again with. */
+  const answersFor = async (name, found, signal, resend) => {
+    const { activeElement } = document;
+    const output = h('div');
+    box.append(output);
+    try {
+      return await (await import('./questions.js')).answersTo(found, { output, name, signal, resend });
+    } finally {
+      output.remove();
+      if (document.activeElement === document.body) activeElement.focus();
+    }
+  };
   const perform = {
     openLink: async ({ url }, { signal }) => {
       if (!(await consent('This View wants to open a link.', visible(url), 'Open the link', signal))) throw new Error('Link opening denied by user');
@@ -142,14 +164,17 @@ export async function openView(container, { record, uri, ended, own, told = () =
       files.forEach(save);
       return {};
     },
-    callTool: ({ tool: name, arguments: given, wantsProgress }, { token, signal }) => {
+    callTool: async ({ tool: name, schema, arguments: given, wantsProgress }, { token, signal }) => {
       if (!name) throw new Error('the server has no such tool any more');
       const onmessage = ({ method, params }) => {
         if (!wantsProgress || method !== 'notifications/progress') return;
         const { progressToken, ...progress } = params;
         happened({ progress: { token, params: progress } });
       };
-      return result('tools/call', { name, arguments: given }, { signal, onmessage });
+      const call = (more, signal) => result('tools/call', { name, arguments: given, ...more }, { signal, schema, onmessage });
+      let found = await call({}, signal);
+      while (found.resultType === 'input_required') found = await call(await answersFor(name, found, signal, call), signal);
+      return found;
     },
     // A View reads and lists what its own server has, and of no other.
     forward: ({ server, method, params }, { signal }) => result(method, params, { signal, server }),

@@ -1,10 +1,10 @@
 // The View of a call: its frame, what it says, its tools, and the log of its messages.
 
-import { data, list } from './api.js';
+import { data, list, live } from './api.js';
 import { button, bytes, consent, empty, fill, h, newId, time } from './dom.js';
 import { createForm } from './form.js';
 import { stringify } from './json.js';
-import { resultView, visible } from './result.js';
+import { marked, resultView, visible } from './result.js';
 import { openView } from './view-host.js';
 
 // A View may list more tools than a page can show.
@@ -18,19 +18,25 @@ const MAX_TEXT = 10_000;
 const MAX_AUDIT = 1_000;
 
 /** The panel of a call whose tool has a View. The View is closed when `signal` says that the panel is left; `own` is as for openView. */
-export function viewOf({ record, tool, context, signal, own }) {
+export function viewOf({ record, tool, signal, own }) {
   const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
   if (!uri || !record) return empty('The tool has no View.');
   if (signal.aborted) return null;
-  const place = h('div');
   const panel = h('div');
-  const open = () => fill(panel, panelOf({ record, uri, context, signal, own, tool, place, again: open }));
+  let load = new AbortController();
+  signal.addEventListener('abort', () => load.abort(), { once: true });
+  const open = () => {
+    load.abort();
+    load = new AbortController();
+    fill(panel, panelOf({ record, uri, signal: load.signal, own, again: open }));
+  };
   open();
   return panel;
 }
 
-function panelOf({ record, uri, context, signal, own, tool, place, again }) {
-  fill(place);
+/** What one load of the View has on the page; `signal` ends it. */
+function panelOf({ record, uri, signal, own, again }) {
+  const place = h('div');
   const notes = h('div', { role: 'status' });
   const model = toldToModel();
   const serverTools = list('tools/list', 'tools').catch(() => []);
@@ -38,19 +44,16 @@ function panelOf({ record, uri, context, signal, own, tool, place, again }) {
   const told = (kind, value) => {
     if (kind === 'appTools') viewTools(provided, value, serverTools, (name, args) => opened.then((it) => it.callTool(name, args)));
     if (kind === 'modelContext' || kind === 'message') model.add(kind, value);
-    if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, value));
-    if (kind === 'log') notes.append(h('p.muted', `${value.level ?? 'log'}: `, typeof value.data === 'string' ? value.data : stringify(value.data ?? null)));
+    if (kind === 'error' || kind === 'note') notes.append(h('p', { class: kind === 'error' ? 'bad' : 'warn' }, visible(value)));
+    if (kind === 'log') notes.append(h('p.muted', visible(`${value.level ?? 'log'}: ${typeof value.data === 'string' ? value.data : stringify(value.data ?? null)}`.slice(0, MAX_TEXT))));
     while (notes.childElementCount > 100) notes.firstChild.remove();
   };
   const ended = record.outcome === 'running' ? new Promise((done) => {
-    const look = async () => {
-      const now = await data(`calls/${record.id}`);
-      if (now.outcome !== 'running') done(now);
-    };
-    context.on('call.ended', ({ detail }) => { if (detail.id === record.id) look(); });
-    context.onReset(look);
+    const look = () => data(`calls/${record.id}`).then((now) => { if (now.outcome !== 'running') done(now); }, () => {});
+    live.addEventListener('call.ended', ({ detail }) => { if (detail.id === record.id) look(); }, { signal });
+    live.addEventListener('reset', look, { signal });
     // It may have ended since its record was fetched.
-    look().catch(() => {});
+    look();
   }) : undefined;
   const opened = openView(place, { record, uri, ended, own, told });
   let view;
@@ -58,7 +61,7 @@ function panelOf({ record, uri, context, signal, own, tool, place, again }) {
   // At once, if it can be: what is left is taken out of the page, and a frame outside of the page is gone.
   const close = () => (view ? view.close() : opened.then((it) => it.close(), () => {}));
   signal.addEventListener('abort', close, { once: true });
-  return [switches(opened, () => { close(); again(); }), place, notes, model.element, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, context))];
+  return [switches(opened, again), place, notes, model.element, provided, h('details', h('summary', 'Messages between the View and the program'), auditOf(record, signal))];
 }
 
 /** How the View is shown: theme, width, the whole page; and a new start. */
@@ -106,16 +109,16 @@ async function viewTools(box, all, serverTools, callTool) {
       try {
         fill(output, resultView(await callTool(tool.name, args), tool.outputSchema));
       } catch (error) {
-        fill(output, h('p.bad', error.message));
+        fill(output, h('p.bad', visible(error.message)));
       }
       run.disabled = false;
-    }, { 'aria-label': `Run ${tool.name}` });
-    return h('details', h('summary', tool.title ? `${tool.title} (${tool.name})` : tool.name), ofServers.has(tool.name) ? h('p.warn', 'A server has a tool of this name, too. This one belongs to the View, and runs in it.') : null, tool.description ? h('p', ...visible(tool.description)) : null, form.element, h('p', run), output);
+    }, { 'aria-label': marked(`Run ${tool.name}`) });
+    return h('details', h('summary', visible(tool.title ? `${tool.title} (${tool.name})` : tool.name)), ofServers.has(tool.name) ? h('p.warn', 'A server has a tool of this name, too. This one belongs to the View, and runs in it.') : null, tool.description ? h('p', visible(tool.description)) : null, form.element, h('p', run), output);
   }), all.length > MAX_VIEW_TOOLS ? h('p.muted', `the first ${MAX_VIEW_TOOLS} of ${all.length}`) : null);
 }
 
 /** One line for each message of the Views of a call, in the order in which they came. */
-function auditOf(record, context) {
+function auditOf(record, signal) {
   const rows = h('ol.audit');
   const all = new Map();
   const add = (its) => {
@@ -126,12 +129,12 @@ function auditOf(record, context) {
   };
   let waiting = [];
   // Many come at a time; the list changes once for all.
-  context.on('view.message', ({ detail }) => {
+  live.addEventListener('view.message', ({ detail }) => {
     if (!waiting.length) queueMicrotask(() => { const its = waiting; waiting = []; add(its); });
     waiting.push(detail);
-  });
+  }, { signal });
   const fetchAll = async () => add((await data(`views/audit?call=${encodeURIComponent(record.id)}`)).records);
-  context.onReset(fetchAll);
+  live.addEventListener('reset', () => fetchAll().catch(() => {}), { signal });
   fetchAll().catch((error) => rows.append(error.message));
   return rows;
 }

@@ -614,8 +614,9 @@ export function start() {
     const [block] = contentOf(result);
     const mimeType = block?.mimeType ?? block?.resource?.mimeType ?? note?.[1] ?? "text/plain";
     const artifact = record ?? artifactOf({ name, version: seed?.version, mime_type: mimeType, size_bytes: seed?.size ?? 0 });
-    if (version !== undefined) artifact.version = version;
-    else if (Number.isInteger(seed?.version)) artifact.version = seed.version;
+    const read = version ?? seed?.version;
+    // The record is that of the newest version.
+    if (Number.isInteger(read) && read !== artifact.version) Object.assign(artifact, { version: read, size: seed?.size ?? artifact.size, details: {} });
     // With calls of tools the View reads by itself, so that all tabs have all of it.
     const isWhole = seed?.bytes && seed.bytes.length === seed.size;
     const isUsed = isWhole || !view.can("serverTools");

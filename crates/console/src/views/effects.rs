@@ -49,9 +49,11 @@ fn request_for_page(request: &HostRequest, server: &ServerTools) -> Value {
         }
         HostRequest::CallTool { name, arguments, wants_progress } => {
             // The bridge has found the tool in this list.
-            let exposed = server.tools.iter().find(|(tool, _)| tool.name == *name);
-            let exposed = exposed.map(|(_, exposed)| exposed);
-            json!({ "callTool": { "tool": exposed, "arguments": arguments, "wantsProgress": wants_progress } })
+            let found = server.tools.iter().find(|(tool, _)| tool.name == *name);
+            let exposed = found.map(|(_, exposed)| exposed);
+            // It marks arguments that headers repeat.
+            let schema = found.map(|(tool, _)| &tool.input_schema);
+            json!({ "callTool": { "tool": exposed, "schema": schema, "arguments": arguments, "wantsProgress": wants_progress } })
         }
         HostRequest::Forward { method, params } => {
             json!({ "forward": { "server": server.server, "method": method, "params": params } })
