@@ -66,6 +66,7 @@ pub(super) struct ProgressEvent {
     step: Step,
     /// What the step is about: a tool and its server, or numbers. At most 200 bytes.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
     detail: String,
     /// Whether the call succeeded, or the judge voted yes, or the trial passed.
     #[serde(skip_serializing_if = "Option::is_none")]
