@@ -306,9 +306,9 @@ export interface TestRun {
 
 /** Options of {@link MCPTestSDK}. */
 export interface Options {
-  /** URL of the server. Without it, the ports of this machine are tried. */
+  /** URL of the server. Without it, the ports of this machine are tried; cases with their keys go to the first program that answers. */
   baseUrl?: string | undefined;
-  /** Sent as `Authorization: Bearer …`. */
+  /** Sent as `Authorization: Bearer …`. It requires `baseUrl`. */
   token?: string | undefined;
   /** Another `fetch`. */
   fetch?: typeof globalThis.fetch;
@@ -509,6 +509,7 @@ export type TestEvent =
 export type MCPTestErrorCode =
   | "not-a-test-server"
   | "no-test-server"
+  | "token-without-url"
   | "unreachable"
   | "refused"
   | "malformed"
@@ -538,7 +539,7 @@ export declare class MCPTestSDK {
   constructor(baseUrlOrOptions?: string | Options);
   /** URL of the server, after {@link connect} or the first call. */
   get baseUrl(): string | undefined;
-  /** Finds the server; every other method does so itself. Rejects with `not-a-test-server` or `no-test-server`. */
+  /** Finds the server; every other method does so itself. Rejects with `not-a-test-server`, `no-test-server` or `token-without-url`. */
   connect(): Promise<void>;
   health(): Promise<Health>;
   /** Runs one test. A test that fails or cannot be run is a result, too; only requests that are no test reject. */

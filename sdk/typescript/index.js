@@ -154,8 +154,15 @@ export class MCPTestSDK {
 
   async #discover() {
     if (this.#given) {
-      if (await this.#isTestServer(this.#given, this.#headers())) return this.#given;
+      if (await this.#isTestServer(this.#given)) return this.#given;
       throw new MCPTestError("not-a-test-server", `Provided URL ${this.#given} is not a test server`);
+    }
+    // Any program may listen on these ports and say that it is a test server. The requests after the search would give it the token.
+    if (this.#token) {
+      throw new MCPTestError(
+        "token-without-url",
+        `A token is sent only to a server that is named: set baseUrl, for example "http://127.0.0.1:${this.#testPorts[0] ?? TEST_PORTS[0]}". Without it, any program on this machine could get the token.`,
+      );
     }
     const ports = [...this.#testPorts, ...this.#mainPorts];
     for (const port of ports) {
@@ -174,13 +181,12 @@ Option 2: Main server with testing
     );
   }
 
-  /** A search sends no token: any program may listen on these ports. */
-  async #isTestServer(url, headers = { accept: "application/json" }) {
+  async #isTestServer(url) {
     const limit = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
     try {
       const response = await this.#fetch(`${url}/api/test/health`, {
         method: "GET",
-        headers,
+        headers: this.#headers(),
         signal: limit,
       });
       if (!response.ok) {

@@ -251,6 +251,18 @@ async fn a_token_is_required_but_for_the_health_check() {
 }
 
 #[tokio::test]
+async fn a_token_is_sent_to_no_server_that_a_search_has_found() {
+    let found = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = found.local_addr().unwrap().port();
+    let client = TestClient::discover().with_ports([port]).with_token(ApiKey::new("t0k"));
+    let error = client.run_test(&case("a")).await.unwrap_err();
+    assert!(matches!(error, ClientError::TokenWithoutUrl), "{error:?}");
+    assert!(error.to_string().contains("use TestClient::at"), "{error}");
+    let connected = tokio::time::timeout(Duration::from_millis(50), found.accept()).await;
+    assert!(connected.is_err(), "nothing is asked");
+}
+
+#[tokio::test]
 async fn commands_are_refused_unless_they_are_allowed() {
     let world = World::start(ApiOptions::default(), true).await;
     let mut started = case("a");

@@ -84,6 +84,15 @@ test("a given URL that is no test server is an error with its name, and no port 
   }
 });
 
+test("a token is sent to no server that a search has found", async () => {
+  const { fetch, asked } = network({ "http://127.0.0.1:3002": HEALTH });
+  await assert.rejects(new MCPTestSDK({ token: "t0k", fetch }).runTest(CASE), {
+    code: "token-without-url",
+    message: /set baseUrl, for example "http:\/\/127\.0\.0\.1:3002"/,
+  });
+  assert.deepEqual(asked, []);
+});
+
 test("a server that is silent is given up after 2 s", async () => {
   await with_(serve({ "GET /api/test/health": () => {} }), async (silent) => {
     await with_(testServer(), async (second) => {
