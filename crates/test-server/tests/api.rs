@@ -284,36 +284,6 @@ async fn a_batch_with_an_unknown_member_is_refused() {
     assert!(told.contains("unknown field `parallel`") && told.contains("`concurrency`"), "{told}");
 }
 
-#[tokio::test]
-async fn tests_over_the_limit_wait_and_more_are_refused() {
-    let mut options = ApiOptions::default();
-    (options.max_running, options.max_waiting) = (1, 1);
-    let world = World::start(options, false).await;
-    let client = Arc::new(world.client());
-    client.connect().await.unwrap();
-    let run = |name: &'static str| {
-        let client = Arc::clone(&client);
-        tokio::spawn(async move { client.run_test(&case(name)).await })
-    };
-    let first = run("first");
-    world.until_running(1).await;
-    let waiting = run("second");
-    let third = loop {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let mut third = run("third");
-        match tokio::time::timeout(Duration::from_millis(300), &mut third).await {
-            Ok(refused) => break refused.unwrap().unwrap_err(),
-            // It came before the second and waits in its place; a client that goes away leaves the queue.
-            Err(_) => third.abort(),
-        }
-    };
-    assert!(matches!(third, ClientError::Refused { status: 503, .. }), "{third:?}");
-    world.gate.add_permits(1000);
-    assert_eq!(first.await.unwrap().unwrap().status, Status::Passed);
-    let waited = waiting.await.unwrap();
-    assert!(matches!(waited, Ok(_) | Err(ClientError::Refused { status: 503, .. })), "{waited:?}");
-}
-
 /// Waits until a store has so many results, and returns them.
 async fn stored(world: &World, count: usize) -> Vec<TestResult> {
     for _ in 0..500 {

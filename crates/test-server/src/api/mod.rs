@@ -10,6 +10,8 @@ mod openapi;
 mod operations;
 mod stop;
 mod stored;
+#[cfg(all(test, feature = "client"))]
+mod tests;
 
 use std::{
     io,
