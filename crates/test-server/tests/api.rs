@@ -28,7 +28,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-/// A model that answers "Four." when it is let through.
+/// A model that answers "Four." when it is let through, or at once if the prompt begins with "At once".
 struct Gated {
     gate: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
@@ -40,7 +40,10 @@ impl ChatModel for Gated {
         "gated"
     }
 
-    async fn chat(&self, _: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        if format!("{request:?}").contains("At once") {
+            return Ok(ChatAnswer::text("Four."));
+        }
         self.running.fetch_add(1, Ordering::SeqCst);
         let _leaves = Leaves(Arc::clone(&self.running));
         let _passes = self.gate.acquire().await;
@@ -407,6 +410,78 @@ async fn a_batch_ends_with_its_client() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the run is not stored as failed");
+}
+
+/// A socket that does not read, with a small window.
+async fn silent_reader(world: &World, request: &str) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut socket = socket.connect(world.address).await.unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket
+}
+
+fn batch_request(world: &World, cases: &[TestCase]) -> String {
+    let body = json!({"cases": cases}).to_string();
+    format!(
+        "POST /api/test/batch HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        world.address,
+        body.len()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_whose_client_does_not_read_holds_up_no_test_and_ends() {
+    let mut options = ApiOptions::default();
+    (options.max_running, options.max_body_bytes) = (4, 64 << 20);
+    options.batch_read_timeout = Duration::from_secs(5);
+    let world = World::start(options, false).await;
+    let mut long = case("long");
+    long.prompt = "At once".to_owned();
+    long.description = Some("x".repeat(500_000));
+    // Three tests wait for the model; the results of the others soon fill what the client does not read.
+    let mut cases = vec![case("a"), case("b"), case("c")];
+    cases.resize(60, long);
+    let unread = silent_reader(&world, &batch_request(&world, &cases)).await;
+    let client = Arc::new(world.client());
+    let ended = async || client.outcomes(&OutcomeFilter::default()).await.unwrap().len();
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        match ended().await {
+            now if now > 0 && now == before => break,
+            now => before = now,
+        }
+    }
+    assert!(before < 57, "a client that does not read holds up the rest of its batch");
+    world.until_running(3).await;
+    world.gate.add_permits(1000);
+    world.until_running(0).await;
+    // All places are free for others.
+    world.gate.forget_permits(1000);
+    let others: Vec<_> = (0..4)
+        .map(|_| {
+            let client = Arc::clone(&client);
+            tokio::spawn(async move { client.run_test(&case("other")).await })
+        })
+        .collect();
+    world.until_running(4).await;
+    world.gate.add_permits(1000);
+    for other in others {
+        assert_eq!(other.await.unwrap().unwrap().status, Status::Passed);
+    }
+    let page = PageRequest::default();
+    for _ in 0..1000 {
+        let run = client.runs(&page).await.unwrap().items.remove(0);
+        if run.status != RunStatus::Running {
+            assert_eq!(run.status, RunStatus::Failed);
+            assert!(run.passed_tests < 60, "no other test was started");
+            drop(unread);
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the batch does not end");
 }
 
 /// Runs a test whose result cannot be stored, and returns the error.

@@ -26,7 +26,7 @@ use super::{
     live::{self, EndedEvent},
     openapi,
     operations::Operation,
-    stop::stopped,
+    stop::{CLIENT_LEFT, stopped},
     stored,
 };
 use crate::{Health, query};
@@ -66,7 +66,7 @@ async fn run(State(shared): State<Shared>, body: Body) -> Result<Response, ApiEr
     }
     // The request is dropped when its client leaves; the task goes on, and stores the result.
     let (request, dropped) = oneshot::channel::<()>();
-    let stopped = stopped(&shared, dropped.map(drop));
+    let stopped = stopped(&shared, dropped.map(|_| CLIENT_LEFT));
     let (tasks, answer_after) = (shared.tasks.clone(), shared.options.answer_after);
     let mut work = tasks.spawn(async move {
         let _place = tokio::select! {

@@ -50,6 +50,9 @@ pub struct ApiOptions {
     pub max_waiting: usize,
     /// Cases in a batch; 1,000 by default.
     pub max_batch: usize,
+    /// How long a batch waits for its client to read events; 60 s by default. Then it ends like a batch whose client has left. Tests that
+    /// run do not wait for the client.
+    pub batch_read_timeout: Duration,
     /// Event streams of `/api/test/events` that are open at a time; 64 by default. Others are answered with 503.
     pub max_streams: usize,
     /// Time after which the answer to a longer test begins; 60 s by default. It begins with spaces, one every 15 s, since clients such as
@@ -68,6 +71,7 @@ impl Default for ApiOptions {
             max_running: 16,
             max_waiting: 64,
             max_batch: 1000,
+            batch_read_timeout: Duration::from_secs(60),
             max_streams: 64,
             answer_after: Duration::from_secs(60),
             token: None,

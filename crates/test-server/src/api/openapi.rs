@@ -66,7 +66,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::Batch => json!({
             "operationId": "runBatch",
-            "summary": "Runs many tests as one run. The events are `started` (TestRun), `result` (ResultEvent) for each test, and `completed` (TestRun) or `failed` (Error). Closing the connection stops the batch.",
+            "summary": "Runs many tests as one run. The events are `started` (TestRun), `result` (ResultEvent) for each test, and `completed` (TestRun) or `failed` (Error). Closing the connection stops the batch, and so does not reading for a minute.",
             "requestBody": {"required": true, "content": json_of::<BatchRequest>(schemas)},
             "responses": answers(
                 json!({"text/event-stream": {"schema": {"type": "string"}}}),

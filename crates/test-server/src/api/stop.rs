@@ -1,25 +1,27 @@
-//! Ends tests early: when their client leaves, and when the server stops.
+//! Ends tests early: when their client leaves or does not read, and when the server stops.
 
 use futures_util::future::{BoxFuture, FutureExt as _, Shared as SharedFuture};
 
 use super::Shared;
 
-const CLIENT_LEFT: &str =
+pub(super) const CLIENT_LEFT: &str =
     "its client closed the connection before the result; run it again, and wait for the answer";
+pub(super) const CLIENT_READS_NOTHING: &str =
+    "its client did not read the results; run the batch again, and read events as they come";
 const SERVER_STOPPED: &str = "the test server stopped; start it, and run the test again";
 
 /// Is done, with the reason, when a test is to end early.
 pub(super) type Stopped = SharedFuture<BoxFuture<'static, String>>;
 
-/// Returns the stop signal of tests whose client has left when `client_left` is done.
+/// Returns the stop signal of tests whose client is gone when `client_gone` is done, for the reason that it returns.
 pub(super) fn stopped(
     shared: &Shared,
-    client_left: impl Future<Output = ()> + Send + 'static,
+    client_gone: impl Future<Output = &'static str> + Send + 'static,
 ) -> Stopped {
     let stopping = shared.stopping.clone();
     let reason = async move {
         tokio::select! {
-            () = client_left => CLIENT_LEFT.to_owned(),
+            reason = client_gone => reason.to_owned(),
             () = stopping.cancelled() => SERVER_STOPPED.to_owned(),
         }
     };
