@@ -433,7 +433,7 @@ fn batch_request(world: &World, cases: &[TestCase]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_whose_client_does_not_read_holds_up_no_test_and_ends() {
     let mut options = ApiOptions::default();
-    (options.max_running, options.max_body_bytes) = (4, 64 << 20);
+    (options.max_running, options.max_body_bytes, options.max_batches) = (4, 64 << 20, 1);
     options.batch_read_timeout = Duration::from_secs(5);
     let world = World::start(options, false).await;
     let mut long = case("long");
@@ -477,11 +477,68 @@ async fn a_batch_whose_client_does_not_read_holds_up_no_test_and_ends() {
             assert_eq!(run.status, RunStatus::Failed);
             assert!(run.passed_tests < 60, "no other test was started");
             drop(unread);
+            // Its place is free.
+            client.run_batch(None, &[case("next")], |_| {}).await.unwrap();
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the batch does not end");
+}
+
+#[tokio::test]
+async fn more_batches_than_the_limit_are_refused() {
+    let mut options = ApiOptions::default();
+    options.max_batches = 1;
+    let world = World::start(options, false).await;
+    let client = Arc::new(world.client());
+    let first = tokio::spawn({
+        let client = Arc::clone(&client);
+        async move { client.run_batch(None, &[case("a")], |_| {}).await }
+    });
+    world.until_running(1).await;
+    let refused = world.ask("POST", "/api/test/batch", Some(json!({"cases": [case("b")]})));
+    let refused = tokio::time::timeout(Duration::from_secs(5), refused).await.expect("an answer");
+    assert_eq!(
+        (&refused["status"], &refused["headers"]["retry-after"]),
+        (&json!(503), &json!("1"))
+    );
+    assert!(refused["body"]["error"].as_str().unwrap().contains("1 batches are open"), "{refused}");
+    world.gate.add_permits(1000);
+    first.await.unwrap().unwrap();
+    client.run_batch(None, &[case("c")], |_| {}).await.unwrap();
+    // A batch that is refused for another reason keeps no place.
+    for _ in 0..3 {
+        let answer = world.ask("POST", "/api/test/batch", Some(json!({"cases": []}))).await;
+        assert_eq!(answer["status"], 400, "{answer}");
+    }
+}
+
+/// Returns what a socket receives until it is closed.
+async fn rest(mut socket: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let read = socket.read_to_end(&mut bytes);
+    tokio::time::timeout(Duration::from_secs(5), read).await.expect("it is closed").unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn connections_are_limited_in_number_and_time() {
+    let mut options = ApiOptions::default();
+    options.connections.max_connections = 1;
+    options.connections.head_timeout = Duration::from_millis(300);
+    let world = World::start(options, false).await;
+    // Neither a connection without a request nor one with half of a head is kept.
+    assert_eq!(rest(TcpStream::connect(world.address).await.unwrap()).await, "");
+    let mut half = TcpStream::connect(world.address).await.unwrap();
+    half.write_all(b"GET /api/test/health HTTP/1.1\r\nhost: 127").await.unwrap();
+    assert!(!rest(half).await.contains("200"));
+    let mut busy = TcpStream::connect(world.address).await.unwrap();
+    let request = batch_request(&world, &[case("a")]);
+    busy.write_all(request.as_bytes()).await.unwrap();
+    world.until_running(1).await;
+    let refused = rest(TcpStream::connect(world.address).await.unwrap()).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
 }
 
 /// Runs a test whose result cannot be stored, and returns the error.

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use axum::{
+    Extension,
     body::Body,
     extract::State,
     response::sse::{Event, KeepAlive, Sse},
@@ -12,6 +13,7 @@ use marquetry_judge::{
     TestCase, TestResult,
     store::{NewRun, Outcome, RunStatus, TestRun, while_run_lives},
 };
+use marquetry_protocol::server::http::ConnectionInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -25,7 +27,7 @@ use super::{
     ApiError, Shared,
     body::parse,
     live::{self, EndedEvent},
-    stop::{CLIENT_LEFT, CLIENT_READS_NOTHING, Stopped, stopped},
+    stop::{CLIENT_LEFT, CLIENT_READS_NOTHING, Stopped, half_closed, stopped},
 };
 
 /// A request to run many tests.
@@ -60,8 +62,12 @@ const MAX_EVENTS: usize = 16;
 /// `error`, no other test is started, and the run is stored as failed.
 pub(super) async fn batch(
     State(shared): State<Shared>,
+    connection: Option<Extension<ConnectionInfo>>,
     body: Body,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    // Before the body is read: the cases stay in memory until the batch ends.
+    let place = shared.batches.clone().try_acquire_owned();
+    let place = place.map_err(|_| ApiError::TooManyBatches(shared.options.max_batches))?;
     let request: BatchRequest = parse(&shared, body, "batch").await?;
     let problem = match request.cases.len() {
         0 => Some("cases is empty".to_owned()),
@@ -97,12 +103,14 @@ pub(super) async fn batch(
     let stopped = stopped(&shared, async move {
         tokio::select! {
             () = sender.closed() => CLIENT_LEFT,
+            () = half_closed(connection) => CLIENT_LEFT,
             () = reads_nothing.cancelled() => CLIENT_READS_NOTHING,
         }
     });
     let tasks = shared.tasks.clone();
     tasks.spawn(async move {
         work(&shared, request, started, &client, stopped).await;
+        drop(place);
     });
     let events = stream::unfold(receiver, async |mut receiver| {
         receiver.recv().await.map(|event: Event| (Ok(event), receiver))
@@ -199,7 +207,7 @@ async fn test(
     case: TestCase,
     stopped: Stopped,
 ) -> Option<(usize, TestResult)> {
-    // A batch waits for as long as it must: it has its place among the requests already.
+    // A batch waits for as long as it must: it has its place among the batches already.
     let _place = tokio::select! {
         biased;
         _ = stopped.clone() => return None,

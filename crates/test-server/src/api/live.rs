@@ -10,18 +10,19 @@ use std::{
 };
 
 use axum::{
+    Extension,
     extract::{RawQuery, State},
     response::sse::{Event, KeepAlive, Sse},
 };
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use marquetry_judge::{RunContext, Status, TestEvent, store::Outcome};
-use marquetry_protocol::shortened;
+use marquetry_protocol::{server::http::ConnectionInfo, shortened};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::{ApiError, Shared};
+use super::{ApiError, Shared, stop::half_closed};
 use crate::query;
 
 /// Events that a stream has not sent yet. A stream that is later than that skips them, and says how many.
@@ -223,6 +224,7 @@ fn step(event: &TestEvent) -> Option<(u32, Step, String, Option<bool>)> {
 /// not missed. The last steps of the tests that run follow it.
 pub(super) async fn events(
     State(shared): State<Shared>,
+    connection: Option<Extension<ConnectionInfo>>,
     RawQuery(text): RawQuery,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let [run] =
@@ -240,6 +242,7 @@ pub(super) async fn events(
         };
         Some((Ok(event), (receiver, place, run, first)))
     });
+    let events = events.take_until(Box::pin(half_closed(connection)));
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 

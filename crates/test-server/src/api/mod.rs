@@ -15,6 +15,7 @@ mod tests;
 
 use std::{
     io,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -23,8 +24,9 @@ use std::{
 };
 
 use axum::{Router, middleware::from_fn_with_state};
+use hyper_util::service::TowerToHyperService;
 use marquetry_judge::ApiKey;
-use marquetry_protocol::server::http::HostGuard;
+use marquetry_protocol::server::http::{HostGuard, ServeOptions};
 use tokio::{
     net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -50,6 +52,8 @@ pub struct ApiOptions {
     pub max_waiting: usize,
     /// Cases in a batch; 1,000 by default.
     pub max_batch: usize,
+    /// Batches that are open at a time; 16 by default. Others are answered with 503.
+    pub max_batches: usize,
     /// How long a batch waits for its client to read events; 60 s by default. Then it ends like a batch whose client has left. Tests that
     /// run do not wait for the client.
     pub batch_read_timeout: Duration,
@@ -62,6 +66,8 @@ pub struct ApiOptions {
     pub token: Option<ApiKey>,
     /// Checks `Host` and `Origin`: loopback by default. `None` if the routes are part of a server that checks them itself.
     pub host_guard: Option<HostGuard>,
+    /// Limits of connections for [`TestApi::serve`]: 256 of them, and otherwise those of [`ServeOptions`].
+    pub connections: ServeOptions,
 }
 
 impl Default for ApiOptions {
@@ -71,11 +77,13 @@ impl Default for ApiOptions {
             max_running: 16,
             max_waiting: 64,
             max_batch: 1000,
+            max_batches: 16,
             batch_read_timeout: Duration::from_secs(60),
             max_streams: 64,
             answer_after: Duration::from_secs(60),
             token: None,
             host_guard: Some(HostGuard::loopback()),
+            connections: ServeOptions { max_connections: 256, ..ServeOptions::default() },
         }
     }
 }
@@ -91,7 +99,10 @@ type Shared = Arc<State>;
 struct State {
     tests: Tests,
     options: ApiOptions,
+    /// Tests that may run.
     places: Arc<Semaphore>,
+    /// Batches that may be open.
+    batches: Arc<Semaphore>,
     waiting: AtomicUsize,
     live: Live,
     /// Cancelled when the server stops.
@@ -105,10 +116,12 @@ impl TestApi {
     #[must_use]
     pub fn new(tests: Tests, options: ApiOptions) -> Self {
         let places = Arc::new(Semaphore::new(options.max_running.max(1)));
+        let batches = Arc::new(Semaphore::new(options.max_batches));
         let state = State {
             tests,
             options,
             places,
+            batches,
             waiting: AtomicUsize::new(0),
             live: Live::new(),
             stopping: CancellationToken::new(),
@@ -144,7 +157,7 @@ impl TestApi {
         }
     }
 
-    /// Serves the routes alone, until `stop` is done.
+    /// Serves the routes alone, until `stop` is done. Requests in flight then have [`ServeOptions::shutdown_grace`] to end.
     ///
     /// # Errors
     /// When the listener fails.
@@ -153,7 +166,17 @@ impl TestApi {
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        axum::serve(listener, self.router()).with_graceful_shutdown(stop).await
+        let service = TowerToHyperService::new(self.router());
+        let (options, stopping) =
+            (self.shared.options.connections.clone(), CancellationToken::new());
+        let serving =
+            marquetry_protocol::server::http::serve(listener, service, options, stopping.clone());
+        let mut serving = pin!(serving);
+        tokio::select! {
+            ended = serving.as_mut() => return ended,
+            () = stop => stopping.cancel(),
+        }
+        serving.await
     }
 }
 

@@ -70,7 +70,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
             "requestBody": {"required": true, "content": json_of::<BatchRequest>(schemas)},
             "responses": answers(
                 json!({"text/event-stream": {"schema": {"type": "string"}}}),
-                &["400", "413", "415"],
+                &["400", "413", "415", "503"],
             ),
         }),
         Operation::Results => json!({

@@ -1,6 +1,8 @@
 //! Ends tests early: when their client leaves or does not read, and when the server stops.
 
+use axum::Extension;
 use futures_util::future::{BoxFuture, FutureExt as _, Shared as SharedFuture};
+use marquetry_protocol::server::http::ConnectionInfo;
 
 use super::Shared;
 
@@ -26,4 +28,12 @@ pub(super) fn stopped(
         }
     };
     reason.boxed().shared()
+}
+
+/// Completes when the client has closed its side of the connection. Never without a [`ConnectionInfo`]: other servers drop the request then.
+pub(super) async fn half_closed(connection: Option<Extension<ConnectionInfo>>) {
+    match connection {
+        Some(Extension(connection)) => connection.half_closed().await,
+        None => std::future::pending().await,
+    }
 }
