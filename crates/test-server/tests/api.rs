@@ -541,6 +541,96 @@ async fn connections_are_limited_in_number_and_time() {
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
 }
 
+/// A request over a socket, and the status of its answer. `length` is that of the body if it does not come whole.
+async fn status_of(
+    world: &World,
+    method: &str,
+    path: &str,
+    (media_type, body, length): (&str, &str, usize),
+) -> u16 {
+    let mut socket = TcpStream::connect(world.address).await.unwrap();
+    let host = world.address;
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: {media_type}\r\n");
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len().max(length));
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    let read = socket.read_exact(&mut status);
+    tokio::time::timeout(Duration::from_secs(5), read).await.expect("an answer").unwrap();
+    std::str::from_utf8(&status[9..]).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn refusals_are_those_of_the_document() {
+    let mut options = ApiOptions::default();
+    (options.max_running, options.max_waiting) = (1, 0);
+    (options.max_batches, options.max_streams) = (1, 1);
+    (options.max_body_bytes, options.body_timeout) = (2000, Duration::from_millis(200));
+    let world = World::start(options, false).await;
+    let mut seen = std::collections::BTreeSet::new();
+    let json = "application/json";
+    let long = format!("{{\"name\": \"{}\"}}", "x".repeat(3000));
+    let ok = serde_json::to_string(&case("a")).unwrap();
+    for path in ["/run", "/batch", "/results/{id}/overrides"] {
+        let asked = path.replace("{id}", "no");
+        for body in
+            [(json, "{}x", 0), (json, "{", 100), (json, long.as_str(), 0), ("text/plain", "{}", 0)]
+        {
+            let status = status_of(&world, "POST", &format!("/api/test{asked}"), body).await;
+            seen.insert(("post", path, status.to_string()));
+        }
+    }
+    let verdict = r#"{"trial": 0, "passed": true, "reason": "so"}"#;
+    let path = "/results/{id}/overrides";
+    let status =
+        status_of(&world, "POST", "/api/test/results/no/overrides", (json, verdict, 0)).await;
+    seen.insert(("post", path, status.to_string()));
+    for (path, query) in [
+        ("/results", "?x"),
+        ("/runs", "?x"),
+        ("/outcomes", "?x"),
+        ("/history", "?x"),
+        ("/compare", "?x"),
+        ("/compare", "?base=no&new=no"),
+        ("/events", "?x"),
+        ("/runs/{id}", ""),
+        ("/results/{id}", ""),
+        ("/results/{id}/overrides", ""),
+    ] {
+        let asked = format!("/api/test{}{query}", path.replace("{id}", "no"));
+        let status = status_of(&world, "GET", &asked, (json, "", 0)).await;
+        seen.insert(("get", path, status.to_string()));
+    }
+    // Everything is taken.
+    let mut busy = TcpStream::connect(world.address).await.unwrap();
+    busy.write_all(batch_request(&world, &[case("a")]).as_bytes()).await.unwrap();
+    world.until_running(1).await;
+    let mut stream = world.events("").await;
+    assert_eq!(stream.next().await.as_deref(), Some("open"));
+    for (method, path, body) in
+        [("post", "/run", &*ok), ("post", "/batch", "{}"), ("get", "/events", "")]
+    {
+        let method_name = method.to_uppercase();
+        let status =
+            status_of(&world, &method_name, &format!("/api/test{path}"), (json, body, 0)).await;
+        seen.insert((method, path, status.to_string()));
+    }
+    let document = document();
+    let mut documented = std::collections::BTreeSet::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            for status in operation["responses"].as_object().unwrap().keys() {
+                // These are alike for all operations.
+                if !["200", "401", "403", "500"].contains(&status.as_str()) {
+                    let path = path.strip_prefix("/api/test").unwrap();
+                    documented.insert((method.as_str(), path, status.clone()));
+                }
+            }
+        }
+    }
+    assert_eq!(seen, documented);
+}
+
 /// Runs a test whose result cannot be stored, and returns the error.
 async fn unstored(store: LibsqlStore) -> String {
     let world = World::with_store(ApiOptions::default(), true, Arc::new(store)).await;

@@ -46,6 +46,8 @@ const LONGEST_STOP: Duration = Duration::from_secs(10);
 pub struct ApiOptions {
     /// Longest body of a request, in bytes; 8 MiB by default.
     pub max_body_bytes: usize,
+    /// Longest time until a body is whole; 30 s by default. Slower requests are answered with 408.
+    pub body_timeout: Duration,
     /// Tests that run at a time; 16 by default.
     pub max_running: usize,
     /// Requests that wait for a place; 64 by default. Others are answered with 503.
@@ -74,6 +76,7 @@ impl Default for ApiOptions {
     fn default() -> Self {
         Self {
             max_body_bytes: 8 << 20,
+            body_timeout: Duration::from_secs(30),
             max_running: 16,
             max_waiting: 64,
             max_batch: 1000,
