@@ -26,6 +26,18 @@ export interface ModelConfig {
   /** Used only if the server has no key of its own for the provider. It is never stored. */
   apiKey?: string | undefined;
   baseUrl?: string;
+  /** Seed of the order in which a judge sees items and evidence, and of the provider's sampling if it has one. */
+  seed?: number;
+  /** Whether the model is asked for a stream, for services that end long requests without one: `false` if absent. */
+  stream?: boolean;
+  /** Price of tokens, for `limits.maxCostUsd` and for the cost in results. */
+  price?: Price;
+}
+
+/** Price of a model, in US dollars for a million tokens of requests and of answers. */
+export interface Price {
+  inputPerMillion: number;
+  outputPerMillion: number;
 }
 
 /** The judge of a test. */
@@ -36,36 +48,113 @@ export interface JudgeConfig extends ModelConfig {
   maxVotes?: number;
 }
 
+/** A value that is expected, or conditions such as `{ $mentions: ["a.txt"] }`. */
+export type Matcher = Json;
+
 /** A call that is expected: the name of a tool, or more about the call. */
-export type ExpectedTool =
-  | string
-  | { name: string; server?: string; arguments?: Record<string, Json>; result?: Record<string, Json> };
+export type ExpectedTool = string | ExpectedCall;
+
+/** More about a call that is expected. */
+export interface ExpectedCall {
+  name: string;
+  /** The server that has the tool. */
+  server?: string;
+  arguments?: Matcher;
+  result?: ExpectedResult;
+}
+
+/** What the result of an expected call must be. */
+export interface ExpectedResult {
+  /** Whether the call succeeds. */
+  success?: boolean;
+  /** All text items of the result, joined by line ends. */
+  text?: Matcher;
+  /** The result's `structuredContent`. */
+  structured?: Matcher;
+}
+
+/** How calls must agree with the expected ones. */
+export type Matching = "anyOrder" | "inOrder" | "exact" | "superset";
+
+/** Expectations of a whole run, which code checks. */
+export interface Expectations {
+  minCalls?: number;
+  maxCalls?: number;
+  forbiddenTools?: string[];
+  /** The model's last text. */
+  answer?: Matcher;
+  allCallsSucceed?: boolean;
+  /** Longest time of the work on the prompt, in milliseconds. */
+  maxDurationMs?: number;
+  /** Longest time of one tool call, in milliseconds. */
+  maxCallMs?: number;
+  /** Most tokens of the work on the prompt, requests and answers together. */
+  maxTokens?: number;
+  /** Least `toolAccuracy`, 0 to 1. */
+  minToolAccuracy?: number;
+}
+
+/** Limits of one trial. A trial that reaches one ends with the status `error`. */
+export interface Limits {
+  /** Requests to the model that works: 20 if absent. */
+  maxTurns?: number;
+  /** Tool calls: 50 if absent. */
+  maxToolCalls?: number;
+  /** Tokens of both models: 200,000 if absent. */
+  maxTokens?: number;
+  /** Time of a trial: 300,000 if absent. */
+  timeoutMs?: number;
+  /** Time of one tool call: 60,000 if absent. */
+  callTimeoutMs?: number;
+  /** Time until a server has started and listed its tools: 30,000 if absent. */
+  connectTimeoutMs?: number;
+  /** Cost in US dollars; requires the `price` of each model. */
+  maxCostUsd?: number;
+  /** Tools that the model gets: 128 if absent. */
+  maxTools?: number;
+  /** Bytes of a tool's result that the model is shown and that are recorded: 65,536 if absent. */
+  maxResultBytes?: number;
+}
 
 /** A prompt, and the tools that an agent is expected to call for it. */
 export interface TestCase {
   name: string;
   prompt: string;
+  /** Instructions for the model, instead of the usual ones. */
+  systemPrompt?: string;
   /** An empty list means that no tool may be called. */
   expectedTools?: ExpectedTool[];
   /** How calls must agree with `expectedTools`: `superset` if absent. */
-  matching?: "anyOrder" | "inOrder" | "exact" | "superset";
+  matching?: Matching;
   /** Without these, the test uses the servers that the test server was started with. */
   serverConfigs?: ServerConfig[];
+  /** Names of the tools that the model gets; absent: all tools of the servers. */
+  tools?: string[];
   /** Without it, the test uses the judge that the test server was started with. */
   judgeConfig?: JudgeConfig;
   /** The model that works on the prompt; without it, that of the judge. */
   agentConfig?: ModelConfig;
-  /** Times that the test is tried. */
+  /** Statements about the run that the judge answers with yes or no; absent: four usual ones. */
+  checklist?: string[];
+  /** Whether a judge is asked; absent: if there is a `judgeConfig`. */
+  judged?: boolean;
+  expect?: Expectations;
+  /** Times that the test is tried: 1 to 100. */
   repetitions?: number;
-  /** Further members are described by the server's `/api/test/schema.json`. */
-  [member: string]: unknown;
+  /** Least share of trials that must pass, 0 to 1. */
+  requiredPassRate?: number;
+  limits?: Limits;
+  /** Text for the people who read the results. */
+  description?: string;
 }
 
 /** One call of a tool. */
 export interface ToolCallRecord {
   toolName: string;
   serverId: string;
-  parameters: Record<string, any>;
+  /** The arguments as the model wrote them: an object unless the model made a mistake. */
+  parameters: Json;
+  /** The result as the server wrote it; `null` if the call failed without one. */
   response: any;
   executionTimeMs: number;
   success: boolean;
@@ -83,7 +172,18 @@ export interface JudgeVerdict {
   /** F1 of expected against called tools, 0 to 1, computed and not judged. */
   toolAccuracy: number;
   suggestions?: string;
-  [member: string]: unknown;
+  /** The judge's answers, item by item. */
+  items?: ItemVerdict[];
+}
+
+/** The judge's answer to one item of its checklist. */
+export interface ItemVerdict {
+  item: string;
+  /** Votes that it is true. */
+  yes: number;
+  /** Votes that it is not. */
+  no: number;
+  evidence: string;
 }
 
 /** Outcome of a test. `error` means that it could not be run or judged. */
@@ -106,7 +206,76 @@ export interface TestResult {
   error?: string;
   /** RFC 3339. */
   timestamp: string;
-  [member: string]: unknown;
+  trials: Trial[];
+}
+
+/** One attempt of a model at a test. */
+export interface Trial {
+  /** Its number, from 0. */
+  index: number;
+  status: TestStatus;
+  /** Why there is no verdict, and what to do. */
+  error?: string;
+  turns: Turn[];
+  toolCalls: ToolCallRecord[];
+  /** The model's last text. */
+  answer: string;
+  checks: CheckResult[];
+  votes: Vote[];
+  verdict: JudgeVerdict;
+  usage: TokenUsage;
+  /** Time of the work on the prompt, without starting servers and judging. */
+  workMs: number;
+  durationMs: number;
+}
+
+/** One answer of the model that works. */
+export interface Turn {
+  text: string;
+  /** Places in `toolCalls` of the calls that it asked for. */
+  calls: number[];
+  usage: TokenUsage;
+  durationMs: number;
+}
+
+/** Tokens and cost. */
+export interface TokenUsage {
+  inputTokens: number;
+  outputTokens: number;
+  /** Whether a provider did not report them. */
+  estimated: boolean;
+  /** Present if a price is configured. */
+  costUsd?: number;
+}
+
+/** What code has checked. */
+export interface CheckResult {
+  /** The member of the test that asks for it. */
+  name: string;
+  passed: boolean;
+  detail: string;
+  expected?: any;
+  actual?: any;
+}
+
+/** One vote of a judge. */
+export interface Vote {
+  index: number;
+  passed: boolean;
+  answers: ItemAnswer[];
+  reasoning: string;
+  suggestions?: string;
+  model: string;
+  promptHash: string;
+  usage: TokenUsage;
+  durationMs: number;
+}
+
+/** A judge's answer to one item of its checklist, in one vote. */
+export interface ItemAnswer {
+  item: string;
+  evidence: string;
+  yes: boolean;
 }
 
 /** State of the server. */
@@ -123,6 +292,8 @@ export interface Health {
 export interface TestRun {
   id: string;
   name?: string;
+  /** Id of the configuration that all its tests share. */
+  configurationId?: string;
   totalTests: number;
   passedTests: number;
   failedTests: number;
@@ -131,14 +302,13 @@ export interface TestRun {
   startedAt: string;
   completedAt?: string;
   status: "running" | "completed" | "failed";
-  [member: string]: unknown;
 }
 
 /** Options of {@link MCPTestSDK}. */
 export interface Options {
-  /** URL of the server. Without it, the ports of this machine are tried. */
+  /** URL of the server. Without it, the ports of this machine are tried; cases with their keys go to the first program that answers. */
   baseUrl?: string | undefined;
-  /** Sent as `Authorization: Bearer …`. */
+  /** Sent as `Authorization: Bearer …`. It requires `baseUrl`. */
   token?: string | undefined;
   /** Another `fetch`. */
   fetch?: typeof globalThis.fetch;
@@ -197,7 +367,13 @@ export interface Rate {
   of: number;
   /** Absent if it could not have happened. */
   rate?: number;
-  interval: { low: number; high: number };
+  interval: Interval;
+}
+
+/** An interval at 95 %. */
+export interface Interval {
+  low: number;
+  high: number;
 }
 
 /** The short form of a result, without trials. */
@@ -206,12 +382,19 @@ export interface Outcome {
   testName: string;
   runId?: string;
   status: TestStatus;
-  trials: { passed: number; failed: number; errors: number };
+  trials: TrialCounts;
   toolAccuracy: number;
   /** Milliseconds. */
   durationMs: number;
   /** RFC 3339. */
   timestamp: string;
+}
+
+/** Trials by their outcome. */
+export interface TrialCounts {
+  passed: number;
+  failed: number;
+  errors: number;
 }
 
 /** How much the results of a case vary. */
@@ -261,11 +444,19 @@ export interface Comparison {
 export interface JudgeAgreement {
   model: string;
   promptHash: string;
-  verdicts: { bothPassed: number; bothFailed: number; onlyJudgePassed: number; onlyHumanPassed: number };
+  verdicts: Confusion;
   agreement: number;
-  interval: { low: number; high: number };
+  interval: Interval;
   /** Cohen's κ; absent where it is not defined. */
   kappa?: number;
+}
+
+/** Trials by the verdicts of a judge and of people. */
+export interface Confusion {
+  bothPassed: number;
+  bothFailed: number;
+  onlyJudgePassed: number;
+  onlyHumanPassed: number;
 }
 
 /** A person's verdict on a trial. */
@@ -296,18 +487,29 @@ export interface TestProgress {
   success?: boolean;
 }
 
+/** A test has its result. */
+export interface TestEnded {
+  /** Position of the test in its batch. */
+  index: number;
+  /** Tests of the batch that have ended. */
+  done: number;
+  total: number;
+  outcome: Outcome;
+}
+
 /** What tests do at the moment. `missed` means that the reader was too slow: ask for the state anew. */
 export type TestEvent =
   | { event: "open"; data: Record<string, never> }
   | { event: "runStarted" | "runEnded"; data: TestRun }
   | { event: "progress"; data: TestProgress }
-  | { event: "ended"; data: { index: number; done: number; total: number; outcome: Outcome } }
+  | { event: "ended"; data: TestEnded }
   | { event: "missed"; data: { count: number } };
 
 /** Why an operation failed. */
 export type MCPTestErrorCode =
   | "not-a-test-server"
   | "no-test-server"
+  | "token-without-url"
   | "unreachable"
   | "refused"
   | "malformed"
@@ -337,7 +539,7 @@ export declare class MCPTestSDK {
   constructor(baseUrlOrOptions?: string | Options);
   /** URL of the server, after {@link connect} or the first call. */
   get baseUrl(): string | undefined;
-  /** Finds the server; every other method does so itself. Rejects with `not-a-test-server` or `no-test-server`. */
+  /** Finds the server; every other method does so itself. Rejects with `not-a-test-server`, `no-test-server` or `token-without-url`. */
   connect(): Promise<void>;
   health(): Promise<Health>;
   /** Runs one test. A test that fails or cannot be run is a result, too; only requests that are no test reject. */

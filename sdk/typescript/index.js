@@ -14,8 +14,8 @@ export const HEALTH_TIMEOUT_MS = 2000;
 
 const OPTIONS = ["baseUrl", "token", "fetch", "testPorts", "mainPorts"];
 
-/** Longest line of an event stream, in characters: one result with its calls is one line. */
-const MAX_LINE = 64 * 1024 * 1024;
+/** Longest event of a stream, in characters: one result with its calls is one event. */
+const MAX_EVENT = 64 * 1024 * 1024;
 
 /** A failure of the client or an answer of the server that is no result. */
 export class MCPTestError extends Error {
@@ -75,7 +75,12 @@ export class MCPTestSDK {
     });
     const results = new Array(cases.length);
     let run;
-    for await (const { event, data } of events(response)) {
+    const cut = (cause) => {
+      const id = run ? ` ${run.id}` : "";
+      const message = `the stream of batch${id} ended before its end; results that were stored are in /api/test/results`;
+      return new MCPTestError("cut-stream", message, { cause });
+    };
+    for await (const { event, data } of events(response, { signal, cut })) {
       if (event === "started") run = data;
       if (event === "result") {
         results[data.index] = data.result;
@@ -84,11 +89,7 @@ export class MCPTestSDK {
       if (event === "completed") return { run: data, results };
       if (event === "failed") throw new MCPTestError("batch-failed", `the batch failed: ${data.error}`);
     }
-    const id = run ? ` ${run.id}` : "";
-    throw new MCPTestError(
-      "cut-stream",
-      `the stream of batch${id} ended before its end; results that were stored are in /api/test/results`,
-    );
+    throw cut();
   }
 
   async results(filter = {}) {
@@ -138,7 +139,8 @@ export class MCPTestSDK {
   async *events({ run, signal } = {}) {
     const path = withQuery("/api/test/events", { run });
     const response = await this.#request("GET", path, { signal, accept: "text/event-stream" });
-    yield* events(response);
+    const cut = (cause) => new MCPTestError("cut-stream", `the stream of events was cut: ${reasonFor(cause)}`, { cause });
+    yield* events(response, { signal, cut });
   }
 
   async *allResults(filter = {}) {
@@ -152,8 +154,15 @@ export class MCPTestSDK {
 
   async #discover() {
     if (this.#given) {
-      if (await this.#isTestServer(this.#given, this.#headers())) return this.#given;
+      if (await this.#isTestServer(this.#given)) return this.#given;
       throw new MCPTestError("not-a-test-server", `Provided URL ${this.#given} is not a test server`);
+    }
+    // Any program may listen on these ports and say that it is a test server. The requests after the search would give it the token.
+    if (this.#token) {
+      throw new MCPTestError(
+        "token-without-url",
+        `A token is sent only to a server that is named: set baseUrl, for example "http://127.0.0.1:${this.#testPorts[0] ?? TEST_PORTS[0]}". Without it, any program on this machine could get the token.`,
+      );
     }
     const ports = [...this.#testPorts, ...this.#mainPorts];
     for (const port of ports) {
@@ -172,13 +181,12 @@ Option 2: Main server with testing
     );
   }
 
-  /** A search sends no token: any program may listen on these ports. */
-  async #isTestServer(url, headers = { accept: "application/json" }) {
+  async #isTestServer(url) {
     const limit = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
     try {
       const response = await this.#fetch(`${url}/api/test/health`, {
         method: "GET",
-        headers,
+        headers: this.#headers(),
         signal: limit,
       });
       if (!response.ok) {
@@ -208,8 +216,7 @@ Option 2: Main server with testing
       response = await this.#fetch(`${this.#url}${path}`, { method, headers, body: text, signal });
     } catch (cause) {
       if (signal?.aborted) throw cause;
-      const reason = cause?.cause?.message ?? cause?.message ?? String(cause);
-      throw new MCPTestError("unreachable", `${method} ${this.#url}${path} failed: ${reason}`, { cause });
+      throw new MCPTestError("unreachable", `${method} ${this.#url}${path} failed: ${reasonFor(cause)}`, { cause });
     }
     if (response.ok) return response;
     const text = await response.text().catch(() => "");
@@ -222,10 +229,17 @@ Option 2: Main server with testing
 
   async #json(method, path, options) {
     const response = await this.#request(method, path, options);
+    let text;
     try {
-      return await response.json();
+      text = await response.text();
     } catch (cause) {
       if (options?.signal?.aborted) throw cause;
+      const message = `the answer to ${method} ${path} was cut: ${reasonFor(cause)}; results that were stored are in /api/test/results`;
+      throw new MCPTestError("cut-stream", message, { cause });
+    }
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
       throw new MCPTestError("malformed", `${method} ${path} was not answered with JSON`, { cause });
     }
   }
@@ -258,33 +272,65 @@ function reasonOf(text) {
   return text.slice(0, 200).trim();
 }
 
-/** Yields the events of a stream with their data as JSON. */
-async function* events(response) {
-  const decoder = new TextDecoder();
-  let rest = "";
+/** `fetch` says only that it failed; its cause says why. */
+function reasonFor(cause) {
+  return cause?.cause?.message ?? cause?.message ?? String(cause);
+}
+
+/** Yields the events of a stream with their data as JSON. `cut` makes the error of a stream whose connection fails. */
+async function* events(response, options) {
   let event = "message";
   let data = [];
-  for await (const chunk of response.body) {
-    rest += decoder.decode(chunk, { stream: true });
-    const lines = rest.split(/\r\n|\n|\r(?!$)/);
-    rest = lines.pop();
-    if (rest.length > MAX_LINE) {
-      throw new MCPTestError("too-long", `an event is longer than ${MAX_LINE} characters`);
-    }
-    for (const line of lines) {
-      if (line === "") {
-        if (data.length > 0) {
-          yield { event, data: parsed(event, data.join("\n")) };
-        }
-        event = "message";
-        data = [];
-      } else if (line.startsWith("event:")) {
-        event = line.slice(6).trim();
-      } else if (line.startsWith("data:")) {
-        data.push(line.slice(5).replace(/^ /, ""));
-      }
+  let length = 0;
+  for await (const line of lines(response.body ?? [], options)) {
+    if (line === "") {
+      if (data.length > 0) yield { event, data: parsed(event, data.join("\n")) };
+      event = "message";
+      data = [];
+      length = 0;
+    } else if (line.startsWith("event:")) {
+      event = line.slice(6).trim();
+    } else if (line.startsWith("data:")) {
+      data.push(line.slice(5).replace(/^ /, ""));
+      length = checkedLength(length + line.length);
     }
   }
+}
+
+/** Yields the lines of a body; the last one if it is whole. Only new text is searched: a long line comes in thousands of chunks. */
+async function* lines(body, options) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  let afterReturn = false;
+  for await (const chunk of chunks(body, options)) {
+    let text = decoder.decode(chunk, { stream: true });
+    if (text === "") continue;
+    // The "\n" of a "\r\n" that was cut in two ends no other line.
+    if (afterReturn && text.startsWith("\n")) text = text.slice(1);
+    afterReturn = text.endsWith("\r");
+    const ended = text.split(/\r\n|\n|\r/);
+    const last = ended.pop();
+    for (const line of ended) {
+      yield rest + line;
+      rest = "";
+    }
+    rest += last;
+    checkedLength(rest.length);
+  }
+}
+
+/** Yields what is read of a body. */
+async function* chunks(body, { signal, cut }) {
+  try {
+    yield* body;
+  } catch (cause) {
+    throw signal?.aborted ? cause : cut(cause);
+  }
+}
+
+function checkedLength(length) {
+  if (length > MAX_EVENT) throw new MCPTestError("too-long", `an event is longer than ${MAX_EVENT} characters`);
+  return length;
 }
 
 function parsed(event, text) {

@@ -21,9 +21,11 @@ test("wrong use of the SDK is an error of the types", { skip: missing(TSC) }, as
      const result = await sdk.runTest({ name: "no prompt" });
      result.verdict.confidence.trim();
      await sdk.runTest({ name: "n", prompt: "p", serverConfigs: [{ type: "stdio", url: "http://127.0.0.1" }] });
-     await sdk.results({ status: "green" });`,
+     await sdk.results({ status: "green" });
+     await sdk.runTest({ name: "n", prompt: "p", expectedTool: ["read"] });
+     result.toolCalls[0]?.parameters.path;`,
   );
   const messages = await compile(to, [wrong]);
   const lines = [...messages.matchAll(/wrong\.ts\((\d+),/g)].map(([, line]) => Number(line));
-  assert.deepEqual([...new Set(lines)], [2, 3, 4, 5, 6], messages);
+  assert.deepEqual([...new Set(lines)], [2, 3, 4, 5, 6, 7, 8], messages);
 });

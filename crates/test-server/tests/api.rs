@@ -28,7 +28,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-/// A model that answers "Four." when it is let through.
+/// A model that answers "Four." when it is let through, or at once if the prompt begins with "At once".
 struct Gated {
     gate: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
@@ -40,7 +40,10 @@ impl ChatModel for Gated {
         "gated"
     }
 
-    async fn chat(&self, _: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        if format!("{request:?}").contains("At once") {
+            return Ok(ChatAnswer::text("Four."));
+        }
         self.running.fetch_add(1, Ordering::SeqCst);
         let _leaves = Leaves(Arc::clone(&self.running));
         let _passes = self.gate.acquire().await;
@@ -251,6 +254,18 @@ async fn a_token_is_required_but_for_the_health_check() {
 }
 
 #[tokio::test]
+async fn a_token_is_sent_to_no_server_that_a_search_has_found() {
+    let found = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = found.local_addr().unwrap().port();
+    let client = TestClient::discover().with_ports([port]).with_token(ApiKey::new("t0k"));
+    let error = client.run_test(&case("a")).await.unwrap_err();
+    assert!(matches!(error, ClientError::TokenWithoutUrl), "{error:?}");
+    assert!(error.to_string().contains("use TestClient::at"), "{error}");
+    let connected = tokio::time::timeout(Duration::from_millis(50), found.accept()).await;
+    assert!(connected.is_err(), "nothing is asked");
+}
+
+#[tokio::test]
 async fn commands_are_refused_unless_they_are_allowed() {
     let world = World::start(ApiOptions::default(), true).await;
     let mut started = case("a");
@@ -270,36 +285,6 @@ async fn a_batch_with_an_unknown_member_is_refused() {
     assert_eq!(answer["status"], 400, "{answer}");
     let told = answer["body"]["error"].as_str().unwrap();
     assert!(told.contains("unknown field `parallel`") && told.contains("`concurrency`"), "{told}");
-}
-
-#[tokio::test]
-async fn tests_over_the_limit_wait_and_more_are_refused() {
-    let mut options = ApiOptions::default();
-    (options.max_running, options.max_waiting) = (1, 1);
-    let world = World::start(options, false).await;
-    let client = Arc::new(world.client());
-    client.connect().await.unwrap();
-    let run = |name: &'static str| {
-        let client = Arc::clone(&client);
-        tokio::spawn(async move { client.run_test(&case(name)).await })
-    };
-    let first = run("first");
-    world.until_running(1).await;
-    let waiting = run("second");
-    let third = loop {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let mut third = run("third");
-        match tokio::time::timeout(Duration::from_millis(300), &mut third).await {
-            Ok(refused) => break refused.unwrap().unwrap_err(),
-            // It came before the second and waits in its place; a client that goes away leaves the queue.
-            Err(_) => third.abort(),
-        }
-    };
-    assert!(matches!(third, ClientError::Refused { status: 503, .. }), "{third:?}");
-    world.gate.add_permits(1000);
-    assert_eq!(first.await.unwrap().unwrap().status, Status::Passed);
-    let waited = waiting.await.unwrap();
-    assert!(matches!(waited, Ok(_) | Err(ClientError::Refused { status: 503, .. })), "{waited:?}");
 }
 
 /// Waits until a store has so many results, and returns them.
@@ -425,6 +410,225 @@ async fn a_batch_ends_with_its_client() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the run is not stored as failed");
+}
+
+/// A socket that does not read, with a small window.
+async fn silent_reader(world: &World, request: &str) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut socket = socket.connect(world.address).await.unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket
+}
+
+fn batch_request(world: &World, cases: &[TestCase]) -> String {
+    let body = json!({"cases": cases}).to_string();
+    format!(
+        "POST /api/test/batch HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        world.address,
+        body.len()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_whose_client_does_not_read_holds_up_no_test_and_ends() {
+    let mut options = ApiOptions::default();
+    (options.max_running, options.max_body_bytes, options.max_batches) = (4, 64 << 20, 1);
+    options.batch_read_timeout = Duration::from_secs(5);
+    let world = World::start(options, false).await;
+    let mut long = case("long");
+    long.prompt = "At once".to_owned();
+    long.description = Some("x".repeat(500_000));
+    // Three tests wait for the model; the results of the others soon fill what the client does not read.
+    let mut cases = vec![case("a"), case("b"), case("c")];
+    cases.resize(60, long);
+    let unread = silent_reader(&world, &batch_request(&world, &cases)).await;
+    let client = Arc::new(world.client());
+    let ended = async || client.outcomes(&OutcomeFilter::default()).await.unwrap().len();
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        match ended().await {
+            now if now > 0 && now == before => break,
+            now => before = now,
+        }
+    }
+    assert!(before < 57, "a client that does not read holds up the rest of its batch");
+    world.until_running(3).await;
+    world.gate.add_permits(1000);
+    world.until_running(0).await;
+    // All places are free for others.
+    world.gate.forget_permits(1000);
+    let others: Vec<_> = (0..4)
+        .map(|_| {
+            let client = Arc::clone(&client);
+            tokio::spawn(async move { client.run_test(&case("other")).await })
+        })
+        .collect();
+    world.until_running(4).await;
+    world.gate.add_permits(1000);
+    for other in others {
+        assert_eq!(other.await.unwrap().unwrap().status, Status::Passed);
+    }
+    let page = PageRequest::default();
+    for _ in 0..1000 {
+        let run = client.runs(&page).await.unwrap().items.remove(0);
+        if run.status != RunStatus::Running {
+            assert_eq!(run.status, RunStatus::Failed);
+            assert!(run.passed_tests < 60, "no other test was started");
+            drop(unread);
+            // Its place is free.
+            client.run_batch(None, &[case("next")], |_| {}).await.unwrap();
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the batch does not end");
+}
+
+#[tokio::test]
+async fn more_batches_than_the_limit_are_refused() {
+    let mut options = ApiOptions::default();
+    options.max_batches = 1;
+    let world = World::start(options, false).await;
+    let client = Arc::new(world.client());
+    let first = tokio::spawn({
+        let client = Arc::clone(&client);
+        async move { client.run_batch(None, &[case("a")], |_| {}).await }
+    });
+    world.until_running(1).await;
+    let refused = world.ask("POST", "/api/test/batch", Some(json!({"cases": [case("b")]})));
+    let refused = tokio::time::timeout(Duration::from_secs(5), refused).await.expect("an answer");
+    assert_eq!(
+        (&refused["status"], &refused["headers"]["retry-after"]),
+        (&json!(503), &json!("1"))
+    );
+    assert!(refused["body"]["error"].as_str().unwrap().contains("1 batches are open"), "{refused}");
+    world.gate.add_permits(1000);
+    first.await.unwrap().unwrap();
+    client.run_batch(None, &[case("c")], |_| {}).await.unwrap();
+    // A batch that is refused for another reason keeps no place.
+    for _ in 0..3 {
+        let answer = world.ask("POST", "/api/test/batch", Some(json!({"cases": []}))).await;
+        assert_eq!(answer["status"], 400, "{answer}");
+    }
+}
+
+/// Returns what a socket receives until it is closed.
+async fn rest(mut socket: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let read = socket.read_to_end(&mut bytes);
+    tokio::time::timeout(Duration::from_secs(5), read).await.expect("it is closed").unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn connections_are_limited_in_number_and_time() {
+    let mut options = ApiOptions::default();
+    options.connections.max_connections = 1;
+    options.connections.head_timeout = Duration::from_millis(300);
+    let world = World::start(options, false).await;
+    // Neither a connection without a request nor one with half of a head is kept.
+    assert_eq!(rest(TcpStream::connect(world.address).await.unwrap()).await, "");
+    let mut half = TcpStream::connect(world.address).await.unwrap();
+    half.write_all(b"GET /api/test/health HTTP/1.1\r\nhost: 127").await.unwrap();
+    assert!(!rest(half).await.contains("200"));
+    let mut busy = TcpStream::connect(world.address).await.unwrap();
+    let request = batch_request(&world, &[case("a")]);
+    busy.write_all(request.as_bytes()).await.unwrap();
+    world.until_running(1).await;
+    let refused = rest(TcpStream::connect(world.address).await.unwrap()).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
+}
+
+/// A request over a socket, and the status of its answer. `length` is that of the body if it does not come whole.
+async fn status_of(
+    world: &World,
+    method: &str,
+    path: &str,
+    (media_type, body, length): (&str, &str, usize),
+) -> u16 {
+    let mut socket = TcpStream::connect(world.address).await.unwrap();
+    let host = world.address;
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: {media_type}\r\n");
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len().max(length));
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    let read = socket.read_exact(&mut status);
+    tokio::time::timeout(Duration::from_secs(5), read).await.expect("an answer").unwrap();
+    std::str::from_utf8(&status[9..]).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn refusals_are_those_of_the_document() {
+    let mut options = ApiOptions::default();
+    (options.max_running, options.max_waiting) = (1, 0);
+    (options.max_batches, options.max_streams) = (1, 1);
+    (options.max_body_bytes, options.body_timeout) = (2000, Duration::from_millis(200));
+    let world = World::start(options, false).await;
+    let mut seen = std::collections::BTreeSet::new();
+    let json = "application/json";
+    let long = format!("{{\"name\": \"{}\"}}", "x".repeat(3000));
+    let ok = serde_json::to_string(&case("a")).unwrap();
+    for path in ["/run", "/batch", "/results/{id}/overrides"] {
+        let asked = path.replace("{id}", "no");
+        for body in
+            [(json, "{}x", 0), (json, "{", 100), (json, long.as_str(), 0), ("text/plain", "{}", 0)]
+        {
+            let status = status_of(&world, "POST", &format!("/api/test{asked}"), body).await;
+            seen.insert(("post", path, status.to_string()));
+        }
+    }
+    let verdict = r#"{"trial": 0, "passed": true, "reason": "so"}"#;
+    let path = "/results/{id}/overrides";
+    let status =
+        status_of(&world, "POST", "/api/test/results/no/overrides", (json, verdict, 0)).await;
+    seen.insert(("post", path, status.to_string()));
+    for (path, query) in [
+        ("/results", "?x"),
+        ("/runs", "?x"),
+        ("/outcomes", "?x"),
+        ("/history", "?x"),
+        ("/compare", "?x"),
+        ("/compare", "?base=no&new=no"),
+        ("/events", "?x"),
+        ("/runs/{id}", ""),
+        ("/results/{id}", ""),
+        ("/results/{id}/overrides", ""),
+    ] {
+        let asked = format!("/api/test{}{query}", path.replace("{id}", "no"));
+        let status = status_of(&world, "GET", &asked, (json, "", 0)).await;
+        seen.insert(("get", path, status.to_string()));
+    }
+    // Everything is taken.
+    let mut busy = TcpStream::connect(world.address).await.unwrap();
+    busy.write_all(batch_request(&world, &[case("a")]).as_bytes()).await.unwrap();
+    world.until_running(1).await;
+    let mut stream = world.events("").await;
+    assert_eq!(stream.next().await.as_deref(), Some("open"));
+    for (method, path, body) in
+        [("post", "/run", &*ok), ("post", "/batch", "{}"), ("get", "/events", "")]
+    {
+        let method_name = method.to_uppercase();
+        let status =
+            status_of(&world, &method_name, &format!("/api/test{path}"), (json, body, 0)).await;
+        seen.insert((method, path, status.to_string()));
+    }
+    let document = document();
+    let mut documented = std::collections::BTreeSet::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            for status in operation["responses"].as_object().unwrap().keys() {
+                // These are alike for all operations.
+                if !["200", "401", "403", "500"].contains(&status.as_str()) {
+                    let path = path.strip_prefix("/api/test").unwrap();
+                    documented.insert((method.as_str(), path, status.clone()));
+                }
+            }
+        }
+    }
+    assert_eq!(seen, documented);
 }
 
 /// Runs a test whose result cannot be stored, and returns the error.

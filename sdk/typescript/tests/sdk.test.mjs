@@ -84,6 +84,15 @@ test("a given URL that is no test server is an error with its name, and no port 
   }
 });
 
+test("a token is sent to no server that a search has found", async () => {
+  const { fetch, asked } = network({ "http://127.0.0.1:3002": HEALTH });
+  await assert.rejects(new MCPTestSDK({ token: "t0k", fetch }).runTest(CASE), {
+    code: "token-without-url",
+    message: /set baseUrl, for example "http:\/\/127\.0\.0\.1:3002"/,
+  });
+  assert.deepEqual(asked, []);
+});
+
 test("a server that is silent is given up after 2 s", async () => {
   await with_(serve({ "GET /api/test/health": () => {} }), async (silent) => {
     await with_(testServer(), async (second) => {
@@ -193,6 +202,89 @@ test("a batch whose stream is cut or fails is an error", async () => {
     await with_(testServer({ "POST /api/test/batch": stream(text) }), async (server) => {
       await assert.rejects(new MCPTestSDK(server.url).runBatch([CASE, CASE]), expected);
     });
+  }
+});
+
+/** Sends the beginning of an answer, and then the connection fails, as it does when the server is killed. */
+const killed = (type, beginning) => async (response) => {
+  response.writeHead(200, { "content-type": type });
+  response.write(beginning);
+  await new Promise((done) => setTimeout(done, 50));
+  response.socket.destroy();
+};
+
+test("a server that is killed in the middle of an answer has cut it", async () => {
+  const stream = killed("text/event-stream", event("started", RUN));
+  // The answer to a long test begins with spaces.
+  const routes = { "POST /api/test/batch": stream, "GET /api/test/events": stream, "POST /api/test/run": killed("application/json", "  ") };
+  await with_(testServer(routes), async (server) => {
+    const sdk = new MCPTestSDK(server.url);
+    const isCut = (message) => (error) => {
+      assert.ok(error instanceof MCPTestError, String(error));
+      assert.equal(error.code, "cut-stream");
+      assert.match(error.message, message);
+      assert.ok(error.cause instanceof Error);
+      return true;
+    };
+    await assert.rejects(sdk.runBatch([CASE]), isCut(/batch r1 ended before its end/));
+    await assert.rejects(sdk.runTest(CASE), isCut(/run was cut/));
+    const seen = [];
+    const read = async () => {
+      for await (const { event } of sdk.events()) seen.push(event);
+    };
+    await assert.rejects(read(), isCut(/stream of events was cut/));
+    assert.deepEqual(seen, ["started"]);
+  });
+});
+
+/** A client of one stream of events, given in chunks. */
+function ofStream(chunks) {
+  const encoder = new TextEncoder();
+  const body = () => new ReadableStream({
+    pull: (controller) => {
+      const { value, done } = chunks.next();
+      done ? controller.close() : controller.enqueue(encoder.encode(value));
+    },
+  });
+  const fetch = async (url) => (url.endsWith("/health") ? Response.json(HEALTH) : new Response(body()));
+  return new MCPTestSDK({ baseUrl: "http://127.0.0.1:9", fetch });
+}
+
+async function namesOf(sdk) {
+  const names = [];
+  for await (const { event, data } of sdk.events()) names.push(`${event} ${JSON.stringify(data).length}`);
+  return names;
+}
+
+test("lines end as the standard says, wherever they are cut", async () => {
+  const text = 'event: a\r\ndata: 1\r\n\r\nevent: b\rdata: 2\r\rdata: 3\ndata:\n\nevent: cut\ndata: 4\n';
+  for (const size of [1, 2, 3, 5, 1000]) {
+    const pieces = text.match(new RegExp(`[^]{1,${size}}`, "g"));
+    assert.deepEqual(await namesOf(ofStream(pieces.values())), ["a 1", "b 1", "message 1"], `${size}`);
+  }
+});
+
+// Searching the whole line again for each chunk takes minutes.
+test("a long event is read in a time that grows with its length", async () => {
+  const piece = "x".repeat(4096);
+  function* long() {
+    yield 'event: result\ndata: "';
+    for (let at = 0; at < 4096; at += 1) yield piece;
+    yield '"\n\n';
+  }
+  const began = performance.now();
+  assert.deepEqual(await namesOf(ofStream(long())), [`result ${2 + 4096 * 4096}`]);
+  const elapsed = performance.now() - began;
+  assert.ok(elapsed < 10_000, `${elapsed} ms`);
+});
+
+test("an event without end is given up", async () => {
+  const megabyte = "x".repeat(1 << 20);
+  const repeated = function* (text) {
+    for (let at = 0; at < 80; at += 1) yield text;
+  };
+  for (const text of [megabyte, `data: ${megabyte}\n`]) {
+    await assert.rejects(namesOf(ofStream(repeated(text))), { code: "too-long", message: /an event is longer than 67108864/ });
   }
 });
 

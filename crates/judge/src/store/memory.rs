@@ -13,21 +13,47 @@ use super::{
 };
 use crate::{Status, TestResult, Timestamp, time::new_id};
 
-/// Most results: the oldest is dropped for a new one.
-const MAX_RESULTS: usize = 10_000;
+/// Limits of a store. The oldest entries are dropped for new ones.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    results: usize,
+    /// Length of all results as JSON.
+    result_bytes: usize,
+    /// Runs that have ended, and configurations.
+    runs: usize,
+}
 
-/// A store in memory, for tests and for runs without a history. It keeps the newest 10,000 results.
-#[derive(Debug, Default)]
+const BOUNDS: Bounds = Bounds { results: 10_000, result_bytes: 256 << 20, runs: 10_000 };
+
+/// A store in memory, for tests and for runs without a history. It keeps the newest 10,000 results of up to 256 MiB of JSON together, and
+/// their runs and overrides.
+#[derive(Debug)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
+    bounds: Bounds,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self { tables: Mutex::default(), bounds: BOUNDS }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Tables {
-    results: BTreeMap<String, TestResult>,
+    results: BTreeMap<String, StoredResult>,
+    /// Length of all results as JSON.
+    result_bytes: usize,
     configurations: BTreeMap<String, Configuration>,
     runs: BTreeMap<String, TestRun>,
     overrides: Vec<Override>,
+}
+
+#[derive(Debug)]
+struct StoredResult {
+    result: TestResult,
+    /// Its length as JSON.
+    bytes: usize,
 }
 
 impl MemoryStore {
@@ -42,11 +68,51 @@ impl MemoryStore {
 }
 
 impl Tables {
+    /// Returns the results, the oldest first.
+    fn results(&self) -> impl DoubleEndedIterator<Item = &TestResult> {
+        self.results.values().map(|stored| &stored.result)
+    }
+
+    /// Removes the oldest result with its overrides, and its run if that has ended and has no other result.
+    fn drop_oldest_result(&mut self) {
+        let Some((id, StoredResult { result, bytes })) = self.results.pop_first() else { return };
+        self.result_bytes -= bytes;
+        self.overrides.retain(|verdict| verdict.result_id != id);
+        if let Some(run) = &result.run_id
+            && self.is_unused(run)
+        {
+            self.runs.remove(run);
+        }
+    }
+
+    /// Returns whether a run has ended and has no result.
+    fn is_unused(&self, run: &String) -> bool {
+        self.runs.get(run).is_some_and(|run| run.status != RunStatus::Running)
+            && self.results().all(|result| result.run_id.as_ref() != Some(run))
+    }
+
+    /// Makes room for a run: removes the oldest one that is not needed.
+    fn drop_unused_run(&mut self) {
+        let unused = self.runs.keys().find(|run| self.is_unused(run)).cloned();
+        if let Some(run) = unused {
+            self.runs.remove(&run);
+        }
+    }
+
+    /// Makes room for a configuration: removes one that no run has.
+    fn drop_unused_configuration(&mut self) {
+        let is_used =
+            |id: &String| self.runs.values().any(|run| run.configuration_id.as_ref() == Some(id));
+        let unused = self.configurations.keys().find(|id| !is_used(id)).cloned();
+        if let Some(id) = unused {
+            self.configurations.remove(&id);
+        }
+    }
+
     /// Returns a batch with the numbers of its results.
     fn counted(&self, run: &TestRun) -> TestRun {
         let count = |status| {
-            let results = self.results.values();
-            let results = results.filter(|result| {
+            let results = self.results().filter(|result| {
                 result.run_id.as_ref() == Some(&run.id) && result.status == status
             });
             u32::try_from(results.count()).unwrap_or(u32::MAX)
@@ -77,22 +143,28 @@ impl ResultStore for MemoryStore {
         {
             return Err(StoreError::NotFound { kind: "run", id: run.clone() });
         }
-        if tables.results.len() >= MAX_RESULTS {
-            tables.results.pop_first();
-        }
         let mut stored = result.clone();
         stored.test_case = stored.test_case.redacted();
+        let stored = StoredResult { bytes: bytes_of(&stored), result: stored };
+        // One result is kept, however long it is.
+        while tables.results.len() >= self.bounds.results
+            || (tables.result_bytes + stored.bytes > self.bounds.result_bytes
+                && !tables.results.is_empty())
+        {
+            tables.drop_oldest_result();
+        }
+        tables.result_bytes += stored.bytes;
         tables.results.insert(result.id.clone(), stored);
         Ok(())
     }
 
     async fn result(&self, id: &str) -> Result<Option<TestResult>, StoreError> {
-        Ok(self.tables().results.get(id).cloned())
+        Ok(self.tables().results.get(id).map(|stored| stored.result.clone()))
     }
 
     async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError> {
         let tables = self.tables();
-        let found = tables.results.values().rev().filter(|result| {
+        let found = tables.results.values().rev().filter(|StoredResult { result, .. }| {
             filter.name.as_ref().is_none_or(|name| *name == result.test_case.name)
                 && filter.status.is_none_or(|status| status == result.status)
                 && filter.run.as_ref().is_none_or(|run| Some(run) == result.run_id.as_ref())
@@ -100,7 +172,7 @@ impl ResultStore for MemoryStore {
                 && filter.until.is_none_or(|until| result.timestamp < until)
                 && filter.page.cursor.as_ref().is_none_or(|cursor| result.id < *cursor)
         });
-        let found = found.map(|result| (result, bytes_of(result)));
+        let found = found.map(|stored| (&stored.result, stored.bytes));
         let Page { items, next_cursor } =
             Page::bounded(found, filter.page.size(), |result| &result.id);
         Ok(Page { items: items.into_iter().cloned().collect(), next_cursor })
@@ -108,7 +180,7 @@ impl ResultStore for MemoryStore {
 
     async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError> {
         let tables = self.tables();
-        let found = tables.results.values().rev().filter(|result| {
+        let found = tables.results().rev().filter(|result| {
             filter.name.as_ref().is_none_or(|name| *name == result.test_case.name)
                 && filter.run.as_ref().is_none_or(|run| Some(run) == result.run_id.as_ref())
         });
@@ -117,7 +189,11 @@ impl ResultStore for MemoryStore {
 
     async fn put_configuration(&self, configuration: &Configuration) -> Result<(), StoreError> {
         let stored = configuration.redacted();
-        self.tables().configurations.insert(stored.id.clone(), stored);
+        let mut tables = self.tables();
+        if tables.configurations.len() >= self.bounds.runs {
+            tables.drop_unused_configuration();
+        }
+        tables.configurations.insert(stored.id.clone(), stored);
         Ok(())
     }
 
@@ -131,6 +207,9 @@ impl ResultStore for MemoryStore {
             && !tables.configurations.contains_key(id)
         {
             return Err(StoreError::NotFound { kind: "configuration", id: id.clone() });
+        }
+        if tables.runs.len() >= self.bounds.runs {
+            tables.drop_unused_run();
         }
         let run = TestRun::started(run, new_id());
         tables.runs.insert(run.id.clone(), run.clone());
@@ -172,7 +251,7 @@ impl ResultStore for MemoryStore {
     async fn put_override(&self, verdict: &Override) -> Result<(), StoreError> {
         let mut tables = self.tables();
         let result = tables.results.get(&verdict.result_id);
-        let trials = result.map(|result| &result.trials);
+        let trials = result.map(|stored| &stored.result.trials);
         if !trials.is_some_and(|trials| trials.iter().any(|trial| trial.index == verdict.trial)) {
             let id = format!("{}/{}", verdict.result_id, verdict.trial);
             return Err(StoreError::NotFound { kind: "trial", id });
@@ -204,7 +283,7 @@ impl ResultStore for MemoryStore {
             }
         }
         let agreements = newest.into_iter().filter_map(|((result, trial), verdict)| {
-            let trials = &tables.results.get(result)?.trials;
+            let trials = &tables.results.get(result)?.result.trials;
             // Votes of a trial that ended with an error are no verdict.
             let trial = trials
                 .iter()
@@ -216,5 +295,91 @@ impl ResultStore for MemoryStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+}
+
+#[cfg(all(test, feature = "conformance"))]
+mod tests {
+    use super::*;
+    use crate::store::conformance::sample;
+
+    fn store(bounds: Bounds) -> MemoryStore {
+        MemoryStore { bounds, ..MemoryStore::default() }
+    }
+
+    async fn ids(store: &MemoryStore) -> Vec<String> {
+        let found = store.results(&ResultFilter::default()).await.unwrap().items;
+        found.into_iter().map(|result| result.id).collect()
+    }
+
+    #[tokio::test]
+    async fn results_are_bounded_by_their_bytes() {
+        let results: Vec<TestResult> =
+            ["a", "b", "c", "d"].map(|name| sample(name, &[true])).into();
+        let store = store(Bounds { result_bytes: 2 * bytes_of(&results[0]) + 10, ..BOUNDS });
+        for result in &results[..3] {
+            store.put_result(result).await.unwrap();
+        }
+        assert_eq!(ids(&store).await, [&*results[2].id, &*results[1].id]);
+        // A longer one takes the place of both; the limit is that of all results, not of one.
+        let mut long = results[3].clone();
+        long.test_case.description = Some("x".repeat(100_000));
+        store.put_result(&long).await.unwrap();
+        assert_eq!(ids(&store).await, [&*long.id]);
+        let next = sample("e", &[true]);
+        store.put_result(&next).await.unwrap();
+        assert_eq!(ids(&store).await, [&*next.id]);
+        let kept = store.result(&next.id).await.unwrap().unwrap();
+        assert_eq!(store.tables().result_bytes, bytes_of(&kept));
+    }
+
+    #[tokio::test]
+    async fn what_belongs_to_a_result_leaves_with_it() {
+        let store = store(Bounds { results: 1, ..BOUNDS });
+        let ended = store.start_run(NewRun::default()).await.unwrap();
+        let running = store.start_run(NewRun::default()).await.unwrap();
+        for (run, name) in [(&ended, "a"), (&running, "b"), (&running, "c")] {
+            let mut result = sample(name, &[true]);
+            result.run_id = Some(run.id.clone());
+            store.put_result(&result).await.unwrap();
+            let verdict = Override {
+                result_id: result.id,
+                trial: 0,
+                passed: true,
+                reason: "so".to_owned(),
+                author: "ann".to_owned(),
+                timestamp: Timestamp::now(),
+            };
+            store.put_override(&verdict).await.unwrap();
+            if run.id == ended.id {
+                store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
+            }
+        }
+        assert_eq!(store.tables().overrides.len(), 1);
+        assert_eq!(store.run(&ended.id).await.unwrap(), None);
+        assert!(store.run(&running.id).await.unwrap().is_some(), "it still gets results");
+    }
+
+    #[tokio::test]
+    async fn runs_without_results_and_configurations_without_runs_are_bounded() {
+        let store = store(Bounds { runs: 2, ..BOUNDS });
+        let mut runs = Vec::new();
+        for number in 0..4 {
+            let case = crate::TestCase {
+                judge_config: Some(crate::ModelSettings::new("custom", format!("m{number}"))),
+                ..crate::TestCase::new("a", "b")
+            };
+            let configuration = Configuration::shared_by(&[case]).unwrap();
+            store.put_configuration(&configuration).await.unwrap();
+            let configuration_id = Some(configuration.id);
+            let run = NewRun { configuration_id, ..NewRun::default() };
+            let run = store.start_run(run).await.unwrap();
+            store.finish_run(&run.id, RunStatus::Failed).await.unwrap();
+            runs.push(run.id);
+        }
+        let kept = store.runs(&PageRequest::default()).await.unwrap().items;
+        let kept: Vec<&str> = kept.iter().map(|run| &*run.id).collect();
+        assert_eq!(kept, [&*runs[3], &*runs[2]]);
+        assert!(store.tables().configurations.len() <= 3);
     }
 }

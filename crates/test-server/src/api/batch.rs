@@ -1,8 +1,9 @@
 //! Batches: many tests as one run, with their progress as an event stream.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
+    Extension,
     body::Body,
     extract::State,
     response::sse::{Event, KeepAlive, Sse},
@@ -12,16 +13,21 @@ use marquetry_judge::{
     TestCase, TestResult,
     store::{NewRun, Outcome, RunStatus, TestRun, while_run_lives},
 };
+use marquetry_protocol::server::http::ConnectionInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc::{self, error::SendTimeoutError},
+    task::JoinError,
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     ApiError, Shared,
     body::parse,
     live::{self, EndedEvent},
-    stop::{Stopped, stopped},
+    stop::{CLIENT_LEFT, CLIENT_READS_NOTHING, Stopped, half_closed, stopped},
 };
 
 /// A request to run many tests.
@@ -48,15 +54,20 @@ pub(super) struct ResultEvent {
     result: TestResult,
 }
 
-/// Maximum number of unread events. A client that does not read makes the batch wait.
+/// Maximum number of unread events. While this many are unread, the batch starts no other test.
 const MAX_EVENTS: usize = 16;
 
-/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client disconnects, the batch
-/// stops: running tests end with the status `error`, no further test is started, and the run is stored as failed.
+/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client disconnects, or does not read for
+/// [`ApiOptions::batch_read_timeout`](super::ApiOptions::batch_read_timeout), the batch stops: running tests end with the status `error`, no
+/// further test is started, and the run is stored as failed.
 pub(super) async fn batch(
     State(shared): State<Shared>,
+    connection: Option<Extension<ConnectionInfo>>,
     body: Body,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    // Before the body is read: the cases stay in memory until the batch ends.
+    let place = shared.batches.clone().try_acquire_owned();
+    let place = place.map_err(|_| ApiError::TooManyBatches(shared.options.max_batches))?;
     let request: BatchRequest = parse(&shared, body, "batch").await?;
     let problem = match request.cases.len() {
         0 => Some("cases is empty".to_owned()),
@@ -83,54 +94,86 @@ pub(super) async fn batch(
     };
     let started = store.start_run(run).await?;
     let (sender, receiver) = mpsc::channel(MAX_EVENTS);
-    let events = sender.clone();
-    let stopped = stopped(&shared, async move { events.closed().await });
+    let client = Client {
+        events: sender.clone(),
+        timeout: shared.options.batch_read_timeout,
+        reads_nothing: CancellationToken::new(),
+    };
+    let reads_nothing = client.reads_nothing.clone();
+    let stopped = stopped(&shared, async move {
+        tokio::select! {
+            () = sender.closed() => CLIENT_LEFT,
+            () = half_closed(connection) => CLIENT_LEFT,
+            () = reads_nothing.cancelled() => CLIENT_READS_NOTHING,
+        }
+    });
     let tasks = shared.tasks.clone();
-    tasks.spawn(async move { work(&shared, request, started, &sender, stopped).await });
+    tasks.spawn(async move {
+        work(&shared, request, started, &client, stopped).await;
+        drop(place);
+    });
     let events = stream::unfold(receiver, async |mut receiver| {
         receiver.recv().await.map(|event: Event| (Ok(event), receiver))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
+/// The client of a batch.
+struct Client {
+    events: mpsc::Sender<Event>,
+    /// Longest time until it has read so much that there is room for another event.
+    timeout: Duration,
+    /// Cancelled after that time.
+    reads_nothing: CancellationToken,
+}
+
+impl Client {
+    /// Sends an event. Failures are ignored: they end the tests, and all results are stored.
+    async fn send(&self, event: Event) {
+        if self.reads_nothing.is_cancelled() {
+            return;
+        }
+        let sent = self.events.send_timeout(event, self.timeout).await;
+        if let Err(SendTimeoutError::Timeout(_)) = sent {
+            self.reads_nothing.cancel();
+        }
+    }
+}
+
 async fn work(
     shared: &Shared,
     request: BatchRequest,
     started: TestRun,
-    sender: &mpsc::Sender<Event>,
+    client: &Client,
     stopped: Stopped,
 ) {
     let id = started.id.clone();
-    // Failures to send are ignored: a closed channel ends the tests, and all results are stored.
     shared.live.send("runStarted", Some(&id), &started);
-    _ = sender.send(event("started", &started)).await;
+    client.send(event("started", &started)).await;
     let total = request.cases.len();
     let most = shared.options.max_running.max(1);
     let concurrency = request.concurrency.unwrap_or(most).clamp(1, most);
     let mut results = stream::iter(request.cases.into_iter().enumerate())
         .map(|(index, case)| {
-            let (id, stopped) = (&id, stopped.clone());
-            async move {
-                // A batch waits without a limit, because it already counts among the accepted requests.
-                let _place = tokio::select! {
-                    biased;
-                    _ = stopped.clone() => return None,
-                    place = shared.places.acquire() => place,
-                };
-                let context =
-                    live::watched(shared, Some(id), index, &case.name).stopped_by(stopped);
-                Some((index, shared.tests.run_with(case, context).await))
-            }
+            // A task, so that a test neither waits nor keeps its place while the client does not read the result of another one.
+            let test = test(shared.clone(), id.clone(), index, case, stopped.clone());
+            shared.tasks.spawn(test)
         })
         .buffer_unordered(concurrency);
     let mut done = 0;
     let work = async {
         while let Some(ended) = results.next().await {
-            let Some((index, result)) = ended else { continue };
+            let ended = ended.map_err(JoinError::try_into_panic);
+            let (index, result) = match ended {
+                Ok(Some(ended)) => ended,
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                // The batch or the server stops.
+                Ok(None) | Err(Err(_)) => continue,
+            };
             done += 1;
             let ended = EndedEvent { index, done, total, outcome: Outcome::of(&result) };
             shared.live.send("ended", Some(&id), &ended);
-            _ = sender.send(event("result", &ResultEvent { index, done, total, result })).await;
+            client.send(event("result", &ResultEvent { index, done, total, result })).await;
         }
     };
     let store = shared.tests.runner().store();
@@ -153,7 +196,25 @@ async fn work(
             event("failed", &json!({"error": error.to_string()}))
         }
     };
-    _ = sender.send(last).await;
+    client.send(last).await;
+}
+
+/// Runs a test of a batch as soon as it gets a place; not if the batch is stopped before.
+async fn test(
+    shared: Shared,
+    run: String,
+    index: usize,
+    case: TestCase,
+    stopped: Stopped,
+) -> Option<(usize, TestResult)> {
+    // A batch waits for as long as it must: it has its place among the batches already.
+    let _place = tokio::select! {
+        biased;
+        _ = stopped.clone() => return None,
+        place = shared.places.acquire() => place,
+    };
+    let context = live::watched(&shared, Some(&run), index, &case.name).stopped_by(stopped);
+    Some((index, shared.tests.run_with(case, context).await))
 }
 
 fn event(name: &str, data: &impl Serialize) -> Event {

@@ -13,18 +13,16 @@ use super::{ApiError, Shared};
 const DROPPED_BYTES: usize = 32 << 20;
 const DROPPED_TIME: Duration = Duration::from_secs(2);
 
-/// Maximum time for a body to arrive.
-const BODY_TIME: Duration = Duration::from_secs(30);
-
 /// Reads and parses a body.
 pub(super) async fn parse<T: DeserializeOwned>(
     shared: &Shared,
     body: Body,
     wanted: &'static str,
 ) -> Result<T, ApiError> {
-    let body = read(body.into_data_stream(), shared.options.max_body_bytes, wanted);
-    let body = tokio::time::timeout(BODY_TIME, body).await;
-    let body = body.map_err(|_| ApiError::TooSlow(BODY_TIME))??;
+    let options = &shared.options;
+    let body = read(body.into_data_stream(), options.max_body_bytes, wanted);
+    let body = tokio::time::timeout(options.body_timeout, body).await;
+    let body = body.map_err(|_| ApiError::TooSlow(options.body_timeout))??;
     // serde would accept a list as the members of an object, in their order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(ApiError::Body { wanted, problem: "it is not a JSON object".to_owned() });

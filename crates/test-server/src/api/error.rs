@@ -35,6 +35,8 @@ pub(super) enum ApiError {
     Missing(StoreError),
     #[error("{0} event streams are open already; close a page, and try again")]
     TooManyStreams(usize),
+    #[error("{0} batches are open already; wait for the end of one, and try again")]
+    TooManyBatches(usize),
     #[error("{waiting} requests wait for their tests already; try again later")]
     Busy { waiting: usize },
     #[error("the server is stopping; send the request again after its restart")]
@@ -63,9 +65,10 @@ impl ApiError {
             Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Busy { .. } | Self::TooManyStreams(_) | Self::Stopping => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Busy { .. }
+            | Self::TooManyBatches(_)
+            | Self::TooManyStreams(_)
+            | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -75,7 +78,7 @@ impl IntoResponse for ApiError {
         let body = Json(json!({"error": self.to_string()}));
         let mut response = (self.status(), body).into_response();
         match self {
-            Self::Busy { .. } | Self::TooManyStreams(_) => {
+            Self::Busy { .. } | Self::TooManyBatches(_) | Self::TooManyStreams(_) => {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             Self::Unauthorized => {

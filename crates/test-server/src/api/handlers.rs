@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use axum::{
-    Json,
+    Extension, Json,
     body::Body,
     extract::{Path, RawQuery, State},
     http::header,
     response::{IntoResponse as _, Response},
     routing::{MethodRouter, get, post},
 };
-use futures_util::{FutureExt as _, stream};
+use futures_util::stream;
 use marquetry_judge::{
     TestCase, TestResult,
     store::{Outcome, Page, TestRun},
 };
+use marquetry_protocol::server::http::ConnectionInfo;
 use tokio::{
     sync::oneshot,
     task::{JoinError, JoinHandle},
@@ -26,7 +27,7 @@ use super::{
     live::{self, EndedEvent},
     openapi,
     operations::Operation,
-    stop::stopped,
+    stop::{CLIENT_LEFT, half_closed, stopped},
     stored,
 };
 use crate::{Health, query};
@@ -60,14 +61,24 @@ async fn health(State(shared): State<Shared>) -> Json<Health> {
 
 /// A test that cannot be run is a result with the status `error`, as in the seed. So is a test whose client
 /// disconnects.
-async fn run(State(shared): State<Shared>, body: Body) -> Result<Response, ApiError> {
+async fn run(
+    State(shared): State<Shared>,
+    connection: Option<Extension<ConnectionInfo>>,
+    body: Body,
+) -> Result<Response, ApiError> {
     let case: TestCase = parse(&shared, body, "test case").await?;
     if let Some(refusal) = shared.tests.refusal(&case) {
         return Err(ApiError::Forbidden(refusal));
     }
     // The request is dropped when its client disconnects. The task continues and stores the result.
     let (request, dropped) = oneshot::channel::<()>();
-    let stopped = stopped(&shared, dropped.map(drop));
+    let stopped = stopped(&shared, async {
+        tokio::select! {
+            _ = dropped => {}
+            () = half_closed(connection) => {}
+        }
+        CLIENT_LEFT
+    });
     let (tasks, answer_after) = (shared.tasks.clone(), shared.options.answer_after);
     let mut work = tasks.spawn(async move {
         let _place = tokio::select! {

@@ -10,18 +10,19 @@ use std::{
 };
 
 use axum::{
+    Extension,
     extract::{RawQuery, State},
     response::sse::{Event, KeepAlive, Sse},
 };
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use marquetry_judge::{RunContext, Status, TestEvent, store::Outcome};
-use marquetry_protocol::shortened;
+use marquetry_protocol::{server::http::ConnectionInfo, shortened};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::{ApiError, Shared};
+use super::{ApiError, Shared, stop::half_closed};
 use crate::query;
 
 /// Maximum number of unsent events of a stream. A stream that falls behind further skips events, and reports how many.
@@ -66,6 +67,7 @@ pub(super) struct ProgressEvent {
     step: Step,
     /// What the step is about: a tool and its server, or numbers. At most 200 bytes.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
     detail: String,
     /// Whether the call succeeded, or the judge voted yes, or the trial passed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,6 +224,7 @@ fn step(event: &TestEvent) -> Option<(u32, Step, String, Option<bool>)> {
 /// not missed. The last steps of the tests that run follow it.
 pub(super) async fn events(
     State(shared): State<Shared>,
+    connection: Option<Extension<ConnectionInfo>>,
     RawQuery(text): RawQuery,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let [run] =
@@ -239,6 +242,7 @@ pub(super) async fn events(
         };
         Some((Ok(event), (receiver, place, run, first)))
     });
+    let events = events.take_until(Box::pin(half_closed(connection)));
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 

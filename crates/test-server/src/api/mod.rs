@@ -10,9 +10,12 @@ mod openapi;
 mod operations;
 mod stop;
 mod stored;
+#[cfg(all(test, feature = "client"))]
+mod tests;
 
 use std::{
     io,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -21,8 +24,9 @@ use std::{
 };
 
 use axum::{Router, middleware::from_fn_with_state};
+use hyper_util::service::TowerToHyperService;
 use marquetry_judge::ApiKey;
-use marquetry_protocol::server::http::HostGuard;
+use marquetry_protocol::server::http::{HostGuard, ServeOptions};
 use tokio::{
     net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -42,12 +46,19 @@ const LONGEST_STOP: Duration = Duration::from_secs(10);
 pub struct ApiOptions {
     /// Longest body of a request, in bytes; 8 MiB by default.
     pub max_body_bytes: usize,
+    /// Longest time until a body is whole; 30 s by default. Slower requests are answered with 408.
+    pub body_timeout: Duration,
     /// Tests that run at a time; 16 by default.
     pub max_running: usize,
     /// Requests that wait for a place; 64 by default. Others are answered with 503.
     pub max_waiting: usize,
     /// Cases in a batch; 1,000 by default.
     pub max_batch: usize,
+    /// Batches that are open at a time; 16 by default. Others are answered with 503.
+    pub max_batches: usize,
+    /// How long a batch waits for its client to read events; 60 s by default. Then it ends like a batch whose client has left. Tests that
+    /// run do not wait for the client.
+    pub batch_read_timeout: Duration,
     /// Event streams of `/api/test/events` that are open at a time; 64 by default. Others are answered with 503.
     pub max_streams: usize,
     /// Time after which the answer to a longer test begins; 60 s by default. It begins with spaces, one every 15 s, since clients such as
@@ -57,19 +68,25 @@ pub struct ApiOptions {
     pub token: Option<ApiKey>,
     /// Checks `Host` and `Origin`: loopback by default. `None` if the routes are part of a server that checks them itself.
     pub host_guard: Option<HostGuard>,
+    /// Limits of connections for [`TestApi::serve`]: 256 of them, and otherwise those of [`ServeOptions`].
+    pub connections: ServeOptions,
 }
 
 impl Default for ApiOptions {
     fn default() -> Self {
         Self {
             max_body_bytes: 8 << 20,
+            body_timeout: Duration::from_secs(30),
             max_running: 16,
             max_waiting: 64,
             max_batch: 1000,
+            max_batches: 16,
+            batch_read_timeout: Duration::from_secs(60),
             max_streams: 64,
             answer_after: Duration::from_secs(60),
             token: None,
             host_guard: Some(HostGuard::loopback()),
+            connections: ServeOptions { max_connections: 256, ..ServeOptions::default() },
         }
     }
 }
@@ -85,7 +102,10 @@ type Shared = Arc<State>;
 struct State {
     tests: Tests,
     options: ApiOptions,
+    /// Tests that may run.
     places: Arc<Semaphore>,
+    /// Batches that may be open.
+    batches: Arc<Semaphore>,
     waiting: AtomicUsize,
     live: Live,
     /// Cancelled when the server stops.
@@ -99,10 +119,12 @@ impl TestApi {
     #[must_use]
     pub fn new(tests: Tests, options: ApiOptions) -> Self {
         let places = Arc::new(Semaphore::new(options.max_running.max(1)));
+        let batches = Arc::new(Semaphore::new(options.max_batches));
         let state = State {
             tests,
             options,
             places,
+            batches,
             waiting: AtomicUsize::new(0),
             live: Live::new(),
             stopping: CancellationToken::new(),
@@ -138,7 +160,7 @@ impl TestApi {
         }
     }
 
-    /// Serves the routes alone, until `stop` is done.
+    /// Serves the routes alone, until `stop` is done. Requests in flight then have [`ServeOptions::shutdown_grace`] to end.
     ///
     /// # Errors
     /// When the listener fails.
@@ -147,7 +169,17 @@ impl TestApi {
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        axum::serve(listener, self.router()).with_graceful_shutdown(stop).await
+        let service = TowerToHyperService::new(self.router());
+        let (options, stopping) =
+            (self.shared.options.connections.clone(), CancellationToken::new());
+        let serving =
+            marquetry_protocol::server::http::serve(listener, service, options, stopping.clone());
+        let mut serving = pin!(serving);
+        tokio::select! {
+            ended = serving.as_mut() => return ended,
+            () = stop => stopping.cancel(),
+        }
+        serving.await
     }
 }
 

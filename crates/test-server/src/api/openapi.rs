@@ -51,6 +51,9 @@ pub(super) fn case_schema() -> Value {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<TestCase>().into()
 }
 
+/// Why a body is refused: it is no JSON or not what is wanted, comes too slowly, is too long, has another type.
+const BODY_FAILURES: [&str; 4] = ["400", "408", "413", "415"];
+
 fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
     match operation {
         Operation::Health => json!({
@@ -62,15 +65,15 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
             "operationId": "runTest",
             "summary": "Runs one test. A test that fails or cannot be run is answered with its result and status 200.",
             "requestBody": {"required": true, "content": json_of::<TestCase>(schemas)},
-            "responses": answers(json_of::<TestResult>(schemas), &["400", "413", "415", "503"]),
+            "responses": answers(json_of::<TestResult>(schemas), &[&BODY_FAILURES[..], &["503"]].concat()),
         }),
         Operation::Batch => json!({
             "operationId": "runBatch",
-            "summary": "Runs many tests as one run. The events are `started` (TestRun), `result` (ResultEvent) for each test, and `completed` (TestRun) or `failed` (Error). Closing the connection stops the batch.",
+            "summary": "Runs many tests as one run. The events are `started` (TestRun), `result` (ResultEvent) for each test, and `completed` (TestRun) or `failed` (Error). Closing the connection stops the batch, and so does not reading for a minute.",
             "requestBody": {"required": true, "content": json_of::<BatchRequest>(schemas)},
             "responses": answers(
                 json!({"text/event-stream": {"schema": {"type": "string"}}}),
-                &["400", "413", "415"],
+                &[&BODY_FAILURES[..], &["503"]].concat(),
             ),
         }),
         Operation::Results => json!({
@@ -108,7 +111,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
             "summary": "Stores a person's verdict on a trial; a later one of the same author replaces it. The result stays as it is: the judge is measured by it.",
             "parameters": [id()],
             "requestBody": {"required": true, "content": json_of::<OverrideRequest>(schemas)},
-            "responses": answers(json_of::<Override>(schemas), &["400", "404", "413", "415"]),
+            "responses": answers(json_of::<Override>(schemas), &[&BODY_FAILURES[..], &["404"]].concat()),
         }),
         Operation::Outcomes => json!({
             "operationId": "outcomes",

@@ -93,7 +93,8 @@ impl TestClient {
     /// Time limit of one health check.
     pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// Returns a client that looks for a server on this machine at its first call.
+    /// Returns a client that looks for a server on this machine at its first call. It trusts the first program that says it is a test
+    /// server: cases go to it, with the keys in them. On a machine that others use, too, name the URL with [`Self::at`].
     #[must_use]
     pub fn discover() -> Self {
         let ports = Self::TEST_PORTS.into_iter().chain(Self::MAIN_PORTS).collect();
@@ -106,7 +107,7 @@ impl TestClient {
         Self { given: Some(url.into()), ..Self::discover() }
     }
 
-    /// Sends a token with each request.
+    /// Sends a token with each request. It requires a URL: with [`Self::discover`], calls fail with [`ClientError::TokenWithoutUrl`].
     #[must_use]
     pub fn with_token(self, token: ApiKey) -> Self {
         Self { token: Some(token), ..self }
@@ -126,7 +127,7 @@ impl TestClient {
     /// Finds the server; every other method does so itself.
     ///
     /// # Errors
-    /// [`ClientError::NotATestServer`] for a given URL, [`ClientError::NoTestServer`] without one.
+    /// [`ClientError::NotATestServer`] for a given URL; without one, [`ClientError::NoTestServer`] or [`ClientError::TokenWithoutUrl`].
     pub async fn connect(&self) -> Result<(), ClientError> {
         self.server().await.map(|_| ())
     }
@@ -304,10 +305,7 @@ impl TestClient {
         let found = match &self.given {
             Some(given) => {
                 let found = match Url::parse(given.trim_end_matches('/')) {
-                    Ok(url) => self
-                        .test_server(&url, self.token.as_ref())
-                        .await?
-                        .map(|client| (url, client)),
+                    Ok(url) => self.test_server(&url).await?.map(|client| (url, client)),
                     Err(_) => None,
                 };
                 found.ok_or_else(|| ClientError::NotATestServer(given.clone()))?
@@ -318,11 +316,14 @@ impl TestClient {
     }
 
     async fn search(&self) -> Result<(Url, Client), ClientError> {
+        // Any program may listen on these ports. The requests after the search would give it the token.
+        if self.token.is_some() {
+            return Err(ClientError::TokenWithoutUrl);
+        }
         for port in &self.ports {
             let url = Url::parse(&format!("http://127.0.0.1:{port}"))
                 .map_err(|error| ClientError::Malformed(error.to_string()))?;
-            // The token is not sent here, because any program may listen on these ports.
-            if let Some(client) = self.test_server(&url, None).await? {
+            if let Some(client) = self.test_server(&url).await? {
                 return Ok((url, client));
             }
         }
@@ -330,13 +331,9 @@ impl TestClient {
     }
 
     /// Returns a client for the URL if a test server answers there.
-    async fn test_server(
-        &self,
-        url: &Url,
-        token: Option<&ApiKey>,
-    ) -> Result<Option<Client>, ClientError> {
+    async fn test_server(&self, url: &Url) -> Result<Option<Client>, ClientError> {
         let client = http_client(url).map_err(|error| ClientError::Client(error.to_string()))?;
-        let request = self.prepared(&client, Method::GET, url, "/api/test/health", None, token)?;
+        let request = self.prepared(&client, Method::GET, url, "/api/test/health", None)?;
         let asked = async {
             let response = request.send().await.ok().filter(|it| it.status().is_success())?;
             // A health report has some dozen bytes.
@@ -355,12 +352,11 @@ impl TestClient {
         url: &Url,
         path: &str,
         body: Option<Vec<u8>>,
-        token: Option<&ApiKey>,
     ) -> Result<reqwest::RequestBuilder, ClientError> {
         let text = format!("{}{path}", url.as_str().trim_end_matches('/'));
         let url = Url::parse(&text).map_err(|_| ClientError::NotATestServer(text))?;
         let mut request = client.request(method, url);
-        if let Some(token) = token {
+        if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose());
         }
         if let Some(body) = body {
@@ -376,8 +372,7 @@ impl TestClient {
         body: Option<Vec<u8>>,
     ) -> Result<Response, ClientError> {
         let (url, client) = self.server().await?;
-        let response =
-            self.prepared(client, method, url, path, body, self.token.as_ref())?.send().await;
+        let response = self.prepared(client, method, url, path, body)?.send().await;
         let response = response.map_err(|error| ClientError::Unreachable {
             url: url.to_string(),
             problem: displayable(&error.without_url().to_string(), ""),
