@@ -9,7 +9,7 @@ export const REVISION = '2026-07-28';
 const TOKEN = 'marquetry.token';
 const META = 'io.modelcontextprotocol/';
 
-/** The token is kept for this tab, and sent in a header; a text that no header can hold is none. */
+/** The token is kept for this tab, and sent in a header. Text that a header cannot hold does not count. */
 export const token = {
   get: () => /^[!-~]*$/.exec(sessionStorage.getItem(TOKEN) ?? '')?.[0] ?? '',
   set(text) {

@@ -169,7 +169,7 @@ document.addEventListener('keydown', (event) => {
     palette();
     return;
   }
-  // What is above the page, a dialog or a View in full screen, has the keys. A View that was left is inert, too, and has none.
+  // A dialog or a View in full screen covers the page and takes its keys. A View that was left is inert, too, but covers nothing.
   const isCovered = document.querySelector('dialog, header[inert]');
   if (event.ctrlKey && event.key === 'Enter') {
     if (!isCovered) document.querySelector('[data-run]')?.click();

@@ -220,7 +220,7 @@ function contents(resource) {
 }
 export { contents as resourceBlock };
 
-/** What a link of a result leads to, shown in its place: the form and the result stay. */
+/** Reads a resource and shows its contents. */
 async function linked(uri) {
   const { contents: found = [] } = await ask('resources/read', { uri });
   return found.length ? found.map(contents) : empty('The resource has no contents.');

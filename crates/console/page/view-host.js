@@ -127,7 +127,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     mode = next;
     box.dataset.mode = mode;
     const isFull = mode === 'fullscreen';
-    // What becomes inert loses the focus.
+    // An element that becomes inert loses the focus.
     if (isFull) focused = document.activeElement;
     for (let it = box; it !== document.body && it.parentElement; it = it.parentElement) {
       for (const other of it.parentElement.children) if (other !== it) other.inert = isFull;
@@ -137,7 +137,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     changed();
   };
 
-  /** Shows what a tool asks below the View, also in full screen, and returns what its call is sent again with. */
+  /** Shows the questions of a tool below the View, also in full screen. Returns what its call is sent again with. */
   const answersFor = async (name, found, signal, resend) => {
     const { activeElement } = document;
     const output = h('div');

@@ -34,7 +34,7 @@ export function viewOf({ record, tool, signal, own }) {
   return panel;
 }
 
-/** What one load of the View has on the page; `signal` ends it. */
+/** Makes the elements of one load of the View; `signal` ends it. */
 function panelOf({ record, uri, signal, own, again }) {
   const place = h('div');
   const notes = h('div', { role: 'status' });
