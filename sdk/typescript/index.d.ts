@@ -80,7 +80,8 @@ export type Matching = "anyOrder" | "inOrder" | "exact" | "superset";
 export interface Expectations {
   minCalls?: number;
   maxCalls?: number;
-  forbiddenTools?: string[];
+  /** Calls that must not be made. */
+  forbiddenTools?: ExpectedTool[];
   /** The model's last text. */
   answer?: Matcher;
   allCallsSucceed?: boolean;
