@@ -142,7 +142,7 @@ export interface TestCase {
   expect?: Expectations;
   /** Times that the test is tried: 1 to 100. */
   repetitions?: number;
-  /** Least share of trials that must pass, 0 to 1. */
+  /** Least share of trials that must pass: more than 0, and at most 1. */
   requiredPassRate?: number;
   limits?: Limits;
   /** Text for the people who read the results. */

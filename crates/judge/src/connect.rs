@@ -26,7 +26,7 @@ use crate::{
     ExpectedTool, ServerConfig, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached},
     cassette::{Cassette, Channel},
-    redact::{Redactor, cut, secrets_of_url},
+    redact::{Redactor, cut, likely_secrets_of_url},
 };
 
 /// Number of last lines of a server's standard error that are kept for errors.
@@ -57,7 +57,7 @@ impl Environment {
         let variables = variables.into_iter().filter(|(name, _)| is_default_variable(name));
         self.variables = variables.collect();
         // A server may show the URL of a proxy that it cannot reach.
-        self.secrets.extend(self.variables.values().flat_map(|value| secrets_of_url(value)));
+        self.secrets.extend(self.variables.values().flat_map(|value| likely_secrets_of_url(value)));
     }
 
     /// Returns a tracker of the programs of one trial, and a handle that the trial keeps as long as it may start more programs.

@@ -175,7 +175,8 @@ impl Runner {
         if let Some(most) = &self.most {
             case.limits = case.limits.at_most(most);
         }
-        let outcome = match replace_non_finite(&mut case).and_then(|()| check_case(&case)) {
+        let checked = replace_non_finite(&mut case).and_then(|()| check_case(&case));
+        let outcome = match checked.and_then(|()| check_secrets(&redactor)) {
             Ok(()) => {
                 for index in 0..case.repetitions {
                     let trial = self.trial(&case, index, &context, &redactor).await;
@@ -550,6 +551,14 @@ fn replace_non_finite(case: &mut TestCase) -> Result<(), TrialError> {
         }
     }
     first.map_or(Ok(()), Err)
+}
+
+fn check_secrets(redactor: &Redactor) -> Result<(), TrialError> {
+    if redactor.is_too_large() {
+        let problem = "have more secret values than can be hidden in results: use at most 1,000, of 256 KiB together";
+        return Err(TrialError::case("serverConfigs and models", problem));
+    }
+    Ok(())
 }
 
 fn check_case(case: &TestCase) -> Result<(), TrialError> {

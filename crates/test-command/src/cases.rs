@@ -392,6 +392,7 @@ mod tests {
         let both = ["--judge", "ollama/other", "--model", "ollama/new"];
         assert_eq!(models(&both), are("new", "other"));
     }
+
     #[tokio::test]
     async fn a_case_without_a_verdict_does_not_replace_a_cassette() {
         let folder = tempfile::tempdir().unwrap();

@@ -434,7 +434,7 @@ fn batch_request(world: &World, cases: &[TestCase]) -> String {
 async fn a_batch_whose_client_does_not_read_holds_up_no_test_and_ends() {
     let mut options = ApiOptions::default();
     (options.max_running, options.max_body_bytes, options.max_batches) = (4, 64 << 20, 1);
-    options.batch_read_timeout = Duration::from_secs(5);
+    options.batch_read_timeout = Duration::from_secs(10);
     let world = World::start(options, false).await;
     let mut long = case("long");
     long.prompt = "At once".to_owned();
@@ -471,7 +471,7 @@ async fn a_batch_whose_client_does_not_read_holds_up_no_test_and_ends() {
         assert_eq!(other.await.unwrap().unwrap().status, Status::Passed);
     }
     let page = PageRequest::default();
-    for _ in 0..1000 {
+    for _ in 0..2000 {
         let run = client.runs(&page).await.unwrap().items.remove(0);
         if run.status != RunStatus::Running {
             assert_eq!(run.status, RunStatus::Failed);

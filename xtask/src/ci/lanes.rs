@@ -195,7 +195,7 @@ impl Plan {
             }
             let is_check = matches!(step.work, Work::Check(_) | Work::Lint(_));
             if is_check {
-                // These run clippy and rustdoc themselves.
+                // These run clippy themselves.
                 line = line.without_env(WRAPPER);
             }
             if is_check && is_in_lane {

@@ -116,7 +116,8 @@ fn a_judge_is_told_what_is_shortened_and_short_texts_leave_room_for_long_ones() 
         .collect();
     calls.push(ToolCallRecord::of_text("s", "t", json!({}), &"x".repeat(60_000)));
     calls.push(ToolCallRecord::of_text("s", "t", json!({}), &"y".repeat(70_000)));
-    let mut recorded = ToolCallRecord::of_text("s", "t", json!({}), "z");
+    // As long as a recorded result is at the default limits.
+    let mut recorded = ToolCallRecord::of_text("s", "t", json!({}), &"z".repeat(65_536));
     recorded.response["_meta"] = json!({ToolCallRecord::CUT_FROM: 99});
     calls.push(recorded);
     let input = JudgeInput { tool_calls: &calls, ..input(&checklist) };
@@ -134,7 +135,10 @@ fn a_judge_is_told_what_is_shortened_and_short_texts_leave_room_for_long_ones() 
         shortened,
         [
             ("51 of 52", &json!({"result": "from 70039 bytes"})),
-            ("52 of 52", &json!({"result": "from 99 bytes"})),
+            (
+                "52 of 52",
+                &json!({"result": "from 99 bytes; the agent saw no more than the beginning"})
+            ),
         ]
     );
 }

@@ -1,5 +1,7 @@
 //! Secrets in the arguments of programs and in URLs.
 
+use serde_json::Value;
+
 use super::{HIDDEN, is_long_enough, is_mixed, names_a_secret};
 
 /// Words of a token are at least this long. Shorter ones are in versions and names of packages, too.
@@ -19,12 +21,23 @@ pub(super) fn password_of(text: &str) -> Option<&str> {
 
 /// Returns the password of a URL and the values of its query and its fragment.
 pub(crate) fn secrets_of_url(url: &str) -> impl Iterator<Item = String> {
+    let values = pairs_of_url(url).map(|(_, value)| value);
+    password_of(url).into_iter().chain(values).map(str::to_owned)
+}
+
+/// Returns the password of a URL, and the values of its query and its fragment that are named or look like secrets. Other values are ordinary
+/// words, such as the name of a project, which results and cassettes have to keep.
+pub(crate) fn likely_secrets_of_url(url: &str) -> impl Iterator<Item = String> {
+    let values = pairs_of_url(url).filter(|(name, value)| names_a_secret(name) || is_token(value));
+    password_of(url).into_iter().chain(values.map(|(_, value)| value)).map(str::to_owned)
+}
+
+fn pairs_of_url(url: &str) -> impl Iterator<Item = (&str, &str)> {
     let query = match url.contains("://") {
         true => url.split_once(['?', '#']).map_or("", |(_, query)| query),
         false => "",
     };
-    let values = query.split(['&', '#']).filter_map(|pair| pair.split_once('='));
-    password_of(url).into_iter().chain(values.map(|(_, value)| value)).map(str::to_owned)
+    query.split(['&', '#']).filter_map(|pair| pair.split_once('='))
 }
 
 /// Returns a value that is a secret, and its parts that are secrets by themselves: of `Bearer TOKEN`, `{"token": "TOKEN"}` or a URL with
@@ -35,11 +48,35 @@ pub(super) fn secrets_of_value(value: &str) -> Vec<String> {
     let words: Vec<&str> = value.split_whitespace().map(|word| word.trim_matches(AROUND)).collect();
     secrets.extend(words.iter().map(|word| (*word).to_owned()));
     match words[..] {
-        // The scheme before a token is none.
-        [_, token] if is_long_enough(token.as_bytes()) => {}
+        // The scheme before a token is not a secret.
+        [scheme, token] if is_scheme(scheme) && is_long_enough(token.as_bytes()) => {}
         _ => secrets.push(value.trim().to_owned()),
     }
     secrets
+}
+
+/// Returns whether a word is the name of an HTTP authentication scheme.
+fn is_scheme(word: &str) -> bool {
+    ["basic", "bearer", "digest", "token"].iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// Collects the texts of a JSON value whose names say that they are secret, or that look like tokens, and hides them.
+fn hide_in_json(value: &mut Value, is_named: bool, secrets: &mut Vec<String>) {
+    match value {
+        Value::String(text) if is_named || is_token(text) => {
+            secrets.extend(secrets_of_value(text));
+            HIDDEN.clone_into(text);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| hide_in_json(item, is_named, secrets));
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                hide_in_json(member, is_named || names_a_secret(name), secrets);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Returns the secrets among the arguments of a program, and the arguments without them.
@@ -47,17 +84,23 @@ pub(super) fn without_secret_args(args: &[String]) -> (Vec<String>, Vec<String>)
     let (mut secrets, mut hidden) = (Vec::new(), Vec::new());
     let mut is_value_of_secret = false;
     for arg in args {
-        // A token may begin with a dash, too.
-        let is_option = arg.starts_with('-') && !(is_value_of_secret && is_token(arg));
+        let json = serde_json::from_str(arg).ok().filter(Value::is_object);
         let named = arg.split_once(['=', ':']).filter(|(name, _)| names_a_secret(name));
-        if is_value_of_secret && !is_option {
+        // A token may begin with a dash, too.
+        let is_option = arg.starts_with('-')
+            && (arg.starts_with("--") || named.is_some() || !(is_value_of_secret && is_token(arg)));
+        if let Some(mut json) = json {
+            hide_in_json(&mut json, is_value_of_secret, &mut secrets);
+            hidden.push(json.to_string());
+        } else if is_value_of_secret && !is_option {
             secrets.extend(secrets_of_value(arg));
+            secrets.extend(tokens(arg).map(str::to_owned));
             hidden.push(HIDDEN.to_owned());
         } else if let Some((name, value)) = named {
             secrets.extend(secrets_of_value(value));
             hidden.push(format!("{name}{}{HIDDEN}", &arg[name.len()..=name.len()]));
         } else {
-            secrets.extend(secrets_of_url(arg));
+            secrets.extend(likely_secrets_of_url(arg));
             let mut shown = match arg.contains("://") {
                 true => marquetry_protocol::client::without_secrets(arg),
                 false => arg.clone(),
@@ -119,19 +162,31 @@ mod tests {
         check(&["-e", "GH_TOKEN=some-words"], &["some-words"], &["-e", "GH_TOKEN=…"]);
         let header = ["--header", "Authorization: Bearer head-secret"];
         check(&header, &["head-secret"], &["--header", "Authorization:…"]);
-        check(&["{\"token\": \"in-json\"}"], &["in-json"], &["{\"token\":…"]);
+        check(&["--password", "blue elephants"], &["blue elephants"], &["--password", "…"]);
+        // Their names are like those of secrets, but they are switches.
+        let token = "Ab3dEf6hIj9kLmN";
+        let key = format!("--api-key={token}");
+        check(&["--use-keyring", &key], &[token], &["--use-keyring", "--api-key=…"]);
+        check(&["--no-auth", &format!("--id={token}")], &[token], &["--no-auth", "--id=…"]);
+    }
+
+    #[test]
+    fn names_in_json_are_not_secrets() {
+        check(&["{\"token\": \"in-json\"}"], &["in-json"], &["{\"token\":\"…\"}"]);
+        let given = r#"{"apiKey":"k-12345678","parameters":{"region":"eu"}}"#;
+        let args = [given.to_owned()];
+        let (secrets, hidden) = without_secret_args(&args);
+        assert!(secrets.iter().all(|it| it == "k-12345678"), "{secrets:?}");
+        assert_eq!(hidden, [r#"{"apiKey":"…","parameters":{"region":"eu"}}"#]);
         check(&["--auth-url=https://h/?k=in-url"], &["in-url"], &["--auth-url=…"]);
     }
 
     #[test]
     fn urls_are_without_passwords_and_queries() {
         let url = "https://h/mcp?api_key=url-secret&b=other#token=third";
-        check(
-            &["mcp-remote", url],
-            &["url-secret", "other", "third"],
-            &["mcp-remote", "https://h/mcp"],
-        );
-        check(&["--url=ws://u:pass-word@h/x?k=v"], &["pass-word", "v"], &["--url=ws://h/x"]);
+        check(&["mcp-remote", url], &["url-secret", "third"], &["mcp-remote", "https://h/mcp"]);
+        check(&["https://h/mcp?project=warehouse"], &[], &["https://h/mcp"]);
+        check(&["--url=ws://u:pass-word@h/x?k=v"], &["pass-word"], &["--url=ws://h/x"]);
         let token = "ghp_16C7e42F292c6912E7710c838347";
         check(&[&format!("https://{token}@h/x")], &[token], &["https://h/x"]);
     }

@@ -6,9 +6,9 @@ mod search;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::arguments::secrets_of_url;
+pub(crate) use self::arguments::likely_secrets_of_url;
 use self::{
-    arguments::{password_of, secrets_of_value, without_secret_args},
+    arguments::{password_of, secrets_of_url, secrets_of_value, without_secret_args},
     search::Searcher,
 };
 use crate::{ModelSettings, ServerConfig, TestCase, store::Configuration};
@@ -78,7 +78,7 @@ impl Redactor {
             match server {
                 ServerConfig::Stdio { env, args, .. } => {
                     for (name, value) in env {
-                        secrets.extend(secrets_of_url(value));
+                        secrets.extend(likely_secrets_of_url(value));
                         if names_a_secret(name) || looks_secret(value) {
                             secrets.push(value.clone());
                         }
@@ -97,6 +97,11 @@ impl Redactor {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.searcher.is_empty()
+    }
+
+    /// Returns whether the secrets are too many or too long to be hidden in all texts of a trial.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.searcher.is_too_large()
     }
 
     pub(crate) fn text(&self, text: String) -> String {
@@ -304,10 +309,15 @@ mod tests {
     }
 
     #[test]
-    fn many_secrets_in_a_long_text_take_one_pass() {
+    fn the_time_grows_with_the_length_of_the_text() {
         let case = hiding("env-secret-1");
         let started = std::time::Instant::now();
-        assert_eq!(case.text("env-se".repeat(1 << 18) + "…").len() % 6, 3);
+        // Each pass removes one beginning before the mark.
+        let left = 6 * ((1 << 18) - MAX_PASSES) + 3;
+        assert_eq!(case.text("env-se".repeat(1 << 18) + "…").len(), left);
+        // Beginnings of a long secret begin at every byte.
+        let long = hiding(&("a".repeat(200_000) + "b"));
+        assert_eq!(long.text("a".repeat(1 << 20)).len(), 1 << 20);
         assert_eq!(case.text("env-secret-1 ".repeat(1 << 18)).len(), 4 << 18);
         assert_eq!(case.text("\\%4".repeat(1 << 20)).len(), 3 << 20);
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());

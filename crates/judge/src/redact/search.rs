@@ -10,11 +10,47 @@ const SHORTEST_LINE: usize = 16;
 /// Longest beginning of an escape that a cut leaves, such as `\ud83d\ude0`.
 const LONGEST_CUT_ESCAPE: usize = 11;
 
-/// Searches a text for all secrets in one pass.
+/// Most texts that are searched for, and most bytes of all of them: each is searched for in all that servers and models write.
+const MAX_PATTERNS: usize = 1_000;
+const MAX_PATTERN_BYTES: usize = 256 << 10;
+
+/// Searches texts for secrets, in a time that grows with the length of the text, whatever it contains.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Searcher {
-    /// For each first byte, the texts to find.
-    patterns: Vec<Vec<Vec<u8>>>,
+    patterns: Vec<Pattern>,
+}
+
+/// A text to find, with the table of Knuth, Morris and Pratt.
+#[derive(Clone, Debug)]
+struct Pattern {
+    bytes: Vec<u8>,
+    /// For each length, the longest shorter beginning that these bytes end with.
+    fall_back: Vec<usize>,
+}
+
+impl Pattern {
+    fn new(bytes: Vec<u8>) -> Self {
+        let mut pattern = Self { fall_back: vec![0; bytes.len() + 1], bytes };
+        let mut matched = 0;
+        for at in 1..pattern.bytes.len() {
+            matched = pattern.after(matched, pattern.bytes[at]);
+            pattern.fall_back[at + 1] = matched;
+        }
+        pattern
+    }
+
+    /// Returns how many bytes of the beginning match after one more byte of the text.
+    fn after(&self, mut matched: usize, byte: u8) -> usize {
+        loop {
+            if self.bytes.get(matched) == Some(&byte) {
+                return matched + 1;
+            }
+            if matched == 0 {
+                return 0;
+            }
+            matched = self.fall_back[matched];
+        }
+    }
 }
 
 impl Searcher {
@@ -32,14 +68,13 @@ impl Searcher {
         all.retain(|pattern| is_long_enough(pattern));
         all.sort();
         all.dedup();
-        let mut patterns = Vec::new();
-        if !all.is_empty() {
-            patterns.resize(256, Vec::new());
-        }
-        for pattern in all {
-            patterns[usize::from(pattern[0])].push(pattern);
-        }
-        Self { patterns }
+        Self { patterns: all.into_iter().map(Pattern::new).collect() }
+    }
+
+    /// Returns whether there is more to search for than can be searched for in all texts.
+    pub(super) fn is_too_large(&self) -> bool {
+        let bytes: usize = self.patterns.iter().map(|pattern| pattern.bytes.len()).sum();
+        self.patterns.len() > MAX_PATTERNS || bytes > MAX_PATTERN_BYTES
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -81,22 +116,18 @@ impl Searcher {
         place: impl Fn(usize) -> usize,
         found: &mut Vec<Range<usize>>,
     ) {
-        for (start, first) in text.iter().enumerate() {
-            for pattern in &self.patterns[usize::from(*first)] {
-                let pairs = pattern.iter().zip(&text[start..]);
-                let mut equal = pairs.take_while(|(one, other)| one == other).count();
-                // Whole characters: the first byte of a `…` may be that of the next character of the secret.
-                let is_within_character = |at| text.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
-                while equal > 0 && equal < pattern.len() && is_within_character(start + equal) {
-                    equal -= 1;
-                }
-                let end = place(start + equal);
-                if equal == pattern.len() {
-                    found.push(place(start)..end);
-                } else if equal >= SHORTEST_MIXED_SECRET
-                    && let Some(cut) = cut_at(&original[end..])
+        for pattern in &self.patterns {
+            let length = pattern.bytes.len();
+            let mut matched = 0;
+            for (at, byte) in text.iter().enumerate() {
+                if matched >= SHORTEST_MIXED_SECRET
+                    && let Some(cut) = cut_at(&original[place(at)..])
                 {
-                    found.push(place(start)..end + cut);
+                    found.push(place(at - matched)..place(at) + cut);
+                }
+                matched = pattern.after(matched, *byte);
+                if matched == length {
+                    found.push(place(at + 1 - length)..place(at + 1));
                 }
             }
         }

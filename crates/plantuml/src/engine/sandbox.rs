@@ -59,7 +59,8 @@ impl Sandbox {
         fs::create_dir(sandbox.work())?;
         fs::write(sandbox.probe_file(), format!("participant {}\n", sandbox.marker))?;
         let path = std::env::var_os("PATH").unwrap_or_default();
-        fs::write(sandbox.policy_file(), policy(&options.program, &path))?;
+        let policy = policy(&options.program, &path, &sandbox.work());
+        fs::write(sandbox.policy_file(), policy)?;
         Ok(sandbox)
     }
 
@@ -102,8 +103,9 @@ impl Sandbox {
     }
 }
 
-/// The policy of Java's security manager. It has no permission for sockets, and none to write files.
-fn policy(program: &Program, path: &OsStr) -> String {
+/// The policy of Java's security manager. It has no permission for sockets. Files can be written on Windows alone, in a folder of the working
+/// directory, where PlantUML unpacks the Graphviz that it contains.
+fn policy(program: &Program, path: &OsStr, work: &Path) -> String {
     let mut policy = "grant {\n".to_owned();
     let mut file = |path: &Path, actions: &str| {
         // A path that the syntax of policies cannot have is left out: less is allowed then.
@@ -121,6 +123,11 @@ fn policy(program: &Program, path: &OsStr) -> String {
     GRAPHVIZ.iter().map(PathBuf::from).chain(on_path).for_each(|dot| file(&dot, "read,execute"));
     // The package of Nix names Graphviz by its place in the store.
     file(Path::new("/nix/store/-"), "read,execute");
+    if cfg!(windows) {
+        let unpacked = work.join("_graphviz");
+        file(&unpacked, "read,write");
+        file(&unpacked.join("-"), "read,write,execute");
+    }
     policy += "  permission java.util.PropertyPermission \"*\", \"read,write\";\n  \
         permission java.lang.RuntimePermission \"*\";\n  \
         permission java.lang.reflect.ReflectPermission \"*\";\n  \
@@ -148,7 +155,7 @@ mod tests {
         fs::write(&jar, "").unwrap();
         fs::write(folder.path().join("secret.png"), "").unwrap();
         let path = std::env::join_paths(["/a b", "/c\"d", "/${user.home}"]).unwrap();
-        let policy = policy(&Program::Jar(jar.clone()), &path);
+        let policy = policy(&Program::Jar(jar.clone()), &path, folder.path());
         let line = |path: &str, actions: &str| {
             format!("  permission java.io.FilePermission \"{path}\", \"{actions}\";\n")
         };

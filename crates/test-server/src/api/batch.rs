@@ -98,6 +98,7 @@ pub(super) async fn batch(
         events: sender.clone(),
         timeout: shared.options.batch_read_timeout,
         reads_nothing: CancellationToken::new(),
+        stopping: shared.stopping.clone(),
     };
     let reads_nothing = client.reads_nothing.clone();
     let stopped = stopped(&shared, async move {
@@ -125,6 +126,8 @@ struct Client {
     timeout: Duration,
     /// Cancelled after that time.
     reads_nothing: CancellationToken,
+    /// Cancelled when the server stops, which does not wait for a client.
+    stopping: CancellationToken,
 }
 
 impl Client {
@@ -133,7 +136,12 @@ impl Client {
         if self.reads_nothing.is_cancelled() {
             return;
         }
-        let sent = self.events.send_timeout(event, self.timeout).await;
+        let sent = tokio::select! {
+            // First, since a client that reads gets the last event also of a server that stops.
+            biased;
+            sent = self.events.send_timeout(event, self.timeout) => sent,
+            () = self.stopping.cancelled() => return,
+        };
         if let Err(SendTimeoutError::Timeout(_)) = sent {
             self.reads_nothing.cancel();
         }
