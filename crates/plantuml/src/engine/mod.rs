@@ -199,20 +199,28 @@ impl Engine {
     }
 
     /// Starts a process that reads nothing.
+    ///
+    /// A process that ends at once may be Java 24 or later, which has no security manager, or a start that failed by chance. So where a process
+    /// without a security manager reads files, one with it is tried again.
     async fn start(&self) -> Result<Process, EngineError> {
-        let mut process = Process::start(&self.options, SecurityManager::On)?;
-        match process.ready().await {
-            Ok(()) => return Ok(process),
-            // Java 24 and later end at once.
-            Err(process::DrawError::Ended) => {}
-            Err(error) => return Err(self.error(error)),
+        use SecurityManager::{Off, On};
+        let mut reads_files = false;
+        for manager in [On, Off, On, On] {
+            let mut process = Process::start(&self.options, manager)?;
+            match process.ready().await {
+                Ok(()) => return Ok(process),
+                Err(process::DrawError::Ended) => {}
+                Err(process::DrawError::ReadsFiles) if manager == Off => reads_files = true,
+                Err(error) => return Err(self.error(error)),
+            }
+            if manager == Off && !reads_files {
+                break;
+            }
         }
-        let mut process = Process::start(&self.options, SecurityManager::Off)?;
-        match process.ready().await {
-            Ok(()) => Ok(process),
-            Err(process::DrawError::Ended) => Err(self.no_answer()),
-            Err(error) => Err(self.error(error)),
-        }
+        Err(match reads_files {
+            true => self.error(process::DrawError::ReadsFiles),
+            false => self.no_answer(),
+        })
     }
 
     fn error(&self, error: process::DrawError) -> EngineError {

@@ -228,14 +228,14 @@ async fn a_dead_upstream_leaves_the_others_usable() {
 
     within(server.app.ready()).await;
     assert_eq!(text_of(&agent, "local__echo", json!({"text": "alive"})).await, "alive");
-    for (tool, why) in [
-        ("dead__any", "program \"/no/such/program\" not found"),
-        ("silent__any", "not ready within 300 ms"),
-    ] {
+    // The limits of the start and of its first request are equal, so on a busy machine either ends it.
+    let silent = ["not ready within 300 ms", "no answer within 0.3 s"];
+    let dead = ["program \"/no/such/program\" not found"];
+    for (tool, why) in [("dead__any", &dead[..]), ("silent__any", &silent)] {
         let answer = call(&agent, tool, json!({})).await.unwrap();
         let text = answer["content"][0]["text"].as_str().unwrap();
         assert_eq!(answer["isError"], true);
-        assert!(text.contains(why) && text.contains("is down"), "{text}");
+        assert!(why.iter().any(|why| text.contains(why)) && text.contains("is down"), "{text}");
     }
     let health = server.app.health();
     assert_eq!(health["status"], "degraded");
