@@ -10,6 +10,7 @@ mod house;
 #[cfg(target_os = "linux")]
 mod kills;
 mod names;
+mod proc_stat;
 mod scenarios;
 mod schema;
 mod slow;

@@ -10,9 +10,8 @@ use super::{
     echo,
     measured::Measured,
     peer::{Peer, Program},
-    process,
 };
-use crate::{Failed, root};
+use crate::{Failed, proc_stat, root};
 
 /// A call, and the form of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +69,9 @@ pub(super) async fn measure(
     server.check().await?;
     let load = server.load_file()?;
     wrk(&url, load.path(), time / 5)?;
-    let before = process::cpu_time(running.pid())?;
+    let before = proc_stat::cpu_time(running.pid())?;
     let done = wrk(&url, load.path(), time)?;
-    let cpu = process::cpu_time(running.pid())? - before;
+    let cpu = proc_stat::cpu_time(running.pid())? - before;
     if done.failed > 0 {
         return Err(Failed::new(format!("wrk saw {} errors", done.failed)));
     }
@@ -85,7 +84,7 @@ pub(super) async fn measure(
         cpu,
         p50: done.p50,
         p99: done.p99,
-        resident: process::resident(running.pid())?,
+        resident: proc_stat::resident(running.pid())?,
     })
 }
 

@@ -7,7 +7,6 @@ mod http;
 mod judge;
 mod measured;
 mod peer;
-mod process;
 mod program;
 mod protocol;
 mod rag;

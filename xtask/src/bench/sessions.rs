@@ -7,9 +7,9 @@ use clap::Args;
 use super::{
     http,
     peer::{Peer, Program},
-    process, progress_bar, report,
+    progress_bar, report,
 };
-use crate::Failed;
+use crate::{Failed, proc_stat};
 
 /// The aim: the maximum for an idle session, in KiB.
 const AIM: f64 = 8.0;
@@ -50,12 +50,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
             for _ in 0..100 {
                 http::open_session(&url, peer).await?;
             }
-            let before = process::resident(running.pid())?;
+            let before = proc_stat::resident(running.pid())?;
             for _ in 0..sessions {
                 http::open_session(&url, peer).await?;
                 bar.inc(1);
             }
-            Ok::<_, Failed>(Cost { peer, before, after: process::resident(running.pid())? })
+            Ok::<_, Failed>(Cost { peer, before, after: proc_stat::resident(running.pid())? })
         })?;
         costs.push(cost);
     }

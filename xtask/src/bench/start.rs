@@ -15,8 +15,8 @@ use marquetry_scenarios::plain_http::{Exchange, exchange};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{echo, process, progress_bar, report};
-use crate::{Failed, cargo_command, root};
+use super::{echo, progress_bar, report};
+use crate::{Failed, cargo_command, proc_stat, root};
 
 /// The aim: the maximum size of the server's own tools in `tools/list`, in bytes.
 const AIM: usize = 12_000;
@@ -169,7 +169,7 @@ async fn start(program: &Path, config: &Path, idle: Duration) -> Result<Start, F
     }
     let ready = started.elapsed();
     tokio::time::sleep(idle).await;
-    let resident = process::resident(running.0.id())?;
+    let resident = proc_stat::resident(running.0.id())?;
     let list = Exchange {
         method: "POST".into(),
         path: "/mcp/v1/tools/list".into(),

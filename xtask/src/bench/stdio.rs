@@ -10,8 +10,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{echo, measured::Measured, peer::Program, process};
-use crate::Failed;
+use super::{echo, measured::Measured, peer::Program};
+use crate::{Failed, proc_stat};
 
 /// A call, and the number of calls in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +58,11 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
     echo::check_answer(&answer, row.bytes)?;
 
     let (input, output, _) = calls(row, time / 5, input, output)?;
-    let before = process::cpu_time(running.pid())?;
+    let before = proc_stat::cpu_time(running.pid())?;
     let started = Instant::now();
     let (_input, _output, mut times) = calls(row, time, input, output)?;
     let time = started.elapsed();
-    let cpu = process::cpu_time(running.pid())? - before;
+    let cpu = proc_stat::cpu_time(running.pid())? - before;
     times.sort_unstable();
     let percentile = |percent: usize| times.get(times.len() * percent / 100).copied();
     Ok(Measured {
@@ -71,7 +71,7 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
         cpu,
         p50: percentile(50).unwrap_or_default(),
         p99: percentile(99).unwrap_or_default(),
-        resident: process::resident(running.pid())?,
+        resident: proc_stat::resident(running.pid())?,
     })
 }
 

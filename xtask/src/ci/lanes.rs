@@ -18,7 +18,7 @@ use std::{
 
 use super::{
     built::{Builder, WRAPPER, builds_lint},
-    line::{Line, Ran, is_installed},
+    line::{Counts, Line, Ran, is_installed},
     share::share,
     steps::{Step, Work, apart},
 };
@@ -37,7 +37,7 @@ pub(super) struct Ended {
     pub(super) step: &'static Step,
     pub(super) outcome: Outcome,
     pub(super) elapsed: Duration,
-    pub(super) skipped_tests: usize,
+    pub(super) counts: Counts,
 }
 
 /// Options of the run.
@@ -122,7 +122,7 @@ impl Plan {
             Err(error) => {
                 println!("FAILED: {}: {error}", path.display());
                 let outcome = Outcome::Failed;
-                Ended { step, outcome, elapsed: Duration::ZERO, skipped_tests: 0 }
+                Ended { step, outcome, elapsed: Duration::ZERO, counts: Counts::default() }
             }
         }
     }
@@ -139,15 +139,15 @@ impl Plan {
             _ = builder.get(to);
         }
         let started = Instant::now();
-        let mut skipped_tests = 0;
-        let outcome = match self.try_step(step, builder, is_in_lane, to, &mut skipped_tests) {
+        let mut counts = Counts::default();
+        let outcome = match self.try_step(step, builder, is_in_lane, to, &mut counts) {
             Ok(outcome) => outcome,
             Err(failed) => {
                 _ = writeln!(to, "FAILED: {failed}");
                 Outcome::Failed
             }
         };
-        Ended { step, outcome, elapsed: started.elapsed(), skipped_tests }
+        Ended { step, outcome, elapsed: started.elapsed(), counts }
     }
 
     fn try_step(
@@ -156,7 +156,7 @@ impl Plan {
         builder: &Builder,
         is_in_lane: bool,
         to: &mut (impl Write + Send),
-        skipped_tests: &mut usize,
+        counts: &mut Counts,
     ) -> Result<Outcome, Failed> {
         if let Some((program, how)) = step.needs
             && !is_installed(program)
@@ -208,7 +208,7 @@ impl Plan {
         let mut failures = Vec::new();
         if matches!(step.work, Work::Tests(_)) {
             for (line, ran) in two_at_a_time(lines.collect(), to)? {
-                *skipped_tests += ran.skipped_tests;
+                *counts += ran.counts;
                 if !ran.is_success {
                     failures.push(line.to_string());
                 }
@@ -218,7 +218,7 @@ impl Plan {
                 writeln!(to, "$ {line}")?;
                 to.flush()?;
                 let ran = line.run(to)?;
-                *skipped_tests += ran.skipped_tests;
+                *counts += ran.counts;
                 if !ran.is_success {
                     failures.push(line.to_string());
                 }
@@ -293,7 +293,7 @@ mod tests {
     fn run(plan: &Plan, step: &'static Step) -> (Outcome, String, usize) {
         let mut said = Vec::new();
         let ended = plan.run_step(step, &Builder::default(), false, &mut said);
-        (ended.outcome, String::from_utf8(said).unwrap(), ended.skipped_tests)
+        (ended.outcome, String::from_utf8(said).unwrap(), ended.counts.skipped_tests)
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         let ended = two_at_a_time(lines.into(), &mut said).unwrap();
         let failed = ended.iter().filter(|(_, ran)| !ran.is_success);
         let failed: Vec<_> =
-            failed.map(|(line, ran)| (line.args[1].clone(), ran.skipped_tests)).collect();
+            failed.map(|(line, ran)| (line.args[1].clone(), ran.counts.skipped_tests)).collect();
         assert_eq!((ended.len(), failed), (3, vec![("echo 'SKIPPED: c'; exit 2".to_owned(), 1)]));
         assert!(String::from_utf8(said).unwrap().contains("exit 2\nSKIPPED: c\n"));
     }

@@ -6,6 +6,7 @@ use std::{
     ffi::OsString,
     fmt,
     io::{self, BufRead as _, BufReader, IsTerminal as _, Read, Write},
+    ops::AddAssign,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
@@ -13,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(target_os = "linux")]
+use crate::proc_stat::cpu_time_with_children;
 use crate::{Failed, cargo, forget_package, root};
 
 /// A command line with its environment variables and its folder.
@@ -112,11 +115,12 @@ impl Line {
                     is_late
                 })
             });
+            let cpu = cpu_of_ended(pid);
             let is_success = child.wait()?.success();
             drop(ended);
             let is_late = watch.is_some_and(|it| it.join().unwrap_or_default());
             let skipped_tests = reader.join().unwrap_or_default();
-            Ok::<_, io::Error>(Ran { is_success, is_late, skipped_tests })
+            Ok::<_, io::Error>(Ran { is_success, is_late, counts: Counts { cpu, skipped_tests } })
         })?;
         if let (true, Some(limit)) = (ran.is_late, self.limit) {
             ran.is_success = false;
@@ -146,8 +150,38 @@ pub(super) struct Ran {
     pub(super) is_success: bool,
     /// It did not end within its limit.
     pub(super) is_late: bool,
+    pub(super) counts: Counts,
+}
+
+/// What is added up over the commands of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// CPU time, with that of child processes that were waited for. Zero where the operating system is not Linux.
+    pub(super) cpu: Duration,
     /// Number of tests that reported to have skipped themselves, because a program is not installed.
     pub(super) skipped_tests: usize,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu += other.cpu;
+        self.skipped_tests += other.skipped_tests;
+    }
+}
+
+/// Waits for the end of a child process without removing it, and returns its CPU time.
+#[cfg(target_os = "linux")]
+fn cpu_of_ended(pid: u32) -> Duration {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Duration::ZERO };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while waitid(WaitId::Pid(id), options).is_err_and(|it| it == rustix::io::Errno::INTR) {}
+    cpu_time_with_children(pid).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn cpu_of_ended(_pid: u32) -> Duration {
+    Duration::ZERO
 }
 
 /// Kills a program and the children that stayed in its group.
@@ -210,8 +244,21 @@ mod tests {
             let mut copy = Vec::new();
             let ran = line.run(&mut copy).unwrap();
             assert_eq!(copy, b"a\nSKIPPED: b\nc\n");
-            assert_eq!(ran, Ran { is_success: false, is_late: false, skipped_tests: 1 });
+            assert_eq!((ran.is_success, ran.is_late, ran.counts.skipped_tests), (false, false, 1));
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn cpu_time_has_that_of_children() {
+        let mut line = Line::new("sh", "-c");
+        let work = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+        line.args.push(format!("sh -c '{work}'; true"));
+        let ran = line.run(&mut Vec::new()).unwrap();
+        assert!(ran.counts.cpu >= Duration::from_millis(50), "{ran:?}");
+        line.args[1] = "sleep 0.3".to_owned();
+        let ran = line.run(&mut Vec::new()).unwrap();
+        assert!(ran.counts.cpu < Duration::from_millis(50), "{ran:?}");
     }
 
     #[cfg(unix)]
@@ -222,7 +269,7 @@ mod tests {
         line.limit = Some(Duration::from_millis(300));
         let mut copy = Vec::new();
         let ran = line.run(&mut copy).unwrap();
-        assert_eq!(ran, Ran { is_success: false, is_late: true, skipped_tests: 0 });
+        assert_eq!((ran.is_success, ran.is_late, ran.counts.skipped_tests), (false, true, 0));
         let copy = String::from_utf8(copy).unwrap();
         assert!(copy.starts_with("a\nFAILED: sh -c echo a;"), "{copy}");
         assert!(copy.ends_with("did not end within 0 s, and was killed\n"), "{copy}");

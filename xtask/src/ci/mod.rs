@@ -107,30 +107,31 @@ fn seed_of_tree() -> Option<String> {
     Some(u64::from_str_radix(hash.get(..16)?, 16).ok()?.to_string())
 }
 
-/// Prints the table of steps and times. `elapsed` is the time of all steps, of which three run at once.
+/// Prints the table of steps with their times. `elapsed` is the time of all steps, of which three run at once.
 fn summary(
     before: &[(String, Duration)],
     ended: &[Ended],
     picked: usize,
     elapsed: Duration,
 ) -> ExitCode {
-    println!();
+    println!("\n{:18} {:8} {:>8} {:>8}", "step", "", "time", "CPU");
     for (name, elapsed) in before {
         println!("{name:18} {:8} {:7.1}s", "before", elapsed.as_secs_f64());
     }
-    for Ended { step, outcome, elapsed, .. } in ended {
+    for Ended { step, outcome, elapsed, counts } in ended {
         let outcome = match outcome {
             Outcome::Passed => "ok",
             Outcome::Failed => "FAILED",
             Outcome::Skipped => "SKIPPED",
         };
-        println!("{:18} {outcome:8} {:7.1}s", step.name, elapsed.as_secs_f64());
+        let (elapsed, cpu) = (elapsed.as_secs_f64(), counts.cpu.as_secs_f64());
+        println!("{:18} {outcome:8} {elapsed:7.1}s {cpu:7.1}s", step.name);
     }
     let all = before.iter().map(|(_, elapsed)| elapsed).sum::<Duration>() + elapsed;
     println!("{:18} {:8} {:7.1}s", "wall clock", "", all.as_secs_f64());
     let count = |which| ended.iter().filter(|it| it.outcome == which).count();
     let (failed, not_run) = (count(Outcome::Failed), picked - ended.len());
-    let skipped_tests: usize = ended.iter().map(|it| it.skipped_tests).sum();
+    let skipped_tests: usize = ended.iter().map(|it| it.counts.skipped_tests).sum();
     println!(
         "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped for want of a program",
         if failed + not_run == 0 { "ok" } else { "FAILED" },

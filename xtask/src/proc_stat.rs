@@ -8,21 +8,31 @@ use crate::Failed;
 const TICK: Duration = Duration::from_millis(10);
 
 /// The CPU time of all threads, in user and kernel mode.
-pub(super) fn cpu_time(pid: u32) -> Result<Duration, Failed> {
+pub(crate) fn cpu_time(pid: u32) -> Result<Duration, Failed> {
     let stat = read(pid, "stat")?;
     parse_cpu_time(&stat).ok_or_else(|| Failed::new(format!("/proc/{pid}/stat is not understood")))
 }
 
+/// The same, with the CPU time of its child processes that have ended and that it has waited for.
+pub(crate) fn cpu_time_with_children(pid: u32) -> Option<Duration> {
+    parse_cpu_times(&read(pid, "stat").ok()?, 4)
+}
+
 fn parse_cpu_time(stat: &str) -> Option<Duration> {
-    // The name, in parentheses, may have spaces in it. `utime` and `stime` are the fields 14 and 15 of all.
+    parse_cpu_times(stat, 2)
+}
+
+/// Adds up the first `count` of `utime`, `stime`, `cutime` and `cstime`.
+fn parse_cpu_times(stat: &str, count: usize) -> Option<Duration> {
+    // The name, in parentheses, may have spaces in it. `utime` is field 14 of all.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u32>().ok();
-    Some(TICK * (ticks()? + ticks()?))
+    let ticks = (0..count).map(|_| fields.next()?.parse::<u32>().ok());
+    Some(TICK * ticks.sum::<Option<u32>>()?)
 }
 
 /// The resident memory, in bytes.
-pub(super) fn resident(pid: u32) -> Result<u64, Failed> {
+pub(crate) fn resident(pid: u32) -> Result<u64, Failed> {
     let status = read(pid, "status")?;
     parse_resident(&status)
         .ok_or_else(|| Failed::new(format!("/proc/{pid}/status is not understood")))
@@ -45,8 +55,9 @@ mod tests {
 
     #[test]
     fn proc_is_understood() {
-        let stat = "7 (a b) c) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 3 0 12345 1 2";
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 400 100 20 0 3 0 12345 1 2";
         assert_eq!(parse_cpu_time(stat), Some(Duration::from_secs(3)));
+        assert_eq!(parse_cpu_times(stat, 4), Some(Duration::from_secs(8)));
         assert_eq!(parse_cpu_time("7 (a) S 1"), None);
         let status = "Name:\ta\nVmHWM:\t  900 kB\nVmRSS:\t  123 kB\nThreads:\t1\n";
         assert_eq!(parse_resident(status), Some(123 * 1_024));
