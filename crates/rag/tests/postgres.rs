@@ -469,14 +469,15 @@ async fn a_server_that_goes_is_an_error_and_one_that_comes_back_is_used() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_has_an_end() {
     let Some(url) = database().await else { return };
-    let short = Duration::from_millis(300);
+    // Without the limits below: a busy machine may take longer to create the tables.
+    open(&url).await.replace(Document::new("doc"), version(1)).await.unwrap();
+    let short = Duration::from_secs(1);
     let timeout = open_with(&url, |options| options.pool.statement_timeout = short).await;
     let busy = open_with(&url, |options| options.pool.lock_timeout = short).await;
     let narrow = open_with(&url, |options| {
         (options.pool.max_connections, options.pool.connect_timeout) = (1, short);
     })
     .await;
-    timeout.replace(Document::new("doc"), version(1)).await.unwrap();
 
     let client = connect(&url).await;
     client.batch_execute("BEGIN; SELECT * FROM rag_state FOR UPDATE").await.unwrap();
@@ -492,7 +493,8 @@ async fn waiting_has_an_end() {
         let store = Arc::clone(&narrow);
         tokio::spawn(async move { store.replace(Document::new("doc"), version(3)).await })
     };
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // Until it holds the only connection.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     let error = narrow.count(&Filter::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "all 1 connections to the database are in use (max_connections)");
     client.batch_execute("ROLLBACK").await.unwrap();
