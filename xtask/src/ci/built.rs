@@ -82,6 +82,11 @@ impl Built {
         if lines.is_empty() { Err(Failed::new("no test was built")) } else { Ok(lines) }
     }
 
+    /// Returns the folder of the built programs, and of all that was compiled for them.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns the warnings of the build.
     pub(super) fn warnings(&self) -> &[String] {
         &self.warnings

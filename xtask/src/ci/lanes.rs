@@ -1,7 +1,7 @@
-//! Runs steps in two lanes at the same time.
+//! Runs steps in three lanes at the same time.
 //!
-//! One lane compiles and checks, and cargo shares what one of its steps has compiled with the next. The other runs built programs, most of which wait
-//! more than they compute. The first yields the processor, so that tests with time limits run as if they were alone.
+//! One lane compiles and one checks, each with a separate build directory, since much of that work uses only one core. The third runs built programs,
+//! most of which wait more than they compute. The first two yield the processor, so that tests with time limits run as if they were alone.
 
 use std::{
     collections::VecDeque,
@@ -17,9 +17,10 @@ use std::{
 };
 
 use super::{
-    built::{Builder, builds_lint},
+    built::{Builder, WRAPPER, builds_lint},
     line::{Counts, Line, Ran, is_installed},
-    steps::{Step, Work},
+    share::share,
+    steps::{Step, Work, apart},
 };
 use crate::{Failed, root};
 
@@ -52,7 +53,7 @@ pub(super) struct Plan {
 /// The environment variable with proptest's seed.
 pub(super) const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// Time limit of one command in unattended runs. The longest command, `features`, takes about half of it.
+/// Time limit of one command in unattended runs. The longest, `features`, takes over half of it.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 impl Plan {
@@ -74,10 +75,12 @@ impl Plan {
 
     /// Runs the steps in lanes, and shows the output of a step after its end.
     pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
-        let (mut compile, mut programs) = (VecDeque::new(), VecDeque::new());
+        let (mut compile, mut check, mut programs) =
+            (VecDeque::new(), VecDeque::new(), VecDeque::new());
         for &step in steps {
             match step.work {
-                Work::Build | Work::Compile(_) | Work::Lint(_) => compile.push_back(step),
+                Work::Build | Work::Compile(_) => compile.push_back(step),
+                Work::Check(_) | Work::Lint(_) => check.push_back(step),
                 Work::Quick(_) | Work::Programs(_) | Work::Tests(_) => programs.push_back(step),
             }
         }
@@ -102,6 +105,7 @@ impl Plan {
         };
         thread::scope(|scope| {
             scope.spawn(|| lane(compile));
+            scope.spawn(|| lane(check));
             scope.spawn(|| lane(programs));
         });
         let mut ended = ended.into_inner().expect("no holder panics");
@@ -174,15 +178,30 @@ impl Plan {
                 let is_clean = built.warnings().is_empty();
                 return Ok(if is_clean { Outcome::Passed } else { Outcome::Failed });
             }
-            Work::Quick(lines) | Work::Compile(lines) | Work::Lint(lines) => lines()?,
+            Work::Check(lines) | Work::Lint(lines) => {
+                if is_in_lane
+                    && let Err(error) = share(builder.get(to)?.folder(), &apart().join("debug"))
+                {
+                    writeln!(to, "all is compiled anew: {error}")?;
+                }
+                lines()?
+            }
+            Work::Quick(lines) | Work::Compile(lines) => lines()?,
             Work::Programs(lines) | Work::Tests(lines) => lines(&builder.get(to)?)?,
         };
         let lines = lines.into_iter().map(|mut line| {
             if let Some(seed) = &self.seed {
                 line = line.with_env(SEED, seed);
             }
-            let compiles = matches!(step.work, Work::Compile(_) | Work::Lint(_));
-            line.yields = is_in_lane && compiles;
+            let is_check = matches!(step.work, Work::Check(_) | Work::Lint(_));
+            if is_check {
+                // These run clippy themselves.
+                line = line.without_env(WRAPPER);
+            }
+            if is_check && is_in_lane {
+                line = line.with_env("CARGO_TARGET_DIR", apart());
+            }
+            line.yields = is_in_lane && (is_check || matches!(step.work, Work::Compile(_)));
             line.limit = self.strict.then_some(LIMIT);
             line
         });

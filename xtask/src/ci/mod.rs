@@ -3,6 +3,7 @@
 mod built;
 mod lanes;
 mod line;
+mod share;
 mod steps;
 
 use std::{
@@ -21,20 +22,20 @@ use crate::{Failed, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask ci                          all steps, in two lanes side by side
+  cargo xtask ci                          all steps, in three lanes side by side
   cargo xtask ci --list                   what the steps are
   cargo xtask ci fmt clippy               these steps alone, one after the other
   cargo xtask ci --skip features          all but this one
   CI=true cargo xtask ci                  a missing outside program fails its step
 
-Steps that compile and steps that run built programs run side by side. The output of a step is shown when the step has ended, and is
+Steps that compile, steps that check, and steps that run built programs run side by side. The output of a step is shown when the step has ended, and is
 in target/ci/STEP.log before. A step whose outside program is not installed is skipped, and said to be; with CI=true it
 fails.";
 
 /// Options of `ci`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The steps to run, one after the other; by default all, in two lanes.
+    /// The steps to run, one after the other; by default all, in three lanes.
     step: Vec<String>,
     /// Steps to leave out.
     #[arg(long, value_name = "STEP")]
@@ -106,7 +107,7 @@ fn seed_of_tree() -> Option<String> {
     Some(u64::from_str_radix(hash.get(..16)?, 16).ok()?.to_string())
 }
 
-/// Prints the table of steps with their times. `elapsed` is the time of all steps, of which two run at once.
+/// Prints the table of steps with their times. `elapsed` is the time of all steps, of which three run at once.
 fn summary(
     before: &[(String, Duration)],
     ended: &[Ended],

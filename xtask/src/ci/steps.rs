@@ -1,5 +1,7 @@
 //! The steps, in their order.
 
+use std::path::PathBuf;
+
 use super::{
     built::{Built, WRAPPER},
     line::Line,
@@ -24,6 +26,9 @@ pub(super) enum Work {
     Build,
     /// Commands that compile. Cargo runs one at a time, as it locks the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
+    /// Commands that check without compiling to machine code. In lanes they use the build directory [`apart`], which begins with what the
+    /// build has compiled.
+    Check(fn() -> Result<Vec<Line>, Failed>),
     /// The same, unless clippy has linted during the build.
     Lint(fn() -> Result<Vec<Line>, Failed>),
     /// Built programs. They run without cargo, beside the commands that compile.
@@ -83,14 +88,8 @@ pub(super) const STEPS: &[Step] = &[
         needs: None,
         work: Work::Lint(|| {
             let line = "clippy --workspace --all-targets --all-features -- -D warnings";
-            Ok(vec![Line::cargo(line).without_env(WRAPPER)])
+            Ok(vec![Line::cargo(line)])
         }),
-    },
-    Step {
-        name: "doctest",
-        about: "examples in the documentation run",
-        needs: None,
-        work: Work::Compile(|| Ok(vec![Line::cargo("test --workspace --all-features --doc")])),
     },
     Step {
         name: "doc",
@@ -108,10 +107,16 @@ pub(super) const STEPS: &[Step] = &[
         work: Work::Compile(|| Ok(vec![Line::xtask("names")?.without_env(WRAPPER)])),
     },
     Step {
+        name: "doctest",
+        about: "examples in the documentation run",
+        needs: None,
+        work: Work::Compile(|| Ok(vec![Line::cargo("test --workspace --all-features --doc")])),
+    },
+    Step {
         name: "features",
         about: "each crate alone: without features, with the default ones, and with each feature alone",
         needs: None,
-        work: Work::Compile(|| Ok(vec![Line::xtask("features")?.without_env(WRAPPER)])),
+        work: Work::Check(|| Ok(vec![Line::xtask("features")?])),
     },
     Step {
         name: "scenarios",
@@ -177,6 +182,11 @@ pub(super) const STEPS: &[Step] = &[
         work: Work::Tests(|built| built.tests(|package| package != INTEROP)),
     },
 ];
+
+/// The build directory of [`Work::Check`] in lanes.
+pub(super) fn apart() -> PathBuf {
+    root().join("target/check")
+}
 
 /// The package of the tests against programs of other projects.
 const INTEROP: &str = "interop";
