@@ -10,16 +10,14 @@ const TICK: Duration = Duration::from_millis(10);
 /// The CPU time of all threads, in user and kernel mode.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration, Failed> {
     let stat = read(pid, "stat")?;
-    parse_cpu_time(&stat).ok_or_else(|| Failed::new(format!("/proc/{pid}/stat is not understood")))
+    parse_cpu_times(&stat, 2)
+        .ok_or_else(|| Failed::new(format!("/proc/{pid}/stat is not understood")))
 }
 
 /// The same, with the CPU time of its child processes that have ended and that it has waited for.
+#[cfg(target_os = "linux")]
 pub(crate) fn cpu_time_with_children(pid: u32) -> Option<Duration> {
     parse_cpu_times(&read(pid, "stat").ok()?, 4)
-}
-
-fn parse_cpu_time(stat: &str) -> Option<Duration> {
-    parse_cpu_times(stat, 2)
 }
 
 /// Adds up the first `count` of `utime`, `stime`, `cutime` and `cstime`.
@@ -56,9 +54,9 @@ mod tests {
     #[test]
     fn proc_is_understood() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 400 100 20 0 3 0 12345 1 2";
-        assert_eq!(parse_cpu_time(stat), Some(Duration::from_secs(3)));
+        assert_eq!(parse_cpu_times(stat, 2), Some(Duration::from_secs(3)));
         assert_eq!(parse_cpu_times(stat, 4), Some(Duration::from_secs(8)));
-        assert_eq!(parse_cpu_time("7 (a) S 1"), None);
+        assert_eq!(parse_cpu_times("7 (a) S 1", 2), None);
         let status = "Name:\ta\nVmHWM:\t  900 kB\nVmRSS:\t  123 kB\nThreads:\t1\n";
         assert_eq!(parse_resident(status), Some(123 * 1_024));
         assert_eq!(parse_resident("Name:\ta\n"), None);

@@ -51,7 +51,7 @@ pub(super) struct Accepted {
 }
 
 impl Server {
-    /// Takes a place among the requests in flight of all clients; waits for one for at most
+    /// Takes a place among the requests in flight of all clients. If all are taken, waits for at most
     /// [`Limits::queue_time`].
     ///
     /// # Errors
