@@ -77,7 +77,8 @@ impl ClientHandler for Connection {
         }
         match &*notification.method {
             "notifications/message" => {
-                // The message may concern another agent's call, so it is forwarded only if there is one agent.
+                // The message may concern another agent's call, so it is forwarded only if a single agent has
+                // calls in flight.
                 let told = upstream.in_flight.with_only_agent(|asker| asker.logged(notification));
                 let params = notification.params.as_deref().map_or("", RawValue::get);
                 let params = &params[..params.floor_char_boundary(1_000)];
@@ -128,7 +129,8 @@ impl Pages {
         open.push_back(Page { upstream, id, announcer });
     }
 
-    /// Notifies the agent of the user (2025-11-25, `notifications/elicitation/complete`).
+    /// Notifies the agent whose user is done with a page, and forgets the page (2025-11-25,
+    /// `notifications/elicitation/complete`).
     fn done(&self, upstream: usize, notification: &ServerNotification) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

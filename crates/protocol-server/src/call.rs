@@ -51,7 +51,8 @@ pub(super) struct Accepted {
 }
 
 impl Server {
-    /// Takes a place among the requests in flight of all clients; waits for one for [`Limits::queue_time`].
+    /// Takes a place among the requests in flight of all clients; waits for one for at most
+    /// [`Limits::queue_time`].
     ///
     /// # Errors
     /// If no place became free in that time.
@@ -188,7 +189,7 @@ impl Accepted {
         self.run(outbound).await
     }
 
-    /// Cancels the request.
+    /// Returns the token that cancels the request.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) fn cancellation(&self) -> CancellationToken {
         self.in_flight.cancel.clone()
@@ -272,18 +273,20 @@ pub(super) fn cut_off() -> RpcError {
     RpcError::internal("the server is shutting down, and the call was not done in time")
 }
 
-/// Polls once: work that finishes at once needs no task.
+/// Polls a future once, so that work that finishes at once needs no task.
 pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
 }
 
-/// Calls the method and reads its outcome: from the extensions for our methods, from JSON for those of extensions.
+/// Calls the method and returns its outcome. Our methods put it in the response's [`Extensions`]; methods of protocol
+/// extensions return it as JSON.
 pub(super) async fn respond(
     callback: MethodCallback,
     params: Params<'static>,
     extensions: Extensions,
 ) -> Result<Reply, RpcError> {
-    // The answer's id is written here: jsonrpsee does not support negative numbers, and would copy the result.
+    // This id is a placeholder. The caller writes the real one: jsonrpsee does not support negative numbers, and would
+    // copy the result.
     let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
     let mut response: MethodResponse = match callback {
         MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
@@ -348,7 +351,7 @@ fn revision_of(
     }
 }
 
-/// Returns the stateless revision with that date, if the server supports it.
+/// Returns the stateless revision that `asked` names, if the server supports it.
 pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
     match asked.parse::<Revision>() {
         Ok(revision)
@@ -386,7 +389,7 @@ fn cache_hint(
     own_hint.or_else(|| is_cacheable.then(|| handler.cache_hint(method)))
 }
 
-/// Sets the code of an error that differs between revisions.
+/// Sets the error's code to the one of `revision`, where revisions differ.
 fn with_code_of(mut error: RpcError, revision: Revision) -> RpcError {
     if error.code == error_code::RESOURCE_NOT_FOUND && revision.era() == Era::Stateless {
         error.code = error_code::INVALID_PARAMS;

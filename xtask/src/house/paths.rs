@@ -1,6 +1,6 @@
 //! The paths in a file: `crate::…`, `super::…` and `self::…`, in code and in `use` declarations.
 //!
-//! Code that is compiled only for tests does not count.
+//! Code that is compiled only for tests or fuzzing does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ impl Names {
         while at < tokens.len() {
             match &tokens[at] {
                 TokenTree::Punct(punct) if punct.as_char() == '#' => {
-                    // `#![…]` is about the item around it, not about the next one.
+                    // `#![…]`, in which no bracket follows `#`, applies to the item around it and is ignored.
                     if let Some(attribute) = group(tokens.get(at + 1), Delimiter::Bracket) {
                         only_in_tests |= is_test_attribute(attribute);
                         at += 1;
@@ -113,13 +113,14 @@ impl Names {
         self.paths.append(&mut inner.paths);
     }
 
-    /// Reads one declaration without its `use` and its semicolon.
+    /// Reads a `use` declaration, from the token after `use`.
     fn read_use(&mut self, tokens: &[TokenTree], module: &[String], is_own: bool) {
         let mut leaves = Vec::new();
         use_tree(tokens, &mut Vec::new(), &mut leaves);
         for (mut path, name) in leaves {
             let Some(start) = start(&path, module) else {
-                // A path of another crate, or of a module below this one. Only the latter matters for re-exports.
+                // A path of another crate, or of a module below this one: the words do not show which. It is recorded
+                // as the latter, since only those matter for re-exports.
                 if is_own && path.first().is_some_and(|it| !it.is_empty()) {
                     let below: Vec<_> = module.iter().cloned().chain(path).collect();
                     self.import(below, name);
@@ -191,8 +192,8 @@ fn use_tree(
     prefix.truncate(before);
 }
 
-/// Returns the path that begins here, from the crate's root, and its number of tokens; [`None`] for a path above the
-/// root.
+/// Returns the path at the start of `tokens`, written from the crate's root, and its number of tokens. The path is
+/// [`None`] if it leads above the root.
 fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize) {
     let mut words = Vec::new();
     let mut length = 0;
@@ -211,7 +212,8 @@ fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize)
     (Some(base.into_iter().chain(words).collect()), length)
 }
 
-/// Returns the module that `crate`, `super` or `self` names, and the number of words; [`None`] for other paths.
+/// Returns the module that the first words (`crate`, `super` or `self`) name, and the number of these words; [`None`]
+/// for other paths, and for paths above the root.
 fn start(words: &[String], module: &[String]) -> Option<(Vec<String>, usize)> {
     match words.first()?.as_str() {
         "crate" => Some((Vec::new(), 1)),
@@ -300,7 +302,7 @@ fn may_hold(condition: TokenStream) -> bool {
         Some("test" | "fuzzing") => false,
         Some("all") => parts().into_iter().all(may_hold),
         Some("any") => parts().into_iter().any(may_hold),
-        // A negated condition can be true, whatever it is.
+        // Any other condition, such as a feature or `not(…)`, is taken to be possible.
         _ => true,
     }
 }

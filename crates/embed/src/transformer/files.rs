@@ -21,7 +21,7 @@ pub(super) enum Pooling {
 /// Largest JSON file, in bytes: tokenizers of a quarter of a million tokens have 17 MB.
 const JSON_BYTES: u64 = 64 << 20;
 
-/// The contents of the folder.
+/// The contents of a model's folder.
 pub(super) struct Files {
     pub(super) config: Config,
     /// Tokenizer that truncates texts to the length that the model reads.
@@ -30,7 +30,7 @@ pub(super) struct Files {
     pub(super) counter: Tokenizer,
     pub(super) pooling: Pooling,
     pub(super) weights: Vec<u8>,
-    /// Hash of all files that the vectors depend on.
+    /// Hash of the weights, the tokenizer and the settings that affect the vectors.
     pub(super) hash: String,
 }
 
@@ -74,8 +74,7 @@ impl Files {
 
         let weights = folder.bytes("model.safetensors")?;
         let mut hasher = blake3::Hasher::new();
-        // The values of config.json that affect the vectors and that the shapes of the weights do not
-        // show.
+        // The settings that affect the vectors and that the shapes of the weights do not show.
         let Config { num_attention_heads: heads, hidden_act, layer_norm_eps, .. } = &config;
         let used = format!("{pooling:?} {max_tokens} {heads} {hidden_act:?} {layer_norm_eps:e}");
         for part in [&weights, &tokens, used.as_bytes()] {
@@ -136,7 +135,8 @@ impl Folder<'_> {
     }
 
     fn bytes(&self, name: &str) -> Result<Vec<u8>, EmbedError> {
-        // Parsed JSON needs more than ten times the memory of its text; only the weights do not grow.
+        // Parsed JSON needs more than ten times the memory of its text, so its limit is lower than
+        // that of the weights.
         let most = if name.ends_with(".json") { self.most.min(JSON_BYTES) } else { self.most };
         let read = || {
             let path = self.path.join(name);

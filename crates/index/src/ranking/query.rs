@@ -14,7 +14,7 @@ pub(crate) struct Query<'a> {
     /// The label of the URI of the only document to search.
     pub(crate) scope: Option<Label>,
     pub(crate) filter: LabelFilter,
-    /// The readers of the filter.
+    /// The part of `filter` that restricts the readers.
     pub(crate) readers: LabelFilter,
     pub(crate) limit: usize,
     pub(crate) threshold: f64,

@@ -32,7 +32,8 @@ impl HostGuard {
         Self::default()
     }
 
-    /// Allows the host names `hosts` (without a port, or with the port that requests must name) besides loopback.
+    /// Allows the host names `hosts` besides loopback. A name without a port allows every port; a name with a port
+    /// allows only that port.
     #[must_use]
     pub fn and_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.hosts.extend(hosts.into_iter().map(|host| host.to_ascii_lowercase()));
@@ -78,7 +79,7 @@ impl HostGuard {
     /// The refused header; answer with 403.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers.get(header::HOST));
-        // With several headers, a proxy in front of the server might check another one.
+        // If `Host` is repeated, a proxy in front of the server might check a different value than the guard.
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(Refusal::Host(format!(
                 "{}, and another",

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Bridge {
-    /// Sends a notification. The caller has checked that the View is ready.
+    /// Sends a notification. The caller has checked that the View is ready or is being torn down.
     pub(super) fn notify(&mut self, method: &str, params: Value) {
         debug_assert!(self.phase == Phase::Ready || self.phase == Phase::TearingDown);
         let text = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();
@@ -51,7 +51,8 @@ impl Bridge {
         self.effects.push(Effect::Send(text));
     }
 
-    /// Sends the changes that the View has not been sent yet, in order: context, arguments, result.
+    /// Sends the changes that the View does not have yet, in this order: context, arguments, result. Then asks for the
+    /// View's tools if a list is due.
     pub(super) fn send_changes(&mut self) {
         if self.phase != Phase::Ready {
             return;
