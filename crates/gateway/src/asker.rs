@@ -289,7 +289,7 @@ impl ClientHandler for Asker {
     ) -> Result<Box<RawValue>, RpcError> {
         let params = or_empty(params);
         let asked = self.over.run_until_cancelled(self.ask(method, &params));
-        asked.await.unwrap_or_else(|| Err(RpcError::internal("the call is over")))
+        asked.await.unwrap_or_else(|| Err(RpcError::internal("the call has ended")))
     }
 
     fn notified(&self, notification: &ServerNotification) {

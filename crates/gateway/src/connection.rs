@@ -1,4 +1,4 @@
-//! Questions and notifications of an upstream that do not name a call.
+//! Handles an upstream's questions and notifications that belong to no call.
 
 use std::{
     collections::VecDeque,
@@ -56,15 +56,15 @@ impl ClientHandler for Connection {
         params: Option<&RawValue>,
     ) -> Result<Box<RawValue>, RpcError> {
         let Some(calls) = self.in_flight() else {
-            return Err(RpcError::internal("the server is stopping"));
+            return Err(RpcError::internal("the gateway is shutting down"));
         };
         let (agent, asker) = calls.only_agent().inspect_err(|error| {
-            tracing::debug!(upstream = self.upstream, method, %error, "a question is refused");
+            tracing::debug!(upstream = self.upstream, method, %error, "refused a question of the upstream");
         })?;
         let params = or_empty(params);
         tokio::select! {
             answer = asker.ask(method, &params) => answer,
-            () = calls.left(agent) => Err(RpcError::internal("the call is over")),
+            () = calls.left(agent) => Err(RpcError::internal("the call has ended")),
         }
     }
 
@@ -101,7 +101,8 @@ impl ClientHandler for Connection {
     }
 }
 
-/// Pages that upstreams have sent users to, with the agents of those users. A full list drops the oldest page.
+/// Web pages that upstreams asked users to open (URL elicitation), each with the agent to notify. A full list drops the
+/// oldest page.
 pub(crate) struct Pages {
     open: Mutex<VecDeque<Page>>,
     most: usize,

@@ -51,8 +51,8 @@ pub(super) struct Accepted {
 }
 
 impl Server {
-    /// Takes a place among the requests in flight of all clients. If all are taken, waits for at most
-    /// [`Limits::queue_time`].
+    /// Takes one of the places for requests in flight, which all clients share. Waits at most [`Limits::queue_time`] for a
+    /// free place.
     ///
     /// # Errors
     /// If no place became free in that time.
@@ -67,7 +67,7 @@ impl Server {
     /// sent.
     ///
     /// # Errors
-    /// The answer, if the request is refused.
+    /// If the request is refused; the error is the answer to send.
     pub(super) fn accept(
         &self,
         conversation: &Arc<Conversation>,
@@ -149,7 +149,7 @@ impl Server {
         })
     }
 
-    /// Handles a notification. Many need no action, and unknown ones are not an error.
+    /// Handles a notification. Only `notifications/cancelled` has an effect; unknown notifications are not an error.
     pub(super) fn notified(&self, conversation: &Conversation, notification: &Notification<'_>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -167,8 +167,8 @@ impl Server {
 }
 
 impl Accepted {
-    /// Waits for a place among the requests in flight of all clients, then does [`Self::run`]; the answer is an error
-    /// if no place becomes free in time. While it waits, the request is in flight for its client: it counts in
+    /// Waits for a place ([`Server::place`]), then runs the request ([`Self::run`]). The answer is an error if no place
+    /// becomes free in time. While it waits, the request is in flight for its client: it counts in
     /// [`Limits::max_in_flight`](super::Limits::max_in_flight), and can be cancelled.
     pub(super) async fn run_in_turn(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
         if !self.in_flight.place.is_held() {
@@ -190,7 +190,7 @@ impl Accepted {
     }
 
     /// Returns the token that cancels the request.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) fn cancellation(&self) -> CancellationToken {
         self.in_flight.cancel.clone()
     }
@@ -233,7 +233,7 @@ impl Accepted {
                         let about = stateless::about(cx.principal().map(|it| &**it), method, cx.params().iter().flat_map(|it| it.iter()));
                         rounds.input_required(about, &sealer).map(Reply::question)
                     }
-                    None => Err(RpcError::internal("a question came from nowhere")),
+                    None => Err(RpcError::internal("a question has no rounds to send it in")),
                 },
                 () = cut.cancelled() => Err(cut_off()),
             };
@@ -268,12 +268,12 @@ pub(super) fn no_room(full: &Full) -> RpcError {
     ))
 }
 
-/// Returns the error for a call that a shutdown no longer waits for.
+/// Returns the error for a call that is still running when the grace period of a shutdown ends.
 pub(super) fn cut_off() -> RpcError {
-    RpcError::internal("the server is shutting down, and the call was not done in time")
+    RpcError::internal("the server is shutting down, and the call did not finish in time")
 }
 
-/// Polls a future once, so that work that finishes at once needs no task.
+/// Polls a future once: work that is ready immediately needs no task.
 pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
 }
@@ -285,8 +285,8 @@ pub(super) async fn respond(
     params: Params<'static>,
     extensions: Extensions,
 ) -> Result<Reply, RpcError> {
-    // This id is a placeholder. The caller writes the real one: jsonrpsee does not support negative numbers, and would
-    // copy the result.
+    // This id is a placeholder; the caller writes the real one. jsonrpsee does not support negative ids, and would copy
+    // the result to write one.
     let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
     let mut response: MethodResponse = match callback {
         MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
@@ -308,7 +308,7 @@ pub(super) async fn respond(
     match serde_json::from_str::<Given>(response.as_json().get()) {
         Ok(Given { result: Some(result), .. }) => Ok(Reply::raw(result)),
         Ok(Given { error: Some(error), .. }) => Err(error),
-        _ => Err(RpcError::internal("method gave neither a result nor an error")),
+        _ => Err(RpcError::internal("the method returned neither a result nor an error")),
     }
 }
 
@@ -319,7 +319,7 @@ fn request_meta(members: &Members<'_>) -> Result<RequestMeta, RpcError> {
         .map_err(|error| RpcError::invalid_params(format!("member '_meta' is not valid: {error}")))
 }
 
-/// Returns the revision of a request: named in its `_meta` (stateless), or agreed in the session.
+/// Returns the revision of a request: the one in its `_meta` (stateless), or the one that the session negotiated.
 fn revision_of(
     meta: &RequestMeta,
     conversation: &Conversation,
@@ -389,7 +389,7 @@ fn cache_hint(
     own_hint.or_else(|| is_cacheable.then(|| handler.cache_hint(method)))
 }
 
-/// Sets the error's code to the one of `revision`, where revisions differ.
+/// Changes the error's code to the one that `revision` uses, where revisions differ.
 fn with_code_of(mut error: RpcError, revision: Revision) -> RpcError {
     if error.code == error_code::RESOURCE_NOT_FOUND && revision.era() == Era::Stateless {
         error.code = error_code::INVALID_PARAMS;

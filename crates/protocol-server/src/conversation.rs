@@ -22,7 +22,7 @@ pub(super) struct Conversation {
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
     /// The owner. Only HTTP checks it.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) principal: Option<Arc<Principal>>,
     pub(super) number: ConversationId,
     pub(super) in_flight: Arc<InFlight>,

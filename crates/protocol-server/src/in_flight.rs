@@ -65,7 +65,7 @@ impl InFlight {
         }
     }
 
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) fn is_idle(&self) -> bool {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -137,7 +137,7 @@ pub(super) struct Shares {
     /// Bytes of messages that wait to be sent.
     pub(super) sending: FairLimiter,
     /// Bytes of HTTP bodies.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) receiving: FairLimiter,
 }
 

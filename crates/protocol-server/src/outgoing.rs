@@ -16,7 +16,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) bytes: Bytes,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) kind: Kind,
     /// The id of the event, if it comes from the log of a stream.
     #[cfg(feature = "http")]

@@ -43,7 +43,7 @@ pub use crate::{
     record_document::{is_current, record_document},
 };
 
-// Everything below is in one of the modules; these names at the root are for code that has not moved there yet.
+// The names below are also in the public modules. The root keeps them for code that does not use the modules yet.
 
 #[cfg(feature = "builtin-model")]
 #[doc(hidden)]

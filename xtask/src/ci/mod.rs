@@ -23,13 +23,13 @@ use crate::{Failed, root};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   cargo xtask ci                          all steps, in three lanes side by side
-  cargo xtask ci --list                   what the steps are
+  cargo xtask ci --list                   lists the steps
   cargo xtask ci fmt clippy               these steps alone, one after the other
-  cargo xtask ci --skip features          all but this one
-  CI=true cargo xtask ci                  a missing outside program fails its step
+  cargo xtask ci --skip features          all steps but this one
+  CI=true cargo xtask ci                  a step fails if its external program is missing
 
-Steps that compile, steps that check, and steps that run built programs run side by side. The output of a step is shown when the step has ended, and is
-in target/ci/STEP.log before. A step whose outside program is not installed is skipped, and said to be; with CI=true it
+Steps that compile, steps that check, and steps that run built programs run side by side. The output of a step is shown when the step has ended;
+until then it is in target/ci/STEP.log. A step whose external program is not installed is skipped and reported; with CI=true it
 fails.";
 
 /// Options of `ci`.
@@ -49,13 +49,13 @@ pub(crate) struct Options {
     /// Lists the steps and runs none.
     #[arg(long)]
     list: bool,
-    /// Work before the steps and its time, for the table.
+    /// Work that was done before the steps, and its time; both are shown in the table.
     #[arg(long, value_name = "NAME=SECONDS", hide = true, value_parser = parse_before)]
     before: Vec<(String, Duration)>,
 }
 
 fn parse_before(text: &str) -> Result<(String, Duration), String> {
-    let (name, seconds) = text.split_once('=').ok_or("no `=` in it")?;
+    let (name, seconds) = text.split_once('=').ok_or("expected NAME=SECONDS")?;
     let seconds = seconds.parse().map_err(|error| format!("{seconds}: {error}"))?;
     Ok((name.to_owned(), Duration::from_secs(seconds)))
 }
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
 }
 
 /// Returns the seed of property tests, derived from the checked-out tree: the same tree gets the same result
-/// everywhere, and each change is tested with other values. Outside of CI every run has another seed.
+/// everywhere, and each change is tested with different values. Outside CI every run has a different seed.
 fn seed_of_tree() -> Option<String> {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output().ok()?;
@@ -107,7 +107,7 @@ fn seed_of_tree() -> Option<String> {
     Some(u64::from_str_radix(hash.get(..16)?, 16).ok()?.to_string())
 }
 
-/// Prints the table of steps with their times. `elapsed` is the time of all steps, of which three run at once.
+/// Prints the table of steps with their times. `elapsed` is the wall-clock time of the run, in which steps may have run side by side.
 fn summary(
     before: &[(String, Duration)],
     ended: &[Ended],
@@ -133,7 +133,7 @@ fn summary(
     let (failed, not_run) = (count(Outcome::Failed), picked - ended.len());
     let skipped_tests: usize = ended.iter().map(|it| it.counts.skipped_tests).sum();
     println!(
-        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped for want of a program",
+        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped because a program is missing",
         if failed + not_run == 0 { "ok" } else { "FAILED" },
         count(Outcome::Passed),
         count(Outcome::Skipped)

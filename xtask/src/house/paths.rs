@@ -106,7 +106,7 @@ impl Names {
         }
     }
 
-    /// Reads the content of brackets: bodies and macros, whose items other modules cannot name.
+    /// Reads the content of brackets, such as a body or the arguments of a macro. Other modules cannot name its items.
     fn walk_code(&mut self, tokens: TokenStream, module: &[String]) {
         let mut inner = Self::default();
         inner.walk(tokens, module, usize::MAX);
@@ -119,8 +119,8 @@ impl Names {
         use_tree(tokens, &mut Vec::new(), &mut leaves);
         for (mut path, name) in leaves {
             let Some(start) = start(&path, module) else {
-                // A path of another crate, or of a module below this one: the words do not show which. It is recorded
-                // as the latter, since only those matter for re-exports.
+                // The path is in another crate or in a child module; the tokens do not show which. It is recorded as
+                // a child's, since only these matter for re-exports.
                 if is_own && path.first().is_some_and(|it| !it.is_empty()) {
                     let below: Vec<_> = module.iter().cloned().chain(path).collect();
                     self.import(below, name);
@@ -284,7 +284,7 @@ fn is_test_attribute(attribute: &Group) -> bool {
     }
 }
 
-/// Returns whether a condition can be true in a build that is neither for tests nor for fuzzing.
+/// Returns whether a `cfg` condition can be true in a build that is neither for tests nor for fuzzing.
 fn may_hold(condition: TokenStream) -> bool {
     let tokens: Vec<TokenTree> = condition.into_iter().collect();
     let parts = || {
@@ -302,7 +302,7 @@ fn may_hold(condition: TokenStream) -> bool {
         Some("test" | "fuzzing") => false,
         Some("all") => parts().into_iter().all(may_hold),
         Some("any") => parts().into_iter().any(may_hold),
-        // Any other condition, such as a feature or `not(…)`, is taken to be possible.
+        // Any other condition, such as a feature or `not(…)`, is assumed to be possible.
         _ => true,
     }
 }
@@ -334,12 +334,12 @@ mod tests {
     }
 
     #[test]
-    fn modules_inside_of_a_file_shift_super() {
+    fn inline_modules_shift_super() {
         check("mod c { use super::x; use super::super::y; }", &["a::b::x", "a::y"]);
     }
 
     #[test]
-    fn what_is_for_tests_does_not_count() {
+    fn code_for_tests_does_not_count() {
         check("#[cfg(test)] mod tests { use crate::x; } use crate::y;", &["y"]);
         check("#[cfg(test)] use crate::x::{A, B}; fn f() {}", &[]);
         check(
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn re_exports_and_items_are_known() {
+    fn re_exports_and_items_are_recorded() {
         let names = Names::read(
             "mod c; pub use self::c::X; pub use d::Y as Z; pub use e::*; pub struct W;",
             &["a".to_owned()],

@@ -1,4 +1,4 @@
-//! The files of a model.
+//! Reads the files of a model.
 
 use std::{fs::File, io::Read as _, path::Path};
 
@@ -9,7 +9,7 @@ use tokenizers::{Tokenizer, TruncationParams};
 use super::TransformerOptions;
 use crate::EmbedError;
 
-/// Pooling of the vectors of the tokens of a text.
+/// Method that combines the vectors of a text's tokens into one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pooling {
     /// The mean of the vectors of all tokens.
@@ -18,7 +18,7 @@ pub(super) enum Pooling {
     First,
 }
 
-/// Largest JSON file, in bytes: tokenizers of a quarter of a million tokens have 17 MB.
+/// Maximum size of a JSON file, in bytes. The `tokenizer.json` of a vocabulary of 250,000 tokens has 17 MB.
 const JSON_BYTES: u64 = 64 << 20;
 
 /// The contents of a model's folder.
@@ -26,7 +26,7 @@ pub(super) struct Files {
     pub(super) config: Config,
     /// Tokenizer that truncates texts to the length that the model reads.
     pub(super) tokenizer: Tokenizer,
-    /// Tokenizer without truncation.
+    /// Tokenizer without truncation, to count the tokens of a text.
     pub(super) counter: Tokenizer,
     pub(super) pooling: Pooling,
     pub(super) weights: Vec<u8>,
@@ -43,7 +43,7 @@ impl Files {
         let folder = Folder { path: &options.folder, most: options.max_file_bytes };
         let config: Config = folder.json("config.json")?;
         if config.model_type.as_deref().is_some_and(|kind| kind != "bert") {
-            return Err(folder.refused("config.json", "it is no model of the type bert"));
+            return Err(folder.refused("config.json", "its model_type is not \"bert\""));
         }
         folder.check_modules()?;
         let pooling = folder.pooling()?;
@@ -57,10 +57,11 @@ impl Files {
         let max_tokens = said.unwrap_or(usize::MAX).min(config.max_position_embeddings);
         // A smaller limit would leave room only for the special tokens at both ends.
         if max_tokens < 3 {
-            return Err(folder.refused("config.json", "it reads no tokens of a text"));
+            let reason = format!("the limit of {max_tokens} tokens leaves no room for a text");
+            return Err(folder.refused("config.json", &reason));
         }
         if tokenizer.get_vocab_size(true) > config.vocab_size {
-            let reason = "it has more tokens than config.json says that the model knows";
+            let reason = "it has more tokens than vocab_size in config.json";
             return Err(folder.refused("tokenizer.json", reason));
         }
         tokenizer.with_padding(None);
@@ -102,7 +103,7 @@ impl Folder<'_> {
         for Module { kind } in modules {
             let name = kind.rsplit('.').next().unwrap_or_default();
             if !matches!(name, "Transformer" | "Pooling" | "Normalize") {
-                let reason = format!("its step {name:?} is not known here");
+                let reason = format!("the module {name:?} is not supported");
                 return Err(self.refused("modules.json", &reason));
             }
         }
@@ -120,7 +121,7 @@ impl Folder<'_> {
         match chosen.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [] | ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
             ["pooling_mode_cls_token"] => Ok(Pooling::First),
-            _ => Err(self.refused(NAME, &format!("{} is not known here", chosen.join(" with ")))),
+            _ => Err(self.refused(NAME, &format!("{} is not supported", chosen.join(" with ")))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The form of a search that the ranking uses: words as numbers, filters as hashes.
+//! A search request in the form that the ranking needs: words as numbers, filters as hashes.
 
 use marquetry_embed::EmbeddingModel;
 
@@ -8,10 +8,10 @@ use crate::types::{Fusion, Label, LabelFilter, Matching, SearchRequest};
 /// A search in an index.
 pub(crate) struct Query<'a> {
     pub(crate) vector: Option<&'a [f32]>,
-    /// The words of the question, each once.
+    /// The words of the question, without duplicates.
     pub(crate) words: &'a [Word],
     pub(crate) matching: Matching,
-    /// The label of the URI of the only document to search.
+    /// Label of a document's URI: limits the search to this document.
     pub(crate) scope: Option<Label>,
     pub(crate) filter: LabelFilter,
     /// The part of `filter` that restricts the readers.

@@ -65,7 +65,7 @@ pub struct TestCase {
     pub judged: Option<bool>,
     /// Expectations of the whole run, which code checks.
     pub expect: Expectations,
-    /// How often the case is tried: 1 to 100. After 3 trials in a row without a verdict, it is not tried again.
+    /// How often the case is tried: 1 to 100. After 3 trials in a row without a verdict, the remaining repetitions are skipped.
     pub repetitions: u32,
     /// The least share of trials that must pass: more than 0, and at most 1.
     pub required_pass_rate: f64,

@@ -10,17 +10,17 @@ pub struct HostGuard {
     origins: Vec<String>,
 }
 
-/// Why a request was refused.
+/// The header for which a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The `Host` header is missing or names a host that is not served.
+    /// The `Host` header is missing or repeated, differs from `:authority`, or names a host that is not allowed.
     #[error("{}", match .0.as_str() {
         "" => "the Host header is missing".to_owned(),
-        host => format!("host '{host}' is not served here"),
+        host => format!("host '{host}' is not allowed"),
     })]
     Host(String),
-    /// The `Origin` header names a web page that may not call.
+    /// The `Origin` header is repeated or names an origin that is not allowed.
     #[error("origin '{0}' is not allowed")]
     Origin(String),
 }
@@ -49,8 +49,8 @@ impl HostGuard {
         self
     }
 
-    /// Checks a request. In HTTP/2 the host is in `:authority`, or else in `Host`; the two must not differ (RFC 9113,
-    /// section 8.3.1).
+    /// Checks a request. In HTTP/2 the host is in `:authority`, or in `Host` if `:authority` is missing; the two must not
+    /// differ (RFC 9113, section 8.3.1).
     ///
     /// # Errors
     /// The refused header; answer with 403.
@@ -73,7 +73,7 @@ impl HostGuard {
         self.check_origin(headers)
     }
 
-    /// Checks the headers of an HTTP/1.1 request; [`Self::check_request`] supports HTTP/2, too.
+    /// Checks the headers of an HTTP/1.1 request. [`Self::check_request`] also supports HTTP/2.
     ///
     /// # Errors
     /// The refused header; answer with 403.
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_and_named_hosts_get_in() {
+    fn loopback_and_named_hosts_are_allowed() {
         let guard = HostGuard::loopback()
             .and_hosts(["Tools.example:8443".to_owned(), "any.example".to_owned()])
             .and_origins(["https://App.example/".to_owned()]);

@@ -28,7 +28,7 @@ async fn calls_share_a_connection_and_the_authority_is_the_host() {
 
     let refused = call(sender.clone(), "evil.example", "echo", json!({})).await;
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
-    assert!(text(refused).await.contains("host 'evil.example' is not served here"));
+    assert!(text(refused).await.contains("host 'evil.example' is not allowed"));
 
     // A stream that the client resets cancels its call.
     let waiting = call(sender.clone(), &authority, "wait", json!({})).await;

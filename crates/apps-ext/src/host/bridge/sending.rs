@@ -1,3 +1,5 @@
+//! Sends messages to the View and the sandbox proxy, and records them in the audit log.
+
 use marquetry_protocol::{RequestId, RpcError, types::JsonObject};
 use serde_json::{Value, json};
 
@@ -20,7 +22,7 @@ impl Bridge {
         self.effects.push(Effect::Send(text));
     }
 
-    /// Sends a request with a time limit for the answer, and returns its id.
+    /// Sends a request with a time limit for the answer, and returns its id. The View must be ready or being torn down.
     pub(super) fn ask(&mut self, question: Question, method: &str, params: JsonObject) -> u64 {
         debug_assert!(self.phase == Phase::Ready || self.phase == Phase::TearingDown);
         let time = match question {
