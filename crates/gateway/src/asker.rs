@@ -86,6 +86,11 @@ pub(super) struct Asked {
 }
 
 impl Asker {
+    /// Whether the agent, or the model of this server, could answer such a question.
+    pub(super) fn can_ask(&self, method: &str, params: &RawValue) -> bool {
+        (self.sampler.is_some() && method == SAMPLING) || self.check(method, params).is_ok()
+    }
+
     /// Asks the agent.
     ///
     /// # Errors

@@ -10,12 +10,16 @@
 //! | any | stateless, with a task | this server follows the task; its questions are handled like those of a session's
 //! call |
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use marquetry_protocol::{
     Era, RpcError,
     client::{CallOptions, Client, ClientError},
-    server::{ConversationId, RequestContext, fair::Place},
+    server::{RequestContext, fair::Place},
     types::{ClientCapabilities, TASKS_EXTENSION},
 };
 use serde::{Deserialize, Serialize};
@@ -29,14 +33,23 @@ use super::{
     call_events::CallEvents,
     capabilities::{bridged, declared},
     connection::Connection,
+    in_flight::Entry,
     observer::CallObserver,
     options::Sampler,
     parked::{Handle, Parked},
     poll::polled_once,
+    turns::Target,
 };
 
 /// The result as the upstream wrote it, or the reason why there is no result.
 pub(super) type Outcome = Result<Box<RawValue>, ClientError>;
+
+/// A request to an upstream.
+#[derive(Clone)]
+pub(super) struct Outgoing {
+    pub(super) target: Target,
+    pub(super) params: Box<RawValue>,
+}
 
 /// A call that waits for answers of its agent.
 pub(super) struct Call {
@@ -77,8 +90,7 @@ impl Gateway {
         &self,
         index: usize,
         client: &Client,
-        method: &'static str,
-        params: Box<RawValue>,
+        request: Outgoing,
         place: Option<Arc<Place>>,
         cx: &RequestContext,
     ) -> Outcome {
@@ -102,7 +114,8 @@ impl Gateway {
         };
         if upstream_era == Era::Stateless {
             let assumes_views = self.options.assumes_views;
-            let mut capabilities = declared(cx.capabilities(), method, assumes_views);
+            let mut capabilities =
+                declared(cx.capabilities(), request.target.method, assumes_views);
             if sampler.is_some() {
                 capabilities.sampling = ClientCapabilities::all().sampling;
             }
@@ -110,6 +123,8 @@ impl Gateway {
             options.log_level = cx.log_level();
         }
         let session = (agent_era == Era::Session).then(|| cx.conversation());
+        let (caller, target) = (cx.caller().clone(), request.target);
+        let (entry, params) = (Entry { session, caller, target }, request.params);
         let asker = |via| Asker {
             via,
             agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
@@ -136,15 +151,14 @@ impl Gateway {
             // Questions for our own model are answered here.
             (Era::Stateless, Era::Stateless) if !has_tasks && sampler.is_none() => {
                 let (asker, options) = talk(AskVia::Nothing);
-                let work = self.pass(upstream, client, method, params, options, asker, carried, cx);
+                let work = self.pass(upstream, client, entry, params, options, asker, carried, cx);
                 events.forward_while(work, cx).await
             }
             (Era::Stateless, _) if offers_something => {
                 let (questions, asked) = mpsc::channel(AT_ONCE);
                 let (asker, options) =
                     talk(AskVia::InputRequired { questions, room: self.parked.room(cx.caller()) });
-                let work =
-                    work(upstream.clone(), client.clone(), method, params, options, asker, None);
+                let work = work(upstream.clone(), client.clone(), entry, params, options, asker);
                 let work = async move {
                     let _place = place;
                     work.await
@@ -165,7 +179,7 @@ impl Gateway {
                 };
                 let (asker, options) = talk(via);
                 let (upstream, client) = (upstream.clone(), client.clone());
-                let work = work(upstream, client, method, params, options, asker, session);
+                let work = work(upstream, client, entry, params, options, asker);
                 events.forward_while(work, cx).await
             }
         }
@@ -223,7 +237,7 @@ impl Gateway {
         &self,
         upstream: &Arc<Upstream>,
         client: &Client,
-        method: &'static str,
+        entry: Entry,
         params: Box<RawValue>,
         options: CallOptions,
         asker: Arc<Asker>,
@@ -251,7 +265,7 @@ impl Gateway {
         let options = CallOptions { pass_questions: true, ..options };
         let name = upstream.name();
         let (upstream, client) = (upstream.clone(), client.clone());
-        let result = work(upstream, client, method, params, options, asker, None).await?;
+        let result = work(upstream, client, entry, params, options, asker).await?;
         let Some(InputRequired { input_requests, request_state }) = input_required(&result) else {
             return Ok(result);
         };
@@ -282,23 +296,24 @@ fn sampler_of(upstream: &Upstream, agent: &ClientCapabilities) -> Option<Arc<dyn
     sampler.filter(|_| !agent.has("sampling")).cloned()
 }
 
-/// Sends the request within its time limit.
+/// Sends the request within its time limit, which includes the wait for calls of other agents.
 async fn work(
     upstream: Arc<Upstream>,
     client: Client,
-    method: &'static str,
+    entry: Entry,
     params: Box<RawValue>,
     options: CallOptions,
     asker: Arc<Asker>,
-    session: Option<ConversationId>,
 ) -> Outcome {
     let _over = asker.over.clone().drop_guard();
     let limit = upstream.call_timeout();
-    let place = upstream.in_flight.enter(session, &asker).await;
+    let (method, start) = (entry.target.method, Instant::now());
+    let place = upstream.in_flight.enter(entry, &asker, limit / 2).await;
+    let left = limit.saturating_sub(start.elapsed());
     let outcome = tokio::select! {
         biased;
         outcome = client.request(method, Some(&params), options) => outcome,
-        () = asker.run_out(limit) => Err(ClientError::Timeout(limit)),
+        () = asker.run_out(left) => Err(ClientError::Timeout(limit)),
     };
     // After a closed connection the upstream cannot ask any more, either.
     if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_) | ClientError::Closed(_))) {

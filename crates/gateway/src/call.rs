@@ -29,12 +29,13 @@ use tracing::Instrument as _;
 
 use super::{
     Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
-    bridge::Carried,
+    bridge::{Carried, Outgoing},
     long_error::shortened_error,
     observer::{CallObserver, Observed},
     poll::polled_once,
     routes::{self, LinkOwner},
     stderr::last_words,
+    turns::Target,
     uris::is_reserved,
     url_elicitation::error_for_agent,
 };
@@ -124,8 +125,9 @@ impl Gateway {
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
         let span = tracing::info_span!("call", upstream = upstream.name(), tool = route.to.name);
+        let target = Target::new("tools/call", Some(&params.name));
         async {
-            let (client, result) = self.request(index, "tools/call", &params, cx).await?;
+            let (client, result) = self.request(index, target, &params, cx).await?;
             let (result, links) = routes::with_links(result).await;
             // Links of an upstream without resources would only attract reads of other upstreams' resources.
             if !links.is_empty() && catalog.has_resources(index) {
@@ -165,7 +167,7 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        let reply = self.forward(index, "resources/read", &params, cx).await;
+        let reply = self.forward(index, Target::new("resources/read", None), &params, cx).await;
         // A shared cache must not serve it to callers without a token, even if the upstream allows that.
         let reply =
             reply.map(|reply| if cx.principal().is_some() { reply.private() } else { reply });
@@ -195,7 +197,8 @@ impl Gateway {
         };
         params.name.clone_from(&route.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        self.forward(route.upstream, "prompts/get", &params, cx).await
+        self.forward(route.upstream, Target::new("prompts/get", Some(&params.name)), &params, cx)
+            .await
     }
 
     /// Returns suggestions for an argument of a prompt or a resource template. An upstream without completions has none.
@@ -242,13 +245,10 @@ impl Gateway {
         {
             return Ok(CompleteResult::default());
         }
-        let span = tracing::info_span!(
-            "request",
-            upstream = upstream.name(),
-            method = "completion/complete"
-        );
+        const METHOD: &str = "completion/complete";
+        let span = tracing::info_span!("request", upstream = upstream.name(), method = METHOD);
         let (_, result) =
-            self.request(index, "completion/complete", &params, cx).instrument(span).await?;
+            self.request(index, Target::new(METHOD, None), &params, cx).instrument(span).await?;
         serde_json::from_str(result.get()).map_err(|error| {
             RpcError::internal(format!("upstream '{}' completes nothing: {error}", upstream.name()))
         })
@@ -320,13 +320,13 @@ impl Gateway {
     async fn forward(
         &self,
         index: usize,
-        method: &'static str,
+        target: Target,
         params: &impl Serialize,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let upstream = self.upstreams[index].name();
-        let span = tracing::info_span!("request", upstream, method);
-        let (client, result) = self.request(index, method, params, cx).instrument(span).await?;
+        let span = tracing::info_span!("request", upstream, method = target.method);
+        let (client, result) = self.request(index, target, params, cx).instrument(span).await?;
         Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
     }
 
@@ -349,7 +349,7 @@ impl Gateway {
     async fn request(
         &self,
         index: usize,
-        method: &'static str,
+        target: Target,
         params: &impl Serialize,
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
@@ -370,10 +370,10 @@ impl Gateway {
         self.level_for(upstream, &client, cx).await;
         let observer = CallObserver::of(self.options.observer.as_ref(), upstream.name(), cx);
         if let Some(observer) = &observer {
-            observer.observe(&Observed::Request { method, params: &params });
+            observer.observe(&Observed::Request { method: target.method, params: &params });
         }
-        let outcome =
-            self.exchange_with_url_elicitation(index, &client, method, params, place, cx).await;
+        let request = Outgoing { target, params };
+        let outcome = self.exchange_with_url_elicitation(index, &client, request, place, cx).await;
         let outcome = outcome.map_err(shortened_error);
         if let Some(observer) = &observer {
             match &outcome {

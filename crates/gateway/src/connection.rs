@@ -58,12 +58,12 @@ impl ClientHandler for Connection {
         let Some(calls) = self.in_flight() else {
             return Err(RpcError::internal("the gateway is shutting down"));
         };
-        let (agent, asker) = calls.only_agent().inspect_err(|error| {
+        let params = &*or_empty(params);
+        let (agent, asker) = calls.only_agent(|asker| asker.can_ask(method, params)).inspect_err(|error| {
             tracing::debug!(upstream = self.upstream, method, %error, "refused a question of the upstream");
         })?;
-        let params = or_empty(params);
         tokio::select! {
-            answer = asker.ask(method, &params) => answer,
+            answer = asker.ask(method, params) => answer,
             () = calls.left(agent) => Err(RpcError::internal("the call has ended")),
         }
     }

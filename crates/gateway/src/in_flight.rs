@@ -2,28 +2,31 @@
 //!
 //! A question on the stream of a call (Streamable HTTP), or in its result (2026-07-28), belongs to that call. A question on a
 //! pipe, or on a stream of announcements, names no call: it belongs to the only agent with a call in flight. If several agents
-//! have calls in flight, the question is refused, since it could reach the wrong agent. After such a question, agents take
-//! turns at the upstream, so that the next question has one agent. The wait for a turn is bounded by [`PATIENCE`].
+//! have calls in flight, the question is refused, since it could reach the wrong agent.
+//!
+//! After such a question, calls like those that may have caused it are kept apart from calls of other agents, so that the
+//! next question has one agent ([`Turns`]). A call waits for this at most [`PATIENCE`], then starts beside the others.
+//! Calls during which the upstream does not ask run side by side, as always. They wait for a call that asks only while it
+//! is in flight, and not for one that waits itself.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use marquetry_protocol::{RpcError, server::ConversationId};
+use marquetry_protocol::{
+    RpcError,
+    server::{Caller, ConversationId},
+};
 use tokio::{sync::Notify, time::Instant};
 
-use super::asker::Asker;
+use super::{
+    asker::Asker,
+    turns::{Owner, PATIENCE, Target, Turns},
+};
 
 /// Time after a call has ended without an answer, for example by cancellation, during which the upstream may still ask for it.
 const LATE: Duration = Duration::from_secs(5);
-
-/// Time after the last question without a call during which agents take turns.
-const TURNS: Duration = Duration::from_secs(600);
-
-/// Time that a call waits for its turn. It then starts without one, and no later call waits for the calls that it has waited
-/// for, so one unanswered question delays the calls of others once. Questions without a call are refused meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The agent of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,19 +45,29 @@ pub(crate) struct InFlight<A = Asker> {
 
 struct Table<A> {
     open: Vec<Open<A>>,
+    /// Calls that wait for their turn, the oldest first.
+    waiting: Vec<(u64, Agent)>,
     /// Agents whose call has ended without an answer, and until when a question may belong to them.
     late: Vec<(Agent, Instant)>,
     next: u64,
-    /// After a question without a call: the time until which agents take turns.
-    turns_until: Option<Instant>,
+    turns: Turns,
 }
 
 struct Open<A> {
     number: u64,
     agent: Agent,
+    owner: Owner,
+    target: Target,
     asker: Arc<A>,
-    /// Whether a call of another agent has waited for the maximum time.
+    /// Whether a call of another agent has waited for it as long as it could.
     outwaited: bool,
+}
+
+/// Who calls, and what for.
+pub(super) struct Entry {
+    pub(super) session: Option<ConversationId>,
+    pub(super) caller: Caller,
+    pub(super) target: Target,
 }
 
 /// The entry of a call in flight, until it is dropped.
@@ -65,44 +78,69 @@ pub(super) struct Place<A = Asker> {
     answered: bool,
 }
 
+/// The entry of a call that waits, until it is dropped.
+struct Waiting<'a, A> {
+    calls: &'a InFlight<A>,
+    number: u64,
+    agent: Agent,
+}
+
 impl<A> Default for InFlight<A> {
     fn default() -> Self {
-        let table = Table { open: Vec::new(), late: Vec::new(), next: 0, turns_until: None };
+        let table = Table {
+            open: Vec::new(),
+            waiting: Vec::new(),
+            late: Vec::new(),
+            next: 0,
+            turns: Turns::default(),
+        };
         Self { table: Mutex::new(table), changed: Notify::new() }
     }
 }
 
 impl<A> InFlight<A> {
-    /// Adds a call: at once, at its agent's turn, or after the maximum wait.
+    /// Adds a call: at once, when it has to wait for no other call any more, or after at most `patience`.
     pub(super) async fn enter(
         self: &Arc<Self>,
-        session: Option<ConversationId>,
+        entry: Entry,
         asker: &Arc<A>,
+        patience: Duration,
     ) -> Place<A> {
-        let patience = Instant::now() + PATIENCE;
-        let first_after = self.table().next;
+        let give_up = Instant::now() + patience.min(PATIENCE);
+        let waiting = self.wait_in_line(entry.session);
+        let (number, agent) = (waiting.number, waiting.agent);
         loop {
             let changed = self.changed.notified();
             let late = {
                 let mut table = self.table();
                 table.forget_late();
-                let agent = session.map_or(Agent::Call(table.next), Agent::Session);
-                let now = Instant::now();
-                let takes_turns = table.turns_until.is_some_and(|until| now < until);
-                if takes_turns && now >= patience {
-                    table.outwait(agent, first_after);
+                let has_to_start = Instant::now() >= give_up;
+                if has_to_start {
+                    table.outwait(number, agent, &entry.target);
                 }
-                let is_free = || table.agents_to_wait_for().all(|other| other == agent);
-                if !takes_turns || now >= patience || is_free() {
-                    return table.enter(self.clone(), agent, asker.clone());
+                if has_to_start || !table.has_to_wait(number, agent, &entry.target) {
+                    let Entry { session, caller, target } = entry;
+                    let owner = Owner::new(session, &caller);
+                    let asker = asker.clone();
+                    table.open.push(Open { number, agent, owner, target, asker, outwaited: false });
+                    return Place { calls: self.clone(), number, agent, answered: false };
                 }
                 table.late.iter().map(|(_, until)| *until).min()
             };
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep_until(late.unwrap_or(patience).min(patience)) => {}
+                () = tokio::time::sleep_until(late.unwrap_or(give_up).min(give_up)) => {}
             }
         }
+    }
+
+    fn wait_in_line(&self, session: Option<ConversationId>) -> Waiting<'_, A> {
+        let mut table = self.table();
+        let number = table.next;
+        table.next += 1;
+        let agent = session.map_or(Agent::Call(number), Agent::Session);
+        table.waiting.push((number, agent));
+        Waiting { calls: self, number, agent }
     }
 
     /// Resets the state for a new process: it does not know the unanswered calls of the old one, and has asked
@@ -110,21 +148,25 @@ impl<A> InFlight<A> {
     pub(super) fn begin_anew(&self) {
         let mut table = self.table();
         table.late.clear();
-        table.turns_until = None;
+        table.turns = Turns::default();
         drop(table);
         self.changed.notify_waiters();
     }
 
-    /// Returns the only agent with calls in flight, with its oldest call, for a question that names no call.
+    /// Returns the only agent with calls in flight, with its oldest call, for a question that names no call. `can_ask` tells
+    /// whether the agent of a call could be asked: a question that nobody could answer keeps no calls apart.
     ///
     /// # Errors
     /// If there is no such agent, or several. The upstream gets the error.
-    pub(super) fn only_agent(&self) -> Result<(Agent, Arc<A>), RpcError> {
+    pub(super) fn only_agent(
+        &self,
+        can_ask: impl Fn(&A) -> bool,
+    ) -> Result<(Agent, Arc<A>), RpcError> {
         let mut table = self.table();
         table.forget_late();
-        if !table.open.is_empty() {
-            table.turns_until = Some(Instant::now() + TURNS);
-        }
+        let Table { open, turns, .. } = &mut *table;
+        let may_ask = open.iter().filter(|call| can_ask(&call.asker));
+        turns.asked(may_ask.map(|call| &call.target));
         let Some(oldest) = table.open.first() else {
             return Err(RpcError::invalid_request(
                 "no call is in flight, so there is no client to ask: several share this connection",
@@ -178,23 +220,46 @@ impl<A> Table<A> {
         open.chain(self.late.iter().map(|(agent, _)| *agent))
     }
 
-    /// Agents whose calls delay those of others, while agents take turns.
-    fn agents_to_wait_for(&self) -> impl Iterator<Item = Agent> {
-        let open = self.open.iter().filter(|call| !call.outwaited).map(|call| call.agent);
-        open.chain(self.late.iter().map(|(agent, _)| *agent))
+    /// Whether a call has to wait for calls of other agents: one of the two asks questions.
+    fn has_to_wait(&self, number: u64, agent: Agent, target: &Target) -> bool {
+        let blocks = |call: &Open<A>| !call.outwaited && self.blocks(call, agent, target);
+        if self.open.iter().any(blocks) {
+            return true;
+        }
+        // A call that asks overtakes no other call, so an agent with many such calls cannot hold up the others.
+        let is_earlier = |(other, of): &(u64, Agent)| *other < number && *of != agent;
+        self.turns.asks(target)
+            && (self.late.iter().any(|(of, _)| *of != agent) || self.waiting.iter().any(is_earlier))
     }
 
-    /// Marks the calls of other agents that were in flight when a call began to wait: those with a number below `first_after`.
-    fn outwait(&mut self, agent: Agent, first_after: u64) {
-        let waited_for = |call: &&mut Open<A>| call.agent != agent && call.number < first_after;
-        self.open.iter_mut().filter(waited_for).for_each(|call| call.outwaited = true);
+    fn blocks(&self, call: &Open<A>, agent: Agent, target: &Target) -> bool {
+        let asks = self.turns.asks(&call.target);
+        call.agent != agent
+            && (asks || self.turns.asks(target))
+            && !(asks && self.turns.passes(&call.owner))
     }
 
-    fn enter(&mut self, calls: Arc<InFlight<A>>, agent: Agent, asker: Arc<A>) -> Place<A> {
-        let number = self.next;
-        self.next += 1;
-        self.open.push(Open { number, agent, asker, outwaited: false });
-        Place { calls, number, agent, answered: false }
+    /// Ends the waiting of a call, and of later ones for the same calls: those that were in flight before `number`.
+    fn outwait(&mut self, number: u64, agent: Agent, target: &Target) {
+        let waited_for = |call: &Open<A>| {
+            !call.outwaited && call.number < number && self.blocks(call, agent, target)
+        };
+        let waited_for: Vec<usize> =
+            (0..self.open.len()).filter(|at| waited_for(&self.open[*at])).collect();
+        for at in waited_for {
+            let call = &mut self.open[at];
+            call.outwaited = true;
+            if self.turns.asks(&call.target) {
+                self.turns.pass(&call.owner);
+            }
+        }
+    }
+}
+
+impl<A> Drop for Waiting<'_, A> {
+    fn drop(&mut self) {
+        self.calls.table().waiting.retain(|(number, _)| *number != self.number);
+        self.calls.changed.notify_waiters();
     }
 }
 
@@ -224,37 +289,136 @@ impl<A> Drop for Place<A> {
 mod tests {
     use super::*;
 
+    type Calls = Arc<InFlight<()>>;
+
+    fn entry(tool: &str) -> Entry {
+        let target = Target::new("tools/call", Some(tool));
+        Entry { session: None, caller: Caller::Local, target }
+    }
+
+    async fn enter_as(calls: &Calls, user: u8, tool: &str) -> Place<()> {
+        let caller = Caller::address([192, 0, 2, user].into());
+        calls.enter(Entry { caller, ..entry(tool) }, &Arc::new(()), Duration::MAX).await
+    }
+
+    async fn enter(calls: &Calls, tool: &str) -> Place<()> {
+        enter_as(calls, 1, tool).await
+    }
+
+    fn calls() -> Calls {
+        Arc::default()
+    }
+
+    /// Waits a moment for a call to start.
+    async fn starts(entering: impl Future<Output = Place<()>>) -> bool {
+        tokio::time::timeout(PATIENCE / 10, entering).await.is_ok()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_unanswered_question_delays_the_calls_of_others_once() {
-        let calls = Arc::new(InFlight::<()>::default());
-        let asker = Arc::new(());
-        let enter = || calls.enter(None, &asker);
-        let _parked = enter().await;
-        calls.only_agent().expect("one call is in flight");
+        let calls = calls();
+        let _parked = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
 
         let start = Instant::now();
-        enter().await.answered();
+        enter_as(&calls, 2, "search").await.answered();
         assert_eq!(start.elapsed(), PATIENCE);
         for _ in 0..3 {
-            enter().await.answered();
+            enter_as(&calls, 3, "search").await.answered();
         }
         assert_eq!(start.elapsed(), PATIENCE);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn agents_take_turns_after_a_question() {
-        let calls = Arc::new(InFlight::<()>::default());
-        let asker = Arc::new(());
-        let asking = calls.enter(None, &asker).await;
-        calls.only_agent().expect("one call is in flight");
-        let (waiting, ()) = tokio::join!(calls.enter(None, &asker), async {
+    async fn a_user_cannot_delay_the_calls_of_others_again_and_again() {
+        let calls = calls();
+        for round in 0..3 {
+            let _parked = enter(&calls, "form").await;
+            _ = calls.only_agent(|()| true);
+            let start = Instant::now();
+            enter_as(&calls, 2, "search").await.answered();
+            assert_eq!(start.elapsed(), if round == 0 { PATIENCE } else { Duration::ZERO });
+            tokio::time::advance(LATE).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_ask_take_turns() {
+        let calls = calls();
+        let asking = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
+        let (next, ()) = tokio::join!(enter(&calls, "form"), async {
             tokio::time::sleep(PATIENCE / 2).await;
             asking.answered();
         });
-        // The next call waits for its turn, too: no call has waited for this one the whole time.
-        let start = Instant::now();
-        let next = tokio::time::timeout(PATIENCE / 2, calls.enter(None, &asker)).await;
-        assert!(next.is_err() && start.elapsed() == PATIENCE / 2);
-        waiting.answered();
+        assert!(!starts(enter(&calls, "form")).await);
+        next.answered();
+        assert!(starts(enter(&calls, "form")).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_calls_run_side_by_side_after_a_question() {
+        let calls = calls();
+        let asking = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
+        assert!(!starts(enter(&calls, "search")).await);
+        asking.answered();
+        let _one = enter(&calls, "search").await;
+        assert!(starts(enter(&calls, "search")).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiting_call_that_asks_holds_up_no_other() {
+        let calls = calls();
+        enter(&calls, "form").await.answered();
+        let _long = enter(&calls, "search").await;
+        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        let waiting = enter(&calls, "form");
+        tokio::pin!(waiting);
+        assert!(!starts(&mut waiting).await);
+        assert!(starts(enter(&calls, "search")).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_asks_does_not_overtake_others() {
+        let calls = calls();
+        let first = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
+        let (order, ()) = tokio::join!(
+            async {
+                let began = std::sync::Mutex::new(Vec::new());
+                let call = async |name| {
+                    let place = enter(&calls, name).await;
+                    began.lock().unwrap().push(name);
+                    tokio::time::sleep(PATIENCE / 10).await;
+                    place.answered();
+                };
+                tokio::join!(call("search"), call("form"));
+                began.into_inner().unwrap()
+            },
+            async {
+                tokio::time::sleep(PATIENCE / 10).await;
+                first.answered();
+            }
+        );
+        assert_eq!(order, ["search", "form"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_could_answer_keeps_no_calls_apart() {
+        let calls = calls();
+        let _asking = enter(&calls, "form").await;
+        _ = calls.only_agent(|()| false);
+        assert!(starts(enter(&calls, "form")).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_no_longer_than_its_patience() {
+        let calls = calls();
+        let _asking = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
+        let (start, patience) = (Instant::now(), PATIENCE / 3);
+        calls.enter(entry("form"), &Arc::new(()), patience).await.answered();
+        assert_eq!(start.elapsed(), patience);
     }
 }

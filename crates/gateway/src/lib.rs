@@ -29,6 +29,7 @@ mod subscriptions;
 mod supervise;
 mod template;
 mod tool_filter;
+mod turns;
 mod upstream;
 mod uris;
 mod url_elicitation;

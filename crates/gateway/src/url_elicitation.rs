@@ -22,7 +22,7 @@ use serde_json::{
 use super::{
     Gateway, Upstream,
     asker::for_agent,
-    bridge::{Carried, Outcome},
+    bridge::{Carried, Outcome, Outgoing},
     poll::polled_once,
 };
 
@@ -42,16 +42,15 @@ impl Gateway {
         &self,
         index: usize,
         client: &Client,
-        method: &'static str,
-        params: Box<RawValue>,
+        request: Outgoing,
         place: Option<Place>,
         cx: &RequestContext,
     ) -> Outcome {
         let place = place.map(Arc::new);
         let can_ask = cx.revision().era() == Era::Stateless
-            && matches!(method, "tools/call" | "prompts/get" | "resources/read");
+            && matches!(request.target.method, "tools/call" | "prompts/get" | "resources/read");
         if !can_ask {
-            return self.exchange(index, client, method, params, place, cx).await;
+            return self.exchange(index, client, request, place, cx).await;
         }
         let upstream = &self.upstreams[index];
         let (round, has_visited) = match cx.carried().map_err(ClientError::Rpc)? {
@@ -71,14 +70,14 @@ impl Gateway {
             let finished = self.pages.finished.notified();
             // A single call needs no copy of its parameters, and almost all calls are single.
             if !has_visited {
-                match self.exchange(index, client, method, params, place, cx).await {
+                match self.exchange(index, client, request, place, cx).await {
                     Err(ClientError::Rpc(error)) if is_page(&error) => {
                         break pages(error).map_err(ClientError::Rpc)?;
                     }
                     outcome => return outcome,
                 }
             }
-            let exchange = self.exchange(index, client, method, params.clone(), place.clone(), cx);
+            let exchange = self.exchange(index, client, request.clone(), place.clone(), cx);
             let error = match exchange.await {
                 Err(ClientError::Rpc(error)) if is_page(&error) => error,
                 outcome => return outcome,

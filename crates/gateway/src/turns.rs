@@ -1,0 +1,153 @@
+//! Which requests have to be alone at an upstream, since the upstream asks during them and its questions name no call.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use marquetry_protocol::server::{Caller, ConversationId};
+use tokio::time::Instant;
+
+/// Time after a question during which calls like the one that caused it are kept apart from calls of other agents.
+const ASKED: Duration = Duration::from_secs(600);
+
+/// The same time for a question that one of several kinds of calls may have caused.
+const SUSPECTED: Duration = Duration::from_secs(60);
+
+/// Time that a call waits for calls of other agents. It then starts beside them.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The most owners of calls that others have waited for too long. The oldest is forgotten first.
+const MOST_OWNERS: usize = 256;
+
+/// What a request is for: its method and, for a tool or a prompt, its name at the upstream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Target {
+    pub(super) method: &'static str,
+    pub(super) name: Option<Arc<str>>,
+}
+
+impl Target {
+    pub(super) fn new(method: &'static str, name: Option<&str>) -> Self {
+        Self { method, name: name.map(Arc::from) }
+    }
+}
+
+/// The user of calls, or, where no token tells users apart, the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Session(ConversationId),
+    Caller(Caller),
+}
+
+impl Owner {
+    pub(super) fn new(session: Option<ConversationId>, caller: &Caller) -> Self {
+        match (caller, session) {
+            (Caller::Principal(_), _) | (_, None) => Self::Caller(caller.clone()),
+            (_, Some(session)) => Self::Session(session),
+        }
+    }
+}
+
+/// The kinds of calls that an upstream asks during, and the owners whose calls others do not wait for.
+#[derive(Default)]
+pub(super) struct Turns {
+    asking: HashMap<Target, (Certainty, Instant)>,
+    passed: Vec<(Owner, Instant)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    /// Only such calls were in flight when the upstream asked.
+    Asked,
+    /// Calls of several kinds were in flight.
+    Suspected,
+}
+
+impl Turns {
+    /// Records a question that calls with these targets may have caused.
+    pub(super) fn asked<'a>(&mut self, targets: impl Iterator<Item = &'a Target>) {
+        let targets: Vec<&Target> = targets.collect();
+        let now = Instant::now();
+        self.asking.retain(|_, (_, until)| *until > now);
+        let known = |target: &&&Target| {
+            self.asking.get(**target).is_some_and(|(certainty, _)| *certainty == Certainty::Asked)
+        };
+        let mut asked: Vec<&Target> = targets.iter().filter(known).copied().collect();
+        if asked.is_empty() && targets.windows(2).all(|pair| pair[0] == pair[1]) {
+            asked.extend(targets.first());
+        }
+        let (targets, certainty, time) = match asked.is_empty() {
+            true => (targets, Certainty::Suspected, SUSPECTED),
+            false => (asked, Certainty::Asked, ASKED),
+        };
+        for target in targets {
+            self.asking.insert(target.clone(), (certainty, now + time));
+        }
+    }
+
+    /// Whether the upstream may ask during such calls.
+    pub(super) fn asks(&self, target: &Target) -> bool {
+        !self.asking.is_empty()
+            && self.asking.get(target).is_some_and(|(_, until)| *until > Instant::now())
+    }
+
+    /// Records that a call has waited as long as it could for a call of this owner. Others do not wait for the owner's
+    /// calls from now on, so that nobody can delay the calls of others again and again.
+    pub(super) fn pass(&mut self, owner: &Owner) {
+        let now = Instant::now();
+        self.passed.retain(|(other, until)| *until > now && other != owner);
+        if self.passed.len() == MOST_OWNERS {
+            self.passed.remove(0);
+        }
+        self.passed.push((owner.clone(), now + ASKED));
+    }
+
+    /// Whether calls of others start beside those of this owner.
+    pub(super) fn passes(&self, owner: &Owner) -> bool {
+        let now = Instant::now();
+        self.passed.iter().any(|(other, until)| other == owner && *until > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str) -> Target {
+        Target::new("tools/call", Some(name))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_was_alone_is_known_to_ask_for_a_while() {
+        let mut turns = Turns::default();
+        turns.asked([tool("form"), tool("form")].iter());
+        assert!(turns.asks(&tool("form")) && !turns.asks(&tool("other")));
+        tokio::time::advance(ASKED).await;
+        assert!(!turns.asks(&tool("form")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_of_several_kinds_are_suspected_for_a_shorter_time() {
+        let mut turns = Turns::default();
+        turns.asked([tool("form"), tool("search")].iter());
+        assert!(turns.asks(&tool("form")) && turns.asks(&tool("search")));
+        tokio::time::advance(SUSPECTED).await;
+        assert!(!turns.asks(&tool("form")) && !turns.asks(&tool("search")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_are_not_suspected_beside_a_call_that_is_known_to_ask() {
+        let mut turns = Turns::default();
+        turns.asked([tool("form")].iter());
+        turns.asked([tool("search"), tool("form")].iter());
+        assert!(turns.asks(&tool("form")) && !turns.asks(&tool("search")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_is_passed_for_a_while() {
+        let mut turns = Turns::default();
+        let owner = Owner::new(None, &Caller::Local);
+        turns.pass(&owner);
+        assert!(turns.passes(&owner));
+        tokio::time::advance(ASKED).await;
+        assert!(!turns.passes(&owner));
+    }
+}
