@@ -7,7 +7,7 @@ use std::{
 
 use super::options::GatewayOptions;
 
-/// An upstream that ran for this long has recovered: its next failure counts as the first.
+/// An upstream that ran for this long, or answered a call, has recovered: its next failure counts as the first.
 pub(crate) const STEADY: Duration = Duration::from_secs(10);
 
 /// Returns the pause after this number of consecutive failures. It doubles with each failure up to the maximum. Then

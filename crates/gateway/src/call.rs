@@ -384,12 +384,12 @@ impl Gateway {
         let ms = started.elapsed().as_millis() as u64;
         match outcome {
             Ok(result) => {
-                upstream.trust();
+                upstream.answered();
                 tracing::debug!(ms, bytes = result.get().len(), "answered");
                 Ok((client, result))
             }
             Err(ClientError::Rpc(error)) => {
-                upstream.trust();
+                upstream.answered();
                 tracing::debug!(ms, code = error.code, "refused by the upstream");
                 self.pages.required(index, &error, cx.announcer());
                 let era = cx.revision().era();

@@ -105,7 +105,9 @@ impl Catalog {
                         .any(|it| it == name)
                         .then(|| "a tool of this server".to_owned());
                     let theirs = catalog.tool_routes.get(name);
-                    ours.or_else(|| theirs.map(|route| quoted(&upstreams[route.to.upstream])))
+                    ours.or_else(|| {
+                        theirs.map(|route| owner_name(upstreams, route.to.upstream, index))
+                    })
                 };
                 match upstream.namer.tool(&tool.name).and_then(|name| free(name, owner)) {
                     Ok(exposed) => {
@@ -136,7 +138,7 @@ impl Catalog {
             for prompt in &listing.prompts {
                 let owner = |name: &str| {
                     let theirs = catalog.prompt_routes.get(name);
-                    theirs.map(|route| quoted(&upstreams[route.upstream]))
+                    theirs.map(|route| owner_name(upstreams, route.upstream, index))
                 };
                 match upstream.namer.prompt(&prompt.name).and_then(|name| free(name, owner)) {
                     Ok(exposed) => {
@@ -168,7 +170,7 @@ impl Catalog {
                 }
                 let owner = |uri: &str| {
                     let theirs = catalog.resource_routes.get(uri);
-                    theirs.map(|&upstream| quoted(&upstreams[upstream]))
+                    theirs.map(|&upstream| owner_name(upstreams, upstream, index))
                 };
                 match free(resource.uri.clone(), owner) {
                     Ok(uri) => {
@@ -189,12 +191,18 @@ impl Catalog {
                 if pattern.has_scheme() {
                     catalog.patterns.push((pattern, index));
                 }
-                if !catalog.template_routes.contains_key(&template.uri_template) {
-                    catalog.template_routes.insert(template.uri_template.clone(), index);
-                    catalog.templates.push(template.clone());
-                } else {
-                    let why = NameError::Taken("an earlier upstream".to_owned());
-                    catalog.refuse(index, "resource template", &template.uri_template, why);
+                let owner = |uri: &str| {
+                    let theirs = catalog.template_routes.get(uri);
+                    theirs.map(|&upstream| owner_name(upstreams, upstream, index))
+                };
+                match free(template.uri_template.clone(), owner) {
+                    Ok(uri) => {
+                        catalog.templates.push(template.clone());
+                        catalog.template_routes.insert(uri, index);
+                    }
+                    Err(why) => {
+                        catalog.refuse(index, "resource template", &template.uri_template, why);
+                    }
                 }
             }
             if listing.has_resources {
@@ -327,8 +335,12 @@ fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArgume
         .flatten()
 }
 
-fn quoted(upstream: &impl AsRef<Upstream>) -> String {
-    format!("upstream '{}'", upstream.as_ref().name())
+/// Names the upstream `owner` in a message about a name of the upstream `index`.
+fn owner_name(upstreams: &[impl AsRef<Upstream>], owner: usize, index: usize) -> String {
+    match owner == index {
+        true => "an earlier entry of the same list".to_owned(),
+        false => format!("upstream '{}'", upstreams[owner].as_ref().name()),
+    }
 }
 
 fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, NameError> {
@@ -428,7 +440,7 @@ mod tests {
     #[test]
     fn the_first_in_the_configuration_keeps_a_name() {
         let catalog = catalog(vec![
-            (unprefixed("z"), tools(&["t", "read_artifact"])),
+            (unprefixed("z"), tools(&["t", "read_artifact", "t"])),
             (unprefixed("a"), tools(&["t", "u"])),
         ]);
         let names: Vec<_> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -443,6 +455,7 @@ mod tests {
             refused,
             [
                 "0 read_artifact: name is already taken by a tool of this server",
+                "0 t: name is already taken by an earlier entry of the same list",
                 "1 t: name is already taken by upstream 'z'",
             ]
         );

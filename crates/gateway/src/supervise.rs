@@ -50,6 +50,8 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
     let upstream = gateway.upstreams[index].clone();
     let name = upstream.name();
     let mut failures = 0;
+    // Whether the program has been started again without `server/discover` since it was last ready.
+    let mut has_switched = false;
     loop {
         upstream.set_state(UpstreamState::Starting);
         let started = tokio::select! {
@@ -59,6 +61,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         };
         let problem = match started {
             Ok(Ok(running)) => {
+                has_switched = false;
                 let ready_since = Instant::now();
                 let client = running.client.clone();
                 let end = watch(&gateway, index, running).await;
@@ -74,17 +77,19 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                     End::Failed(problem) => problem,
                 };
                 upstream.set_returning(true);
-                if ready_since.elapsed() >= STEADY {
+                // One call that ends the upstream must not delay the calls of others more and more.
+                let has_answered = upstream.take_answered();
+                if has_answered || ready_since.elapsed() >= STEADY {
                     failures = 0;
                 }
                 problem
             }
             Ok(Err(error)) => {
                 let was_probed = matches!(error, ClientError::Closed(_)) && upstream.ended_early();
-                if was_probed && failures == 0 {
+                if was_probed && failures == 0 && !has_switched {
                     // Not a failure yet: requests for its tools wait for the second attempt.
                     tracing::info!(upstream = name, %error, "upstream is started again without server/discover");
-                    failures = 1;
+                    has_switched = true;
                     continue;
                 }
                 upstream.set_returning(false);

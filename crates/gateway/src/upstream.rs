@@ -66,6 +66,8 @@ pub struct Upstream {
     level: Mutex<Option<LogLevel>>,
     /// Problem of its last call, which got no answer.
     doubt: Mutex<Option<String>>,
+    /// Whether it has answered a call since it was last ready.
+    has_answered: AtomicBool,
 }
 
 fn places(limits: &GatewayLimits) -> FairLimiter {
@@ -114,6 +116,7 @@ impl Upstream {
             subscribing: tokio::sync::Mutex::default(),
             level: Mutex::default(),
             doubt: Mutex::default(),
+            has_answered: AtomicBool::new(false),
             options,
         }
     }
@@ -254,6 +257,17 @@ impl Upstream {
     pub(super) fn distrust(&self, problem: String) {
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
         self.suspected.notify_one();
+    }
+
+    /// Records an answer to a call.
+    pub(super) fn answered(&self) {
+        self.trust();
+        self.has_answered.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether it has answered a call since this was last asked.
+    pub(super) fn take_answered(&self) -> bool {
+        self.has_answered.swap(false, Ordering::Relaxed)
     }
 
     /// Clears the problem of the last call.

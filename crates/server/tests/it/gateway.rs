@@ -290,6 +290,39 @@ async fn an_upstream_that_keeps_failing_is_given_up_when_told_so() {
 }
 
 #[tokio::test]
+async fn the_start_without_discovery_is_no_further_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let starts = directory.path().join("starts");
+    let program = format!("echo x >> '{}'; exit 1", starts.display());
+    let toml = format!(
+        "[gateway]\nrestart_delay_ms = 10\nrestart_max_failures = 2\n[mcp_servers.dead]\ncommand = 'sh'\nargs = ['-c', {program:?}]\n"
+    );
+    let server = Running::start(&toml).await;
+    until("given up", async || server.app.health()["upstreams"][0]["state"] == "failed").await;
+    // The first two starts are one attempt: with `server/discover`, and without.
+    assert_eq!(std::fs::read_to_string(starts).unwrap(), "x\n".repeat(3));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn crashes_during_calls_do_not_add_up_while_other_calls_are_answered() {
+    let limits = "[gateway]\nrestart_delay_ms = 10\nrestart_max_failures = 2\n";
+    let server = Running::start(&format!("{limits}{}", child_toml("local"))).await;
+    let agent = server.agent().await;
+    for crash in 1..=3 {
+        assert_eq!(text_of(&agent, "local__echo", json!({"text": "x"})).await, "x");
+        call(&agent, "local__crash", json!({})).await.unwrap();
+        until("the upstream is back", async || {
+            let upstream = &server.app.health()["upstreams"][0];
+            assert_ne!(upstream["state"], "failed", "after {crash} crashes");
+            upstream["state"] == "ready" && upstream["restarts"] == crash
+        })
+        .await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn an_http_upstream_that_goes_and_comes_back_is_found_again() {
     let web = HttpUpstream::start().await;
     let address = web.url["http://".len()..].trim_end_matches("/mcp").parse().unwrap();
