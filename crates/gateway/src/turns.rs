@@ -12,7 +12,7 @@ const ASKED: Duration = Duration::from_secs(600);
 const SUSPECTED: Duration = Duration::from_secs(60);
 
 /// Time that a call waits for calls of other agents. It then starts beside them.
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most owners of calls that others have waited for too long. The oldest is forgotten first.
 const MOST_OWNERS: usize = 256;
