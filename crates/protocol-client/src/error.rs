@@ -56,7 +56,7 @@ pub enum ClientError {
     Http {
         /// The status.
         status: u16,
-        /// The start of its body.
+        /// The start of its body. If the status is 404 even in a new session, it begins with a note on that.
         body: String,
     },
     /// The server requires authorization, or a wider scope, and the client has none.
@@ -150,6 +150,20 @@ pub enum ProtocolError {
     /// The pages of a list have more bytes together than a message may have.
     #[error("'{method}' lists more than {limit} bytes")]
     ListTooLong {
+        /// The method.
+        method: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// A page of a list names a cursor that an earlier page named: the server lists in a circle.
+    #[error("'{method}' names the cursor of an earlier page as its next")]
+    RepeatedCursor {
+        /// The method.
+        method: String,
+    },
+    /// A list has many pages in a row without a valid item.
+    #[error("'{method}' has more than {limit} pages without a valid item in a row")]
+    TooManyEmptyPages {
         /// The method.
         method: String,
         /// The limit.
