@@ -158,8 +158,11 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Pipe
         Some(children) => children.spawn(attendance),
         None => tokio::spawn(attendance),
     };
-    Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone))
+    Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone, EXIT_WAIT))
 }
+
+/// Time from the end of a child's output to its exit, for an error with its exit status.
+const EXIT_WAIT: Duration = Duration::from_millis(500);
 
 /// Waits for the end of the child, or stops it; then stops everything that it has started.
 async fn attend(

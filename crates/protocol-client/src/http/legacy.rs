@@ -1,7 +1,7 @@
 //! HTTP+SSE, the transport of 2024-11-05: the server sends on one stream, and the client posts to an address that this
 //! stream names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming as IncomingBody;
@@ -81,7 +81,8 @@ pub(crate) async fn connect(
         options.max_message_bytes,
     )));
     given_up.disarm();
-    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, already_gone())))
+    let gone = already_gone();
+    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, gone, Duration::ZERO)))
 }
 
 fn already_gone() -> Arc<tokio::sync::Notify> {
