@@ -156,20 +156,26 @@ impl Endpoint {
         outgoing: &Outgoing<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
         let mut renewed = false;
-        let answer = loop {
+        let answered = loop {
             let request = self.request(revision, outgoing)?;
             let used = request.headers().get(SESSION_ID).cloned();
             let response = self.send(request).await?;
             match used {
-                Some(lost) if response.status() == StatusCode::NOT_FOUND => {
-                    if std::mem::replace(&mut renewed, true) {
-                        return Err(self.session_is_lost("it forgets sessions at once"));
-                    }
+                Some(lost) if response.status() == StatusCode::NOT_FOUND && !renewed => {
+                    renewed = true;
                     self.renew(revision, &lost).await?;
                 }
-                _ => break self.answer(revision, response, outgoing).await?,
+                _ => break self.answer(revision, response, outgoing).await,
             }
         };
+        let answer = answered.map_err(|error| match error {
+            ClientError::Http { status: 404, body } if renewed => {
+                let what = "it refuses this request in a new session, too";
+                let body = if body.is_empty() { what.into() } else { format!("{what}: {body}") };
+                ClientError::Http { status: 404, body }
+            }
+            error => error,
+        })?;
         if revision.era() == Era::Session {
             self.session.remember(outgoing.method, outgoing.params);
         }

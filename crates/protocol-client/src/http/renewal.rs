@@ -57,7 +57,7 @@ impl Endpoint {
     }
 
     /// Closes the connection because no session can be opened.
-    pub(super) fn session_is_lost(&self, why: &str) -> ClientError {
+    fn session_is_lost(&self, why: &str) -> ClientError {
         let reason = CloseReason::SessionEnded(why.to_owned());
         self.shared.end(reason.clone());
         ClientError::Closed(reason)

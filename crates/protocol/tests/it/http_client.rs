@@ -257,26 +257,49 @@ async fn a_session_is_opened_anew_to_the_end() {
 
 #[tokio::test]
 async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
-    for refuses_to_open in [true, false] {
-        let server = script(move |seen, log| match (rpc(seen), seen.session.as_deref()) {
-            ("tools/call", _) => status(StatusCode::NOT_FOUND),
-            ("initialize", _) if refuses_to_open && opened(log) > 0 => {
-                status(StatusCode::SERVICE_UNAVAILABLE)
-            }
-            _ => session(seen, log),
-        })
-        .await;
-        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
-        let Err(ClientError::Closed(CloseReason::SessionEnded(why))) = call(&client).await else {
-            panic!("the call must say that the session is lost")
-        };
-        match refuses_to_open {
-            true => assert!(why.contains("503"), "{why}"),
-            false => assert_eq!(why, "it forgets sessions at once"),
+    let server = script(move |seen, log| match (rpc(seen), seen.session.as_deref()) {
+        ("tools/call", _) => status(StatusCode::NOT_FOUND),
+        ("initialize", _) if opened(log) > 0 => status(StatusCode::SERVICE_UNAVAILABLE),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let Err(ClientError::Closed(CloseReason::SessionEnded(why))) = call(&client).await else {
+        panic!("the call must say that the session is lost")
+    };
+    assert!(why.contains("503"), "{why}");
+    assert!(client.is_closed());
+    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
+}
+
+/// The server means the request, not the session.
+#[tokio::test]
+async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
+    let server = script(move |seen, log| match rpc(seen) {
+        "tools/call" => status(StatusCode::NOT_FOUND),
+        "resources/read" => {
+            let error = json!({ "code": -32002, "message": "no such resource" });
+            let answer = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error });
+            let mut answer = body(&answer);
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            answer
         }
-        assert!(client.is_closed());
-        assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
-    }
+        "tools/list" => answer(seen, json!({ "tools": [] })),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let error = call(&client).await.unwrap_err();
+    assert!(matches!(error, ClientError::Http { status: 404, .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "server answered with HTTP status 404: it refuses this request in a new session, too"
+    );
+    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
+    let error = client.read_resource("test://none").await.unwrap_err();
+    assert!(matches!(&error, ClientError::Rpc(error) if error.code == -32_002), "{error}");
+    assert!(!client.is_closed());
+    assert_eq!(client.list_tools().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -330,6 +353,27 @@ async fn batches_are_read_as_a_body_and_as_an_event() {
         let answer = soon("an answer", client.call_tool_raw(&params, options)).await.unwrap();
         assert_eq!(answer.get(), r#"{"content":[]}"#);
         assert_eq!(progress.recv().await.unwrap().progress, 1.0);
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_answer_fails_its_call_as_a_body_and_as_an_event() {
+    for as_event in [true, false] {
+        let server = script(move |seen, log| match rpc(seen) {
+            "tools/call" => {
+                let id = &seen.body["id"];
+                let twice = format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":{{}}}}"#);
+                match as_event {
+                    true => events(&format!("data: {twice}\n\n")),
+                    false => typed("application/json", twice),
+                }
+            }
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        let error = call(&client).await.unwrap_err();
+        assert!(error.to_string().contains("duplicate field `id`"), "{error}");
     }
 }
 
