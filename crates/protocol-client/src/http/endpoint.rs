@@ -22,7 +22,7 @@ use super::{
 use crate::{
     authorizer::{Authorizer, Refusal},
     error::{ClientError, ProtocolError},
-    network::Connector,
+    network::{Connector, without_secrets},
     shared::{Outgoing, Shared, each},
 };
 
@@ -47,6 +47,22 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 const EVENTS: &str = "text/event-stream";
 
 impl Endpoint {
+    /// Returns another URL of the same server, with the same headers and a session of its own.
+    pub(super) fn at(&self, uri: Uri) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            client: self.client.clone(),
+            shown: without_secrets(&uri.to_string()),
+            uri,
+            headers: self.headers.clone(),
+            session: Session::default(),
+            authorizer: self.authorizer.clone(),
+            marks: Marks::default(),
+            most: self.most,
+            max_reconnects: self.max_reconnects,
+        }
+    }
+
     pub(super) fn head(&self, method: Method, revision: Revision) -> http::request::Builder {
         let mut head = HttpRequest::builder().method(method).uri(&self.uri);
         if let Some(headers) = head.headers_mut() {

@@ -71,9 +71,7 @@ pub(crate) async fn connect(
         .map_err(|_| ProtocolError::NoMessagesAddress)?;
     let url = resolved(&stream.uri, &address)
         .map_err(|problem| ProtocolError::MessagesAddress { address, problem })?;
-    let url = url.to_string();
-    let post =
-        endpoint_of(&HttpTarget { url, headers: target.headers.clone() }, shared.clone(), options)?;
+    let post = stream.at(url);
     tokio::spawn(stop.clone().run_until_cancelled_owned(write(
         post,
         outgoing,

@@ -1,6 +1,7 @@
 //! The HTTP client with servers that behave differently from ours. Each server here is a script.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -38,6 +39,7 @@ struct Seen {
     path: String,
     session: Option<String>,
     last_event_id: Option<String>,
+    authorization: Option<String>,
     /// Null when there was none.
     body: Value,
     at: Instant,
@@ -356,6 +358,23 @@ async fn batches_are_read_as_a_body_and_as_an_event() {
     }
 }
 
+/// In the URL, the connection pool would log them.
+#[tokio::test]
+async fn user_and_password_of_a_url_are_sent_in_a_header() {
+    for (headers, want) in [
+        (BTreeMap::new(), "Basic bWU6YUBi"),
+        (BTreeMap::from([("authorization".to_owned(), "Bearer t".to_owned())]), "Bearer t"),
+    ] {
+        let server = script(session).await;
+        let url = server.url.replace("http://", "http://me:a%40b@");
+        let options = options(Revision::V2025_11_25, 5);
+        let client = Client::http(HttpTarget { url, headers }, options).await.unwrap();
+        let seen = server.find(|_| true);
+        assert!(seen.iter().all(|seen| seen.authorization.as_deref() == Some(want)), "{want}");
+        drop(client);
+    }
+}
+
 #[tokio::test]
 async fn an_invalid_answer_fails_its_call_as_a_body_and_as_an_event() {
     for as_event in [true, false] {
@@ -644,6 +663,7 @@ async fn script(
                 path: request.uri().to_string(),
                 session: header("mcp-session-id"),
                 last_event_id: header("last-event-id"),
+                authorization: header("authorization"),
                 body: Value::Null,
                 at: Instant::now(),
             };
