@@ -57,8 +57,13 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             () = gateway.stopping.cancelled() => break,
             started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, index)) => started,
         };
+        // The handshake and each request have the time of the whole start, so the limit of any of them may end it.
+        let started = match started {
+            Ok(Err(ClientError::Timeout(limit))) if limit == upstream.start_timeout() => None,
+            started => started.ok(),
+        };
         let problem = match started {
-            Ok(Ok(running)) => {
+            Some(Ok(running)) => {
                 let ready_since = Instant::now();
                 let client = running.client.clone();
                 let end = watch(&gateway, index, running).await;
@@ -79,7 +84,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 }
                 problem
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 let was_probed = matches!(error, ClientError::Closed(_)) && upstream.ended_early();
                 if was_probed && failures == 0 {
                     // Not a failure yet: requests for its tools wait for the second attempt.
@@ -90,9 +95,10 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 upstream.set_returning(false);
                 error.to_string()
             }
-            Err(_) => {
+            None => {
                 upstream.set_returning(false);
-                format!("not ready within {} ms", upstream.start_timeout().as_millis())
+                let ms = upstream.start_timeout().as_millis();
+                format!("not ready within {ms} ms (start_timeout_ms)")
             }
         };
         failures += 1;
@@ -236,7 +242,7 @@ impl Session<'_> {
                     match self.ping(limit).await {
                         Ping::Nothing => {
                             let ms = limit.as_millis();
-                            return format!("gave no sign of life within {ms} ms after a call without an answer");
+                            return format!("gave no sign of life within {ms} ms after a call without an answer (ping_timeout_ms)");
                         }
                         // The upstream is alive, and still refuses this server's credentials.
                         Ping::Refused => {}

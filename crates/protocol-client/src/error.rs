@@ -18,7 +18,8 @@ pub enum ClientError {
     /// The connection is closed.
     #[error("connection is closed: {0}")]
     Closed(CloseReason),
-    /// The answer did not arrive in time; the request was cancelled.
+    /// The answer did not arrive in time; the request was cancelled. The limit is [`CallOptions::timeout`](super::CallOptions),
+    /// or else one of [`ClientOptions`](super::ClientOptions).
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
     /// The caller cancelled the request.
