@@ -135,19 +135,23 @@ struct Running {
     tools: Vec<Tool>,
 }
 
+/// Returns the span of the log lines of a connection, which know the upstream only by it.
+fn span(upstream: &Upstream) -> tracing::Span {
+    tracing::info_span!("connection", upstream = upstream.name())
+}
+
 async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> {
     let upstream = &gateway.upstreams[index];
     let connection = Connection { gateway: gateway.me.clone(), upstream: index };
     let client = upstream
         .connect(connection, &gateway.options, &gateway.tasks, &gateway.stopping)
-        // The tasks of the connection log within this span.
-        .instrument(tracing::info_span!("connection", upstream = upstream.name()))
+        .instrument(span(upstream))
         .await?;
     // Subscribe before the lists are fetched, so that no change in between is missed.
     let notifications = client.notifications();
     let tools = match client.server().capabilities.tools {
         Some(_) => {
-            let fetched = client.fetch_tools().await?;
+            let fetched = client.fetch_tools().instrument(span(upstream)).await?;
             upstream.freshness.note(List::Tools, fetched.cache);
             fetched.items
         }
@@ -288,7 +292,7 @@ impl Session<'_> {
             if self.client.server().capabilities.tools.is_none() {
                 continue;
             }
-            match self.client.fetch_tools().await {
+            match self.client.fetch_tools().instrument(span(self.upstream)).await {
                 Ok(fetched) => {
                     self.upstream.freshness.note(List::Tools, fetched.cache);
                     self.publish(|listing| listing.tools = fetched.items);
@@ -330,7 +334,7 @@ impl Session<'_> {
         if self.client.server().capabilities.prompts.is_none() {
             return self.publish(|listing| listing.prompts.clear());
         }
-        let fetched = self.client.fetch_prompts().await;
+        let fetched = self.client.fetch_prompts().instrument(span(self.upstream)).await;
         self.upstream.freshness.note(List::Prompts, self.cache_of(&fetched));
         self.take("prompts", fetched, |listing| &mut listing.prompts);
     }
@@ -343,13 +347,14 @@ impl Session<'_> {
             });
         }
         let resources = async {
-            let fetched = self.client.fetch_resources().await;
+            let fetched = self.client.fetch_resources().instrument(span(self.upstream)).await;
             let cache = self.cache_of(&fetched);
             self.take("resources", fetched, |listing| &mut listing.resources);
             cache
         };
         let templates = async {
-            let fetched = self.client.fetch_resource_templates().await;
+            let fetched = self.client.fetch_resource_templates();
+            let fetched = fetched.instrument(span(self.upstream)).await;
             let cache = self.cache_of(&fetched);
             self.take("resource templates", fetched, |listing| &mut listing.templates);
             cache
