@@ -57,7 +57,7 @@ pub enum ClientError {
     Http {
         /// The status.
         status: u16,
-        /// The start of its body. If the status is 404 even in a new session, it begins with a note on that.
+        /// The start of its body. After a 404 that does not mean the session, it begins with a note on that.
         body: String,
     },
     /// The server requires authorization, or a wider scope, and the client has none.

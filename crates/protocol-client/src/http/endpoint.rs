@@ -172,26 +172,23 @@ impl Endpoint {
         outgoing: &Outgoing<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
         let mut renewed = false;
-        let answered = loop {
+        let answer = loop {
             let request = self.request(revision, outgoing)?;
             let used = request.headers().get(SESSION_ID).cloned();
             let response = self.send(request).await?;
-            match used {
-                Some(lost) if response.status() == StatusCode::NOT_FOUND && !renewed => {
-                    renewed = true;
-                    self.renew(revision, &lost).await?;
-                }
-                _ => break self.answer(revision, response, outgoing).await,
+            let lost = used.filter(|_| response.status() == StatusCode::NOT_FOUND);
+            let Some(lost) = lost else { break self.answer(revision, response, outgoing).await? };
+            // Some servers mean the request by a 404, others forget a session at once.
+            if (renewed || self.session.has_ambiguous_404()) && self.has_session(revision).await? {
+                self.session.set_ambiguous_404();
+                let answer = self.answer(revision, response, outgoing).await;
+                break answer.map_err(refused_alone)?;
             }
+            if std::mem::replace(&mut renewed, true) {
+                return Err(self.session_is_lost("it forgets sessions at once"));
+            }
+            self.renew(revision, &lost).await?;
         };
-        let answer = answered.map_err(|error| match error {
-            ClientError::Http { status: 404, body } if renewed => {
-                let what = "it refuses this request in a new session, too";
-                let body = if body.is_empty() { what.into() } else { format!("{what}: {body}") };
-                ClientError::Http { status: 404, body }
-            }
-            error => error,
-        })?;
         if revision.era() == Era::Session {
             self.session.remember(outgoing.method, outgoing.params);
         }
@@ -292,6 +289,14 @@ impl Endpoint {
         let body = self.whole(response).await?;
         Err(http_error(status, &body))
     }
+}
+
+/// Adds to the error of a request that the server refuses with 404 that its session goes on.
+fn refused_alone(error: ClientError) -> ClientError {
+    let ClientError::Http { status, body } = error else { return error };
+    let what = "it refuses this request, and its session goes on";
+    let body = if body.is_empty() { what.into() } else { format!("{what}: {body}") };
+    ClientError::Http { status, body }
 }
 
 pub(super) fn is_events(response: &Response<Incoming>) -> bool {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use marquetry_protocol_wire::{Revision, envelope, types::InitializeResult};
 use serde_json::value::RawValue;
 
@@ -56,8 +56,16 @@ impl Endpoint {
         }
     }
 
+    /// Returns whether the server still has the session, by a ping.
+    pub(super) async fn has_session(&self, revision: Revision) -> Result<bool, ClientError> {
+        let own = &RequestState::default();
+        let ping = Outgoing { id: self.shared.next_id(), method: "ping", params: None, own };
+        let response = self.send(self.request(revision, &ping)?).await?;
+        Ok(response.status() != StatusCode::NOT_FOUND)
+    }
+
     /// Closes the connection because no session can be opened.
-    fn session_is_lost(&self, why: &str) -> ClientError {
+    pub(super) fn session_is_lost(&self, why: &str) -> ClientError {
         let reason = CloseReason::SessionEnded(why.to_owned());
         self.shared.end(reason.clone());
         ClientError::Closed(reason)

@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -259,25 +262,37 @@ async fn a_session_is_opened_anew_to_the_end() {
 
 #[tokio::test]
 async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
-    let server = script(move |seen, log| match (rpc(seen), seen.session.as_deref()) {
-        ("tools/call", _) => status(StatusCode::NOT_FOUND),
-        ("initialize", _) if opened(log) > 0 => status(StatusCode::SERVICE_UNAVAILABLE),
-        _ => session(seen, log),
-    })
-    .await;
-    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
-    let Err(ClientError::Closed(CloseReason::SessionEnded(why))) = call(&client).await else {
-        panic!("the call must say that the session is lost")
-    };
-    assert!(why.contains("503"), "{why}");
-    assert!(client.is_closed());
-    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
+    for refuses_to_open in [true, false] {
+        let server = script(move |seen, log| match (rpc(seen), seen.session.as_deref()) {
+            ("tools/call" | "ping", _) => status(StatusCode::NOT_FOUND),
+            ("initialize", _) if refuses_to_open && opened(log) > 0 => {
+                status(StatusCode::SERVICE_UNAVAILABLE)
+            }
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        let Err(ClientError::Closed(CloseReason::SessionEnded(why))) = call(&client).await else {
+            panic!("the call must say that the session is lost")
+        };
+        match refuses_to_open {
+            true => assert!(why.contains("503"), "{why}"),
+            false => assert_eq!(why, "it forgets sessions at once"),
+        }
+        assert!(client.is_closed());
+        assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
+    }
 }
 
 /// The server means the request, not the session.
 #[tokio::test]
 async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
+    let forgets_s2 = Arc::new(AtomicBool::new(false));
+    let forgets = forgets_s2.clone();
     let server = script(move |seen, log| match rpc(seen) {
+        _ if seen.session.as_deref() == Some("s2") && forgets.load(Ordering::Relaxed) => {
+            status(StatusCode::NOT_FOUND)
+        }
         "tools/call" => status(StatusCode::NOT_FOUND),
         "resources/read" => {
             let error = json!({ "code": -32002, "message": "no such resource" });
@@ -286,6 +301,7 @@ async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
             *answer.status_mut() = StatusCode::NOT_FOUND;
             answer
         }
+        "ping" => answer(seen, json!({})),
         "tools/list" => answer(seen, json!({ "tools": [] })),
         _ => session(seen, log),
     })
@@ -295,13 +311,18 @@ async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
     assert!(matches!(error, ClientError::Http { status: 404, .. }), "{error}");
     assert_eq!(
         error.to_string(),
-        "server answered with HTTP status 404: it refuses this request in a new session, too"
+        "server answered with HTTP status 404: it refuses this request, and its session goes on"
     );
-    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
     let error = client.read_resource("test://none").await.unwrap_err();
     assert!(matches!(&error, ClientError::Rpc(error) if error.code == -32_002), "{error}");
+    assert!(call(&client).await.is_err());
     assert!(!client.is_closed());
     assert_eq!(client.list_tools().await.unwrap(), []);
+    // Only the first such request opens another session.
+    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
+    forgets_s2.store(true, Ordering::Relaxed);
+    assert_eq!(client.list_tools().await.unwrap(), []);
+    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 3);
 }
 
 #[tokio::test]
