@@ -48,7 +48,11 @@ async fn a_server_that_ends_in_the_middle_of_a_call_is_an_error_at_once() {
 #[cfg(unix)]
 #[tokio::test]
 async fn the_error_says_how_the_server_has_ended() {
-    for (end, want) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
+    for (end, want) in [
+        ("exit 3", "exit status: 3)"),
+        ("kill -9 $$", "signal: 9"),
+        ("exit 137", "exit status: 137, as after signal 9"),
+    ] {
         for _ in 0..10 {
             let client = Client::spawn(shell(end), ClientOptions::default()).await.unwrap();
             let call = CallToolParams::new("t", &json!({})).unwrap();
