@@ -510,7 +510,7 @@ impl Unreachable {
         let mut what = match error {
             ClientError::Closed(reason) => format!("ended during the call ({reason})"),
             ClientError::Timeout(limit) => {
-                format!("gave no answer within {} ms", limit.as_millis())
+                format!("gave no answer within {} ms (call_timeout_ms)", limit.as_millis())
             }
             error => format!("gave no answer: {error}"),
         };

@@ -59,8 +59,13 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             () = gateway.stopping.cancelled() => break,
             started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, index)) => started,
         };
+        // The handshake and each request have the time of the whole start, so the limit of any of them may end it.
+        let started = match started {
+            Ok(Err(ClientError::Timeout(limit))) if limit == upstream.start_timeout() => None,
+            started => started.ok(),
+        };
         let problem = match started {
-            Ok(Ok(running)) => {
+            Some(Ok(running)) => {
                 has_switched = false;
                 let ready_since = Instant::now();
                 let client = running.client.clone();
@@ -84,7 +89,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 }
                 problem
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 let was_probed = matches!(error, ClientError::Closed(_)) && upstream.ended_early();
                 if was_probed && failures == 0 && !has_switched {
                     // Not a failure yet: requests for its tools wait for the second attempt.
@@ -95,9 +100,10 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 upstream.set_returning(false);
                 error.to_string()
             }
-            Err(_) => {
+            None => {
                 upstream.set_returning(false);
-                format!("not ready within {} ms", upstream.start_timeout().as_millis())
+                let ms = upstream.start_timeout().as_millis();
+                format!("not ready within {ms} ms (start_timeout_ms)")
             }
         };
         failures += 1;
@@ -134,19 +140,23 @@ struct Running {
     tools: Vec<Tool>,
 }
 
+/// Returns the span of the log lines of a connection, which know the upstream only by it.
+fn span(upstream: &Upstream) -> tracing::Span {
+    tracing::info_span!("connection", upstream = upstream.name())
+}
+
 async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> {
     let upstream = &gateway.upstreams[index];
     let connection = Connection { gateway: gateway.me.clone(), upstream: index };
     let client = upstream
         .connect(connection, &gateway.options, &gateway.tasks, &gateway.stopping)
-        // The tasks of the connection log within this span.
-        .instrument(tracing::info_span!("connection", upstream = upstream.name()))
+        .instrument(span(upstream))
         .await?;
     // Subscribe before the lists are fetched, so that no change in between is missed.
     let notifications = client.notifications();
     let tools = match client.server().capabilities.tools {
         Some(_) => {
-            let fetched = client.fetch_tools().await?;
+            let fetched = client.fetch_tools().instrument(span(upstream)).await?;
             upstream.freshness.note(List::Tools, fetched.cache);
             fetched.items
         }
@@ -241,7 +251,7 @@ impl Session<'_> {
                     match self.ping(limit).await {
                         Ping::Nothing => {
                             let ms = limit.as_millis();
-                            return format!("gave no sign of life within {ms} ms after a call without an answer");
+                            return format!("gave no sign of life within {ms} ms after a call without an answer (ping_timeout_ms)");
                         }
                         // The upstream is alive, and still refuses this server's credentials.
                         Ping::Refused => {}
@@ -287,7 +297,7 @@ impl Session<'_> {
             if self.client.server().capabilities.tools.is_none() {
                 continue;
             }
-            match self.client.fetch_tools().await {
+            match self.client.fetch_tools().instrument(span(self.upstream)).await {
                 Ok(fetched) => {
                     self.upstream.freshness.note(List::Tools, fetched.cache);
                     self.publish(|listing| listing.tools = fetched.items);
@@ -329,7 +339,7 @@ impl Session<'_> {
         if self.client.server().capabilities.prompts.is_none() {
             return self.publish(|listing| listing.prompts.clear());
         }
-        let fetched = self.client.fetch_prompts().await;
+        let fetched = self.client.fetch_prompts().instrument(span(self.upstream)).await;
         self.upstream.freshness.note(List::Prompts, self.cache_of(&fetched));
         self.take("prompts", fetched, |listing| &mut listing.prompts);
     }
@@ -342,13 +352,14 @@ impl Session<'_> {
             });
         }
         let resources = async {
-            let fetched = self.client.fetch_resources().await;
+            let fetched = self.client.fetch_resources().instrument(span(self.upstream)).await;
             let cache = self.cache_of(&fetched);
             self.take("resources", fetched, |listing| &mut listing.resources);
             cache
         };
         let templates = async {
-            let fetched = self.client.fetch_resource_templates().await;
+            let fetched = self.client.fetch_resource_templates();
+            let fetched = fetched.instrument(span(self.upstream)).await;
             let cache = self.cache_of(&fetched);
             self.take("resource templates", fetched, |listing| &mut listing.templates);
             cache

@@ -397,7 +397,10 @@ impl Upstream {
             }
             Transport::Http { url, headers, access } => {
                 let headers = headers.clone().into_iter().collect();
-                let network = access.network()?;
+                // Not `Authorization`: proxy and certificates have nothing to do with a login.
+                let network = access.network();
+                let network =
+                    network.map_err(|error| ClientError::NotStarted(error.to_string()))?;
                 let authorizer = access.authorizer(&network)?;
                 let options = ClientOptions { network, authorizer, ..options };
                 let target = HttpTarget { url: url.clone(), headers };

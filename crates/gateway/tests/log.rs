@@ -33,18 +33,38 @@ impl io::Write for Log {
 
 #[tokio::test]
 async fn an_invalid_line_is_logged_with_its_upstream() {
+    let line =
+        line_of("echo nonsense; exec sleep 5", "server sent a line that is no message").await;
+    assert!(line.contains(r#"connection{upstream="noisy"}"#), "{line}");
+}
+
+#[tokio::test]
+async fn an_invalid_tool_is_logged_with_its_upstream() {
+    let server = r#"while read -r line; do case "$line" in
+        *server/discover*) echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}';;
+        *'"initialize"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}';;
+        *tools/list*) echo '{"jsonrpc":"2.0","id":3,"result":{"tools":[{"name":"odd","inputSchema":"x"}]}}';;
+    esac; done"#;
+    let line = line_of(server, "skipped an invalid item of a list").await;
+    assert!(line.contains(r#"connection{upstream="noisy"}"#), "{line}");
+    assert!(line.contains(r#"name="odd""#), "{line}");
+    assert!(line.contains("inputSchema must be an object"), "{line}");
+}
+
+/// Starts an upstream `noisy` in shell, and returns the first line of the log that contains `text`.
+async fn line_of(script: &str, text: &str) -> String {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
     let _guard = tracing::subscriber::set_default(subscriber.finish());
 
-    let noisy = Transport::stdio("sh", ["-c", "echo nonsense; exec sleep 5"]);
+    let noisy = Transport::stdio("sh", ["-c", script]);
     let mut options = GatewayOptions::default().with_upstream(UpstreamOptions::new("noisy", noisy));
     options.stop_grace = Duration::from_millis(100);
     let gateway = Gateway::start(options, Arc::new(()));
     let line = tokio::time::timeout(Duration::from_secs(5), async {
         loop {
-            match log.line("server sent a line that is no message") {
+            match log.line(text) {
                 Some(line) => return line,
                 None => tokio::time::sleep(Duration::from_millis(10)).await,
             }
@@ -52,5 +72,5 @@ async fn an_invalid_line_is_logged_with_its_upstream() {
     });
     let line = line.await.expect("the line is logged");
     gateway.stop().await;
-    assert!(line.contains(r#"connection{upstream="noisy"}"#), "{line}");
+    line
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -158,8 +158,11 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Pipe
         Some(children) => children.spawn(attendance),
         None => tokio::spawn(attendance),
     };
-    Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone))
+    Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone, EXIT_WAIT))
 }
+
+/// Time from the end of a child's output to its exit, for an error with its exit status.
+const EXIT_WAIT: Duration = Duration::from_millis(500);
 
 /// Waits for the end of the child, or stops it; then stops everything that it has started.
 async fn attend(
@@ -173,7 +176,7 @@ async fn attend(
     tokio::select! {
         status = child.wait() => {
             let how = match status {
-                Ok(status) => format!("server process has ended ({status})"),
+                Ok(status) => format!("server process has ended ({})", described(status)),
                 Err(error) => format!("server process is lost: {error}"),
             };
             // Its last answers may still be in the pipe.
@@ -196,6 +199,14 @@ async fn attend(
     }
     signal(group, Signal::Kill);
     gone.notify_one();
+}
+
+/// Describes an exit status. Shells, and the guard, exit with 128 and the signal that has ended their program.
+fn described(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code @ 129..=159) => format!("{status}, as after signal {}", code - 128),
+        _ => status.to_string(),
+    }
 }
 
 enum Signal {

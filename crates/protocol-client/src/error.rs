@@ -18,7 +18,8 @@ pub enum ClientError {
     /// The connection is closed.
     #[error("connection is closed: {0}")]
     Closed(CloseReason),
-    /// The answer did not arrive in time; the request was cancelled.
+    /// The answer did not arrive in time; the request was cancelled. The limit is [`CallOptions::timeout`](super::CallOptions),
+    /// or else one of [`ClientOptions`](super::ClientOptions).
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
     /// The caller cancelled the request.
@@ -56,7 +57,7 @@ pub enum ClientError {
     Http {
         /// The status.
         status: u16,
-        /// The start of its body.
+        /// The start of its body. After a 404 that does not mean the session, it begins with a note on that.
         body: String,
     },
     /// The server requires authorization, or a wider scope, and the client has none.
@@ -150,6 +151,20 @@ pub enum ProtocolError {
     /// The pages of a list have more bytes together than a message may have.
     #[error("'{method}' lists more than {limit} bytes")]
     ListTooLong {
+        /// The method.
+        method: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// A page of a list names a cursor that an earlier page named: the server lists in a circle.
+    #[error("'{method}' names the cursor of an earlier page as its next")]
+    RepeatedCursor {
+        /// The method.
+        method: String,
+    },
+    /// A list has many pages in a row without a valid item.
+    #[error("'{method}' has more than {limit} pages without a valid item in a row")]
+    TooManyEmptyPages {
         /// The method.
         method: String,
         /// The limit.

@@ -38,6 +38,7 @@ mod skills;
 mod sse;
 mod subscribing;
 mod tasks;
+mod tool_schemas;
 mod upgrade;
 
 use std::{pin::Pin, sync::Arc, time::Duration};

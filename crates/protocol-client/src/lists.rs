@@ -1,7 +1,9 @@
 //! Complete lists, joined from all their pages.
 
+use std::collections::HashSet;
+
 use marquetry_protocol_wire::{
-    Era, Revision, error_code,
+    Era, Revision, error_code, shortened,
     types::{CacheHint, CacheScope, JsonObject, Prompt, Resource, ResourceTemplate, Tool},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -10,9 +12,14 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{CallOptions, Client, ClientError, ProtocolError, log_rate::LogRate};
+use super::{
+    CallOptions, Client, ClientError, ProtocolError, log_rate::LogRate,
+    tool_schemas::with_valid_schemas,
+};
 
 const TEMPLATES: &str = "resourceTemplates";
+/// Most pages in a row without a valid item.
+const MOST_EMPTY_PAGES: usize = 100;
 
 /// A complete list, and for how long it may be cached.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,10 +30,34 @@ pub struct Fetched<T> {
     /// The shortest time and the narrowest scope of all pages. [`None`] for servers with sessions, which send no
     /// cache hints.
     pub cache: Option<CacheHint>,
+    /// Why the list may lack items: [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log
+    /// has a warning, too.
+    pub incomplete: Option<ProtocolError>,
 }
 
+/// An item of a list.
+pub(super) trait Item: DeserializeOwned {
+    /// Checks rules that its type does not express.
+    ///
+    /// # Errors
+    /// The violated rule.
+    fn checked(self) -> Result<Self, String> {
+        Ok(self)
+    }
+}
+
+impl Item for Tool {
+    fn checked(self) -> Result<Self, String> {
+        with_valid_schemas(self)
+    }
+}
+
+impl Item for Prompt {}
+impl Item for Resource {}
+impl Item for ResourceTemplate {}
+
 impl Client {
-    /// Lists every tool of the server. Over HTTP, tools of a stateless server with an invalid `x-mcp-header` are left
+    /// Lists every tool of the server. Tools with invalid schemas are left out with a warning in the log. Over HTTP, tools of a stateless server with an invalid `x-mcp-header` are left
     /// out with a warning in the log, as the specification demands. The arguments that other tools mark are repeated
     /// in headers when they are called.
     ///
@@ -113,7 +144,7 @@ impl Client {
         }
     }
 
-    pub(super) async fn fetch<T: DeserializeOwned>(
+    pub(super) async fn fetch<T: Item>(
         &self,
         method: &str,
         member: &str,
@@ -126,17 +157,20 @@ impl Client {
         tokio::time::timeout(timeout, whole).await.map_err(|_| ClientError::Timeout(timeout))?
     }
 
-    async fn all_pages<T: DeserializeOwned>(
+    async fn all_pages<T: Item>(
         &self,
         method: &str,
         member: &str,
         most_items: usize,
         most_bytes: usize,
     ) -> Result<Fetched<T>, ClientError> {
-        let mut items = Vec::new();
-        let mut cache: Option<CacheHint> = None;
+        let mut fetched = Fetched { items: Vec::new(), cache: None, incomplete: None };
         let mut bytes = 0;
         let mut cursor: Option<String> = None;
+        // A server may send cursors in a circle, and pages without items for ever.
+        let mut cursors = HashSet::new();
+        let mut empty_pages = 0;
+        let invalid = LogRate::default();
         loop {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
             let params = params.transpose().map_err(ClientError::params)?;
@@ -146,22 +180,32 @@ impl Client {
                 let (method, limit) = (method.to_owned(), most_bytes);
                 return Err(ProtocolError::ListTooLong { method, limit }.into());
             }
-            let Page { items: page, next, hint } = read_page::<T>(&result, member)
+            let Page { items: page, next, hint } = read_page::<T>(&result, member, &invalid)
                 .map_err(|error| ClientError::result(method, error))?;
             if self.inner.server.revision.era() == Era::Stateless {
-                cache = Some(cache.map_or(hint, |cache| narrowest(cache, hint)));
+                fetched.cache = Some(fetched.cache.map_or(hint, |cache| narrowest(cache, hint)));
             }
-            // A server may send cursors without end and pages without items.
-            let empty = page.is_empty();
-            items.extend(page);
-            if items.len() > most_items {
+            empty_pages = if page.is_empty() { empty_pages + 1 } else { 0 };
+            fetched.items.extend(page);
+            if fetched.items.len() > most_items {
                 let (method, limit) = (method.to_owned(), most_items);
                 return Err(ProtocolError::TooManyItems { method, limit }.into());
             }
-            match next {
-                Some(next) if !empty => cursor = Some(next),
-                _ => return Ok(Fetched { items, cache }),
+            let Some(next) = next else { return Ok(fetched) };
+            let method = || method.to_owned();
+            fetched.incomplete = if !cursors.insert(next.clone()) {
+                Some(ProtocolError::RepeatedCursor { method: method() })
+            } else if empty_pages > MOST_EMPTY_PAGES {
+                Some(ProtocolError::TooManyEmptyPages { method: method(), limit: MOST_EMPTY_PAGES })
+            } else {
+                None
+            };
+            if let Some(error) = &fetched.incomplete {
+                let items = fetched.items.len();
+                tracing::warn!(%error, items, "a list ends early; it may lack items");
+                return Ok(fetched);
             }
+            cursor = Some(next);
         }
     }
 }
@@ -179,8 +223,12 @@ struct Page<T> {
     hint: CacheHint,
 }
 
-/// Parses one page. Items that cannot be parsed are left out with a warning, so that they do not hide the others.
-fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json::Result<Page<T>> {
+/// Parses one page. Invalid items are left out with a warning, so that they do not hide the others.
+fn read_page<T: Item>(
+    result: &RawValue,
+    member: &str,
+    invalid: &LogRate,
+) -> serde_json::Result<Page<T>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Members {
@@ -195,14 +243,15 @@ fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json
         None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
-    let unreadable = LogRate::default();
     let items = items.into_iter().filter_map(|item| {
-        let warn = |error: &serde_json::Error| {
-            if let Some(count) = unreadable.count() {
-                tracing::warn!(%error, member, count, "skipped an invalid item of a list");
+        let checked = T::deserialize(&item).map_err(|error| error.to_string()).and_then(T::checked);
+        let warn = |error: &String| {
+            if let Some(count) = invalid.count() {
+                let name = item.get("name").and_then(Value::as_str).map(shortened);
+                tracing::warn!(error, member, name, count, "skipped an invalid item of a list");
             }
         };
-        T::deserialize(&item).inspect_err(warn).ok()
+        checked.inspect_err(warn).ok()
     });
     Ok(Page { items: items.collect(), next: next_cursor, hint: hint_of(&rest) })
 }

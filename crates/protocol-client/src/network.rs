@@ -69,15 +69,7 @@ impl Network {
             Some((user, host)) => (Some(user), host),
             None => (None, authority),
         };
-        let authorization = user
-            .map(|user| {
-                let mut value =
-                    HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(decoded(user))))
-                        .map_err(|_| refused())?;
-                value.set_sensitive(true);
-                Ok(value)
-            })
-            .transpose()?;
+        let authorization = user.map(basic).transpose().map_err(|_| refused())?;
         let host: Authority = host.parse().map_err(|_| refused())?;
         let uri = Uri::builder().scheme("http").authority(host).path_and_query("/").build();
         self.proxy = Some(Arc::new(Proxy { uri: uri.map_err(|_| refused())?, authorization }));
@@ -131,6 +123,13 @@ impl fmt::Debug for Network {
             .field("direct", &self.direct)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the `Basic` credentials for the user and password of a URL.
+pub(super) fn basic(user: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(decoded(user))))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Decodes percent-encoded text.

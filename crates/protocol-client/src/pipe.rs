@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     io,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -73,13 +74,14 @@ impl PipeLink {
     {
         let stop = CancellationToken::new();
         let gone = Arc::new(Notify::new());
-        let link = Self::over(reader, writer, shared, options, stop, gone.clone());
+        let link = Self::over(reader, writer, shared, options, stop, gone.clone(), Duration::ZERO);
         // No process belongs to plain pipes.
         gone.notify_one();
         link
     }
 
-    /// Starts as [`Self::start`] does, for a transport that watches `stop` and notifies `gone` itself.
+    /// Starts as [`Self::start`] does, for a transport that watches `stop` and notifies `gone` itself. After the pipes
+    /// have ended, it has the time `exit_wait` to say why.
     pub(super) fn over<R, W>(
         reader: R,
         writer: W,
@@ -87,6 +89,7 @@ impl PipeLink {
         options: &ClientOptions,
         stop: CancellationToken,
         gone: Arc<Notify>,
+        exit_wait: Duration,
     ) -> Self
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -95,7 +98,7 @@ impl PipeLink {
         const MOST_WAITING: usize = 64;
         let (outbound, queue) = mpsc::channel(MOST_WAITING);
         let pending = Arc::new(Pending::default());
-        tokio::spawn(write(writer, queue, stop.clone(), shared.clone()));
+        tokio::spawn(write(writer, queue, stop.clone(), shared.clone(), exit_wait));
         let reading = Reading {
             shared: shared.clone(),
             pending: pending.clone(),
@@ -111,7 +114,10 @@ impl PipeLink {
                 // A child process may have exited while its own child still holds the pipe.
                 () = ended.ended().cancelled() => ended.reason(),
             };
-            ended.end(reason);
+            match reason {
+                CloseReason::Ended(_) => ended.end_within(exit_wait, reason).await,
+                _ => ended.end(reason),
+            }
             // Waiting callers get an error, because their channels close.
             reading.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
         };
@@ -402,6 +408,7 @@ async fn write(
     mut queue: mpsc::Receiver<Bytes>,
     stop: CancellationToken,
     shared: Arc<Shared>,
+    exit_wait: Duration,
 ) {
     let work = async {
         while let Some(message) = queue.recv().await {
@@ -415,7 +422,8 @@ async fn write(
     };
     tokio::select! {
         written = work => if let Err(error) = written {
-            shared.end(CloseReason::Ended(format!("cannot write to server: {error}")));
+            let reason = CloseReason::Ended(format!("cannot write to server: {error}"));
+            shared.end_within(exit_wait, reason).await;
         },
         () = stop.cancelled() => {}
         () = shared.ended().cancelled() => {}

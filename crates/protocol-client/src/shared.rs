@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use marquetry_protocol_wire::{
@@ -90,6 +91,13 @@ impl Shared {
     pub(super) fn end(&self, reason: CloseReason) {
         _ = self.reason.set(reason);
         self.end.cancel();
+    }
+
+    /// Marks the connection as closed, for `reason` unless another one is given within `patience`: the exit status of a
+    /// process says more than its closed pipes, and arrives later.
+    pub(super) async fn end_within(&self, patience: Duration, reason: CloseReason) {
+        _ = tokio::time::timeout(patience, self.end.cancelled()).await;
+        self.end(reason);
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::to_raw_value};
 use sha2::{Digest, Sha256};
 
-use super::{CallOptions, Client, ClientError};
+use super::{CallOptions, Client, ClientError, lists::Item};
 
 /// The name of the extension.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
@@ -144,6 +144,8 @@ pub enum SkillError {
         what: String,
     },
 }
+
+impl Item for SkillEntry {}
 
 impl Client {
     /// Lists skills; the server may have others. Reads none of their files.

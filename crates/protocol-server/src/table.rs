@@ -18,6 +18,7 @@ use marquetry_protocol_wire::{
     Era, Feature, Revision, RpcError,
     envelope::write_notification,
     members::OwnedMembers,
+    shortened,
     types::{
         CallToolParams, CallToolResult, DiscoverResult, InitializeParams, InitializeResult,
         JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
@@ -334,6 +335,12 @@ impl Call {
             .parse_without("arguments")
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;
         let arguments = members.get("arguments").filter(|arguments| arguments.get() != "null");
+        if let Some(kind) = arguments.and_then(|arguments| kind_unless_object(arguments.get())) {
+            let tool = shortened(&rest.name);
+            return Err(RpcError::invalid_params(format!(
+                "arguments of tool '{tool}' must be an object, not {kind}"
+            )));
+        }
         Ok(CallToolParams { arguments: arguments.map(ToOwned::to_owned), ..rest })
     }
 
@@ -356,6 +363,17 @@ impl Call {
 
     fn params_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, RpcError> {
         if self.cx.params().is_none() { Ok(T::default()) } else { self.params() }
+    }
+}
+
+/// Returns what a JSON value is, if it is not an object.
+fn kind_unless_object(json: &str) -> Option<&'static str> {
+    match json.as_bytes().first() {
+        Some(b'{') => None,
+        Some(b'[') => Some("an array"),
+        Some(b'"') => Some("a string"),
+        Some(b't' | b'f') => Some("a boolean"),
+        _ => Some("a number"),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::{Number, value::RawValue};
 
-use crate::{RpcError, error_code, nesting::nested_deeper_than};
+use crate::{RpcError, error_code, members::Members, nesting::nested_deeper_than};
 
 /// A message whose method and id are parsed; parameters and result are still the sender's bytes.
 #[derive(Clone, Debug)]
@@ -438,17 +438,20 @@ fn refused(id: Option<RequestId>, why: impl Into<String>) -> EnvelopeError {
 
 /// Refuses as [`refused`] does, with the id of the request or answer in `text`, so that its caller gets the error.
 fn refused_in(text: &str, why: impl Into<String>) -> EnvelopeError {
-    #[derive(Deserialize)]
-    struct Outline {
-        id: RequestId,
-        #[serde(default, deserialize_with = "present")]
-        method: Option<IgnoredAny>,
-    }
-    let outline = serde_json::from_str::<Outline>(text).ok();
-    let (request, answer): (Vec<_>, Vec<_>) =
-        outline.into_iter().partition(|outline| outline.method.is_some());
-    let id = |outlines: Vec<Outline>| outlines.into_iter().next().map(|outline| outline.id);
-    EnvelopeError { answers: id(answer), ..refused(id(request), why) }
+    let members = serde_json::from_str::<Members<'_>>(text).unwrap_or_default();
+    let id = only_id(&members);
+    let (id, answers) = match members.get("method") {
+        Some(_) => (id, None),
+        None => (None, id),
+    };
+    EnvelopeError { answers, ..refused(id, why) }
+}
+
+/// Returns the id. A repeated member counts if both values are the same.
+fn only_id(members: &Members<'_>) -> Option<RequestId> {
+    let mut ids = members.iter().filter(|(name, _)| *name == "id").map(|(_, id)| id.get());
+    let id = ids.next()?;
+    ids.all(|other| other == id).then(|| serde_json::from_str(id).ok())?
 }
 
 fn not_json(error: &serde_json::Error) -> EnvelopeError {
@@ -565,6 +568,8 @@ mod tests {
             (br#"{"jsonrpc":"2.0","id":7,"error":{"code":"x","message":5}}"#, 7),
             (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"\xff\"}", 7),
             (br#"{"jsonrpc":"2.0","id":7,"result":[[[[[[[[[[[[]]]]]]]]]]]]}"#, 7),
+            (br#"{"jsonrpc":"2.0","id":7,"id":7,"result":{}}"#, 7),
+            (br#"{"jsonrpc":"2.0","result":{},"id":7,"result":{}}"#, 7),
         ] {
             let error = Message::parse(text, 10).unwrap_err();
             assert_eq!(
@@ -574,6 +579,8 @@ mod tests {
                 String::from_utf8_lossy(text)
             );
         }
+        let two = parse(r#"{"jsonrpc":"2.0","id":7,"id":8,"result":{}}"#).unwrap_err();
+        assert_eq!((two.id, two.answers), (None, None));
         assert!(matches!(
             parse(r#"{"jsonrpc":"2.0","id":7,"result":null}"#),
             Ok(Message::Response(_))

@@ -1,7 +1,10 @@
 //! Errors as JSON-RPC carries them.
 
-use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 /// The error codes of the protocol, and those of this implementation.
 pub mod error_code {
@@ -37,7 +40,9 @@ pub mod error_code {
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// Code of the error; see [`error_code`].
+    /// Code of the error; see [`error_code`]. A code that is not a whole number of 32 bits, which some servers send, is
+    /// read as [`error_code::INTERNAL_ERROR`], so that the message is not lost.
+    #[serde(deserialize_with = "lenient_code")]
     pub code: i32,
     /// Message for people.
     pub message: String,
@@ -105,6 +110,15 @@ impl RpcError {
         Self::new(error_code::RESOURCE_NOT_FOUND, format!("resource not found: {}", shortened(uri)))
             .with_data(&serde_json::json!({ "uri": uri }))
     }
+}
+
+fn lenient_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    let code = Value::deserialize(deserializer)?;
+    let whole = code.as_i64().or_else(|| {
+        let number = code.as_f64().filter(|number| number.fract() == 0.0)?;
+        Some(number as i64)
+    });
+    Ok(whole.and_then(|code| code.try_into().ok()).unwrap_or(error_code::INTERNAL_ERROR))
 }
 
 impl PartialEq for RpcError {

@@ -1,6 +1,19 @@
-//! URLs in a server's answers, which must have the same origin.
+//! URLs of a server: as configured, and in its answers, which must have the same origin.
 
-use http::Uri;
+use http::{Uri, uri::Authority};
+
+/// Splits a URL into the URL without user and password, and these two. The connection pool of hyper-util logs the host
+/// of a URL with them.
+///
+/// # Errors
+/// If the URL has no valid host.
+pub(super) fn without_user(uri: &Uri) -> Result<(Uri, Option<String>), http::Error> {
+    let authority = uri.authority().map_or("", Authority::as_str);
+    let Some((user, host)) = authority.rsplit_once('@') else { return Ok((uri.clone(), None)) };
+    let mut parts = uri.clone().into_parts();
+    parts.authority = Some(host.parse::<Authority>()?);
+    Ok((Uri::from_parts(parts)?, Some(user.to_owned())))
+}
 
 /// Resolves `reference` against `base`. The result must have the same origin: otherwise a server could direct the
 /// client's headers to another server.
@@ -37,7 +50,7 @@ pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str>
         }
         None => relative(base, reference),
     };
-    // The origin as configured, including user and password.
+    // The origin as configured.
     let (path, query) = match path.split_once('?') {
         Some((path, query)) => (path, format!("?{query}")),
         None => (&*path, String::new()),
@@ -104,6 +117,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn users_are_split_from_addresses() {
+        for (url, address, user) in [
+            ("http://h:1/p?q", "http://h:1/p?q", None),
+            ("https://me:a%40b@h:1/p@q?k=@", "https://h:1/p@q?k=@", Some("me:a%40b")),
+            ("http://me@[::1]:1", "http://[::1]:1/", Some("me")),
+        ] {
+            let (found, of) = without_user(&url.parse().unwrap()).unwrap();
+            assert_eq!((&*found.to_string(), of.as_deref()), (address, user), "{url}");
+        }
+    }
+
+    #[test]
     fn addresses_stay_with_their_origin() {
         let base = "http://127.0.0.1:1/a/sse?x=/y";
         for (base, address, want) in [
@@ -135,7 +160,6 @@ mod tests {
             ),
             ("http://h.example:80/sse", "HTTP://H.EXAMPLE/m", Some("http://h.example:80/m")),
             ("https://h.example/sse", "https://h.example:8443/m", None),
-            ("http://user:pw@h/sse", "http://h/m", Some("http://user:pw@h/m")),
         ] {
             let found = resolved(&base.parse().unwrap(), address).ok().map(|uri| uri.to_string());
             assert_eq!(found.as_deref(), want, "{base} {address}");

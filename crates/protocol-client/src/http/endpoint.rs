@@ -22,7 +22,7 @@ use super::{
 use crate::{
     authorizer::{Authorizer, Refusal},
     error::{ClientError, ProtocolError},
-    network::Connector,
+    network::{Connector, without_secrets},
     shared::{Outgoing, Shared, each},
 };
 
@@ -47,6 +47,22 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 const EVENTS: &str = "text/event-stream";
 
 impl Endpoint {
+    /// Returns another URL of the same server, with the same headers and a session of its own.
+    pub(super) fn at(&self, uri: Uri) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            client: self.client.clone(),
+            shown: without_secrets(&uri.to_string()),
+            uri,
+            headers: self.headers.clone(),
+            session: Session::default(),
+            authorizer: self.authorizer.clone(),
+            marks: Marks::default(),
+            most: self.most,
+            max_reconnects: self.max_reconnects,
+        }
+    }
+
     pub(super) fn head(&self, method: Method, revision: Revision) -> http::request::Builder {
         let mut head = HttpRequest::builder().method(method).uri(&self.uri);
         if let Some(headers) = head.headers_mut() {
@@ -160,15 +176,18 @@ impl Endpoint {
             let request = self.request(revision, outgoing)?;
             let used = request.headers().get(SESSION_ID).cloned();
             let response = self.send(request).await?;
-            match used {
-                Some(lost) if response.status() == StatusCode::NOT_FOUND => {
-                    if std::mem::replace(&mut renewed, true) {
-                        return Err(self.session_is_lost("it forgets sessions at once"));
-                    }
-                    self.renew(revision, &lost).await?;
-                }
-                _ => break self.answer(revision, response, outgoing).await?,
+            let lost = used.filter(|_| response.status() == StatusCode::NOT_FOUND);
+            let Some(lost) = lost else { break self.answer(revision, response, outgoing).await? };
+            // Some servers mean the request by a 404, others forget a session at once.
+            if (renewed || self.session.has_ambiguous_404()) && self.has_session(revision).await? {
+                self.session.set_ambiguous_404();
+                let answer = self.answer(revision, response, outgoing).await;
+                break answer.map_err(refused_alone)?;
             }
+            if std::mem::replace(&mut renewed, true) {
+                return Err(self.session_is_lost("it forgets sessions at once"));
+            }
+            self.renew(revision, &lost).await?;
         };
         if revision.era() == Era::Session {
             self.session.remember(outgoing.method, outgoing.params);
@@ -270,6 +289,14 @@ impl Endpoint {
         let body = self.whole(response).await?;
         Err(http_error(status, &body))
     }
+}
+
+/// Adds to the error of a request that the server refuses with 404 that its session goes on.
+fn refused_alone(error: ClientError) -> ClientError {
+    let ClientError::Http { status, body } = error else { return error };
+    let what = "it refuses this request, and its session goes on";
+    let body = if body.is_empty() { what.into() } else { format!("{what}: {body}") };
+    ClientError::Http { status, body }
 }
 
 pub(super) fn is_events(response: &Response<Incoming>) -> bool {

@@ -1,7 +1,7 @@
 //! HTTP+SSE, the transport of 2024-11-05: the server sends on one stream, and the client posts to an address that this
 //! stream names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming as IncomingBody;
@@ -71,9 +71,7 @@ pub(crate) async fn connect(
         .map_err(|_| ProtocolError::NoMessagesAddress)?;
     let url = resolved(&stream.uri, &address)
         .map_err(|problem| ProtocolError::MessagesAddress { address, problem })?;
-    let url = url.to_string();
-    let post =
-        endpoint_of(&HttpTarget { url, headers: target.headers.clone() }, shared.clone(), options)?;
+    let post = stream.at(url);
     tokio::spawn(stop.clone().run_until_cancelled_owned(write(
         post,
         outgoing,
@@ -81,7 +79,8 @@ pub(crate) async fn connect(
         options.max_message_bytes,
     )));
     given_up.disarm();
-    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, already_gone())))
+    let gone = already_gone();
+    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, gone, Duration::ZERO)))
 }
 
 fn already_gone() -> Arc<tokio::sync::Notify> {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use http_body_util::Full;
 use hyper_util::{
     client::legacy::Client as HyperClient,
@@ -30,13 +30,14 @@ use tracing::Instrument as _;
 
 pub(super) use self::legacy::connect as connect_legacy;
 use self::{
+    address::without_user,
     endpoint::Endpoint,
     stream::{Announcements, Heard},
 };
 use super::{
     error::ClientError,
     events::CloseReason,
-    network::without_secrets,
+    network::{basic, without_secrets},
     options::{ClientOptions, ServerPeer},
     params::{self, Asks, listen_params},
     shared::{Outgoing, Shared},
@@ -45,7 +46,8 @@ use super::{
 /// The address of a server.
 #[derive(Clone, Default)]
 pub struct HttpTarget {
-    /// URL of the endpoint, `http:` or (with the feature `tls`) `https:`.
+    /// URL of the endpoint, `http:` or (with the feature `tls`) `https:`. User and password are sent as `Authorization:
+    /// Basic`, unless [`Self::headers`] has that header.
     pub url: String,
     /// Headers to send with each request, for example `Authorization`.
     pub headers: BTreeMap<String, String>,
@@ -266,6 +268,13 @@ fn endpoint(
         value.set_sensitive(true);
         headers.append(name, value);
     }
+    let (uri, user) = without_user(&uri).map_err(|_| not_valid(format!("URL '{shown}'")))?;
+    if let Some(user) = user
+        && !headers.contains_key(header::AUTHORIZATION)
+    {
+        let value = basic(&user).map_err(|_| not_valid(format!("user in URL '{shown}'")))?;
+        headers.insert(header::AUTHORIZATION, value);
+    }
     let client = HyperClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .build(options.network.connector());
@@ -313,5 +322,27 @@ impl Drop for CancelOnDrop {
                 tracing::debug!(%error, "a cancellation was not delivered");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_password_leave_the_url_for_a_header() {
+        let target = HttpTarget { url: "http://me:a%40b@h:1/sse?k".into(), ..Default::default() };
+        let options = ClientOptions::default();
+        let endpoint = endpoint(&target, Arc::new(Shared::new(&options)), &options).unwrap();
+        let messages = endpoint.at("http://h:1/messages?s".parse().unwrap());
+        for (endpoint, uri, shown) in [
+            (&endpoint, "http://h:1/sse?k", "http://h:1/sse"),
+            (&messages, "http://h:1/messages?s", "http://h:1/messages"),
+        ] {
+            assert_eq!((&*endpoint.uri.to_string(), &*endpoint.shown), (uri, shown));
+            let header = &endpoint.headers[header::AUTHORIZATION];
+            assert_eq!(header, "Basic bWU6YUBi");
+            assert!(header.is_sensitive());
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use marquetry_protocol_wire::{Revision, envelope, types::InitializeResult};
 use serde_json::value::RawValue;
 
@@ -54,6 +54,14 @@ impl Endpoint {
             Ok(Err(error)) => Err(self.session_is_lost(&error.to_string())),
             Err(_) => Err(self.session_is_lost("no answer in time")),
         }
+    }
+
+    /// Returns whether the server still has the session, by a ping.
+    pub(super) async fn has_session(&self, revision: Revision) -> Result<bool, ClientError> {
+        let own = &RequestState::default();
+        let ping = Outgoing { id: self.shared.next_id(), method: "ping", params: None, own };
+        let response = self.send(self.request(revision, &ping)?).await?;
+        Ok(response.status() != StatusCode::NOT_FOUND)
     }
 
     /// Closes the connection because no session can be opened.

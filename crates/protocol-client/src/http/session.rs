@@ -27,11 +27,22 @@ pub(super) struct State {
     pub(super) introduction: Option<Box<RawValue>>,
     /// State of the session at the server, by its subject.
     pub(super) kept: BTreeMap<String, StateRequest>,
+    /// Whether the server has answered 404 to a request of a session that it had. Without this, each such request would
+    /// open another session.
+    ambiguous_404: bool,
 }
 
 impl Session {
     pub(super) fn id(&self) -> Option<HeaderValue> {
         self.state().id.clone()
+    }
+
+    pub(super) fn has_ambiguous_404(&self) -> bool {
+        self.state().ambiguous_404
+    }
+
+    pub(super) fn set_ambiguous_404(&self) {
+        self.state().ambiguous_404 = true;
     }
 
     /// Begins a session; a server may assign no id.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use marquetry_protocol_wire::{Era, Message, RequestId, Revision};
+use marquetry_protocol_wire::{EnvelopeError, Era, Message, RequestId, Revision};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
@@ -155,6 +155,7 @@ impl Endpoint {
     ) -> Result<(), ClientError> {
         let mut body = response.into_body();
         let mut more = true;
+        let mut fault = None;
         let nonsense = LogRate::default();
         while more {
             let Some(frame) = body.frame().await else { break };
@@ -169,6 +170,8 @@ impl Endpoint {
                 each(data, |message| match message {
                     Ok(message @ Message::Response(_)) => more = more && go_on(message),
                     Ok(message) => self.heard(revision, message, of),
+                    // An invalid answer; no other will come.
+                    Err(error) if is_answer(&error, of) => (more, fault) = (false, Some(error)),
                     Err(error) => {
                         if let Some(count) = nonsense.count() {
                             tracing::warn!(%error, count, "server sent an event that is no message");
@@ -180,7 +183,10 @@ impl Endpoint {
                 return Err(ProtocolError::MessageTooLong { limit: self.most }.into());
             }
         }
-        Ok(())
+        match fault {
+            Some(error) => Err(ProtocolError::Message(error.to_string()).into()),
+            None => Ok(()),
+        }
     }
 
     /// Handles a notification or a request of the server, for the call `of` if there is one.
@@ -277,6 +283,11 @@ impl Endpoint {
             Heard::Nothing
         })
     }
+}
+
+/// Returns whether an invalid message answers the request `of`.
+fn is_answer(error: &EnvelopeError, of: Option<&Outgoing<'_>>) -> bool {
+    error.answers.as_ref().is_some_and(|id| of.is_some_and(|of| of.id == *id))
 }
 
 /// Returns the pause before a stream is resumed, after `attempts` without new events: at least the server's

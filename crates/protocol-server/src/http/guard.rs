@@ -4,6 +4,14 @@ use http::{HeaderMap, HeaderValue, Request, Version, header};
 
 /// Checks `Host` and `Origin`, so that a page in the user's browser cannot reach a server on the user's machine
 /// (2025-11-25, "Transports", "Security Warning").
+///
+/// | header | missing | repeated |
+/// |---|---|---|
+/// | `Host` | refused; in HTTP/2, `:authority` can take its place | refused, even if the values are the same; in HTTP/2 with `:authority`, each value must be the same as that |
+/// | `Origin` | passes, since programs other than browsers send none | refused, even if the values are the same |
+///
+/// Browsers leave `Origin` out of some requests, such as `GET` for a picture or a link. Therefore an endpoint behind this
+/// guard must not change anything at a `GET`, or must check `Sec-Fetch-Site` too.
 #[derive(Clone, Debug, Default)]
 pub struct HostGuard {
     hosts: Vec<String>,
@@ -193,6 +201,37 @@ mod tests {
                 "{origin}"
             );
         }
+    }
+
+    #[test]
+    fn headers_may_be_missing_or_repeated() {
+        let guard = HostGuard::loopback();
+        let of = |hosts: &[&str], origins: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(header::HOST, host.parse().unwrap());
+            }
+            for origin in origins {
+                headers.append(header::ORIGIN, origin.parse().unwrap());
+            }
+            headers
+        };
+        let local = "http://localhost";
+        assert_eq!(guard.check(&of(&["localhost"], &[])), Ok(()));
+        assert_eq!(guard.check(&of(&["localhost"], &[local])), Ok(()));
+        let refused = |headers: &HeaderMap| guard.check(headers).unwrap_err();
+        assert_eq!(refused(&of(&[], &[])), Refusal::Host(String::new()));
+        let twice = refused(&of(&["localhost", "localhost"], &[]));
+        assert_eq!(twice, Refusal::Host("localhost, and another".to_owned()));
+        let twice = refused(&of(&["localhost"], &[local, local]));
+        assert_eq!(twice, Refusal::Origin("several at once".to_owned()));
+
+        let mut request = Request::post("http://localhost/mcp").version(Version::HTTP_2);
+        *request.headers_mut().unwrap() = of(&["localhost", "localhost"], &[local]);
+        let mut request = request.body(()).unwrap();
+        assert_eq!(guard.check_request(&request), Ok(()));
+        *request.headers_mut() = of(&["localhost"], &[local, local]);
+        assert!(guard.check_request(&request).is_err());
     }
 
     #[test]

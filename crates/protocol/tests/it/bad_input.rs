@@ -57,6 +57,32 @@ async fn bad_lines_get_an_error_and_the_next_one_is_served() {
 }
 
 #[tokio::test]
+async fn arguments_that_are_no_object_do_not_reach_the_tool() {
+    let (_world, reader, mut writer) = piped(Limits::default());
+    let mut lines = BufReader::new(reader).lines();
+    initialize(&mut writer, &mut lines).await;
+    for (arguments, kind) in
+        [("[1]", "an array"), (r#""str""#, "a string"), ("1", "a number"), ("true", "a boolean")]
+    {
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"echo","arguments":{arguments}}}}}"#
+        );
+        writer.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+        let answer = next(&mut lines).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        let want = format!("arguments of tool 'echo' must be an object, not {kind}");
+        assert_eq!(answer["error"]["message"], want);
+    }
+    for arguments in ["", r#","arguments":null"#, r#","arguments": {}"#] {
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"echo"{arguments}}}}}"#
+        );
+        writer.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+        assert_eq!(next(&mut lines).await["error"], json!(null), "{arguments}");
+    }
+}
+
+#[tokio::test]
 async fn an_id_in_flight_is_not_taken_twice() {
     let (mut world, reader, mut writer) = piped(Limits::default());
     let mut lines = BufReader::new(reader).lines();

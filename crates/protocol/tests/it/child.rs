@@ -45,6 +45,37 @@ async fn a_server_that_ends_in_the_middle_of_a_call_is_an_error_at_once() {
     assert!(client.is_closed());
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn the_error_says_how_the_server_has_ended() {
+    for (end, want) in [
+        ("exit 3", "exit status: 3)"),
+        ("kill -9 $$", "signal: 9"),
+        ("exit 137", "exit status: 137, as after signal 9"),
+    ] {
+        for _ in 0..10 {
+            let client = Client::spawn(shell(end), ClientOptions::default()).await.unwrap();
+            let call = CallToolParams::new("t", &json!({})).unwrap();
+            let answer = client.call_tool_raw(&call, CallOptions::default());
+            let error = soon("the error", answer).await.unwrap_err().to_string();
+            assert!(error.contains(want), "{end}: {error}");
+        }
+    }
+}
+
+/// Its standard output is closed, but it goes on.
+#[tokio::test]
+async fn a_server_that_closes_its_output_is_an_error_soon() {
+    let client =
+        Client::spawn(shell("exec sleep 5 >&- <&-"), ClientOptions::default()).await.unwrap();
+    let call = CallToolParams::new("t", &json!({})).unwrap();
+    let begin = Instant::now();
+    let error = client.call_tool_raw(&call, CallOptions::default()).await.unwrap_err();
+    assert!(error.to_string().contains("server has closed its output"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    client.close().await;
+}
+
 #[tokio::test]
 async fn the_last_answer_of_a_server_that_ends_is_an_answer() {
     for _ in 0..20 {

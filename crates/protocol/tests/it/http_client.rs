@@ -1,8 +1,12 @@
 //! The HTTP client with servers that behave differently from ours. Each server here is a script.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -38,6 +42,7 @@ struct Seen {
     path: String,
     session: Option<String>,
     last_event_id: Option<String>,
+    authorization: Option<String>,
     /// Null when there was none.
     body: Value,
     at: Instant,
@@ -259,7 +264,7 @@ async fn a_session_is_opened_anew_to_the_end() {
 async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
     for refuses_to_open in [true, false] {
         let server = script(move |seen, log| match (rpc(seen), seen.session.as_deref()) {
-            ("tools/call", _) => status(StatusCode::NOT_FOUND),
+            ("tools/call" | "ping", _) => status(StatusCode::NOT_FOUND),
             ("initialize", _) if refuses_to_open && opened(log) > 0 => {
                 status(StatusCode::SERVICE_UNAVAILABLE)
             }
@@ -277,6 +282,47 @@ async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
         assert!(client.is_closed());
         assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
     }
+}
+
+/// The server means the request, not the session.
+#[tokio::test]
+async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
+    let forgets_s2 = Arc::new(AtomicBool::new(false));
+    let forgets = forgets_s2.clone();
+    let server = script(move |seen, log| match rpc(seen) {
+        _ if seen.session.as_deref() == Some("s2") && forgets.load(Ordering::Relaxed) => {
+            status(StatusCode::NOT_FOUND)
+        }
+        "tools/call" => status(StatusCode::NOT_FOUND),
+        "resources/read" => {
+            let error = json!({ "code": -32002, "message": "no such resource" });
+            let answer = json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error });
+            let mut answer = body(&answer);
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            answer
+        }
+        "ping" => answer(seen, json!({})),
+        "tools/list" => answer(seen, json!({ "tools": [] })),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let error = call(&client).await.unwrap_err();
+    assert!(matches!(error, ClientError::Http { status: 404, .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "server answered with HTTP status 404: it refuses this request, and its session goes on"
+    );
+    let error = client.read_resource("test://none").await.unwrap_err();
+    assert!(matches!(&error, ClientError::Rpc(error) if error.code == -32_002), "{error}");
+    assert!(call(&client).await.is_err());
+    assert!(!client.is_closed());
+    assert_eq!(client.list_tools().await.unwrap(), []);
+    // Only the first such request opens another session.
+    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
+    forgets_s2.store(true, Ordering::Relaxed);
+    assert_eq!(client.list_tools().await.unwrap(), []);
+    assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 3);
 }
 
 #[tokio::test]
@@ -330,6 +376,44 @@ async fn batches_are_read_as_a_body_and_as_an_event() {
         let answer = soon("an answer", client.call_tool_raw(&params, options)).await.unwrap();
         assert_eq!(answer.get(), r#"{"content":[]}"#);
         assert_eq!(progress.recv().await.unwrap().progress, 1.0);
+    }
+}
+
+/// In the URL, the connection pool would log them.
+#[tokio::test]
+async fn user_and_password_of_a_url_are_sent_in_a_header() {
+    for (headers, want) in [
+        (BTreeMap::new(), "Basic bWU6YUBi"),
+        (BTreeMap::from([("authorization".to_owned(), "Bearer t".to_owned())]), "Bearer t"),
+    ] {
+        let server = script(session).await;
+        let url = server.url.replace("http://", "http://me:a%40b@");
+        let options = options(Revision::V2025_11_25, 5);
+        let client = Client::http(HttpTarget { url, headers }, options).await.unwrap();
+        let seen = server.find(|_| true);
+        assert!(seen.iter().all(|seen| seen.authorization.as_deref() == Some(want)), "{want}");
+        drop(client);
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_answer_fails_its_call_as_a_body_and_as_an_event() {
+    for as_event in [true, false] {
+        let server = script(move |seen, log| match rpc(seen) {
+            "tools/call" => {
+                let id = &seen.body["id"];
+                let twice = format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":{{}}}}"#);
+                match as_event {
+                    true => events(&format!("data: {twice}\n\n")),
+                    false => typed("application/json", twice),
+                }
+            }
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        let error = call(&client).await.unwrap_err();
+        assert!(error.to_string().contains("duplicate field `id`"), "{error}");
     }
 }
 
@@ -600,6 +684,7 @@ async fn script(
                 path: request.uri().to_string(),
                 session: header("mcp-session-id"),
                 last_event_id: header("last-event-id"),
+                authorization: header("authorization"),
                 body: Value::Null,
                 at: Instant::now(),
             };

@@ -2,6 +2,7 @@
 
 mod asking;
 mod bad_input;
+mod bad_server;
 mod caching;
 mod child;
 mod direct;

@@ -683,7 +683,10 @@ async fn the_time_limit_of_a_call_excludes_its_questions() {
     let said = agent.round("web__form", ByHand::answers(&asked)).await.unwrap();
     assert_eq!(said["content"][0]["text"], "{}", "{said}");
     let slow = call(&agent.0, "web__slow", json!({ "ms": 5_000 })).await.unwrap();
-    assert_eq!(slow["content"][0]["text"], "upstream 'web' gave no answer within 500 ms");
+    assert_eq!(
+        slow["content"][0]["text"],
+        "upstream 'web' gave no answer within 500 ms (call_timeout_ms)"
+    );
     world.server.stop().await;
 }
 

@@ -1,0 +1,201 @@
+//! A clumsy server on a pipe: what it sends is used as far as possible, and every call ends.
+
+use marquetry_protocol::{
+    Revision,
+    client::{CallOptions, Client, ClientError, ClientOptions, ProtocolError, RevisionChoice},
+    types::CallToolParams,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+use crate::support::soon;
+
+/// Connects to a server that answers each request after `initialize` with the line that `answers` returns.
+async fn connected(answers: impl Fn(&Value) -> String + Send + 'static) -> Client {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (reader, mut writer) = tokio::io::split(theirs);
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(reader).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            if request.get("id").is_none() {
+                continue;
+            }
+            let answer = match request["method"].as_str() {
+                Some("initialize") => answer(
+                    &request,
+                    &json!({
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": { "tools": {} },
+                        "serverInfo": { "name": "clumsy", "version": "1" },
+                    }),
+                ),
+                _ => answers(&request),
+            };
+            writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        }
+    });
+    let options = ClientOptions {
+        revision: RevisionChoice::Only(Revision::V2025_11_25),
+        ..ClientOptions::default()
+    };
+    let (reader, writer) = tokio::io::split(ours);
+    Client::connect(reader, writer, options).await.unwrap()
+}
+
+fn answer(to: &Value, result: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "id": to["id"], "result": result }).to_string()
+}
+
+fn tool(name: &str) -> Value {
+    json!({ "name": name, "inputSchema": { "type": "object" } })
+}
+
+/// Lists the tools of a server that answers with `pages`: each by its cursor, the first by "".
+async fn listed(
+    pages: impl Fn(&str) -> Value + Send + 'static,
+) -> (Vec<String>, Option<ProtocolError>) {
+    let client = connected(move |request| {
+        answer(request, &pages(request["params"]["cursor"].as_str().unwrap_or_default()))
+    })
+    .await;
+    let fetched = soon("the list", client.fetch_tools()).await.unwrap();
+    (fetched.items.into_iter().map(|tool| tool.name).collect(), fetched.incomplete)
+}
+
+#[tokio::test]
+async fn tools_with_invalid_schemas_are_left_out() {
+    for (input, output, stays) in [
+        (json!({ "type": "object" }), json!({ "type": "object" }), true),
+        // Since 2026-07-28 a result may be of any type.
+        (json!({ "type": "object" }), json!({ "type": "array" }), true),
+        (json!({ "type": "object", "properties": { "a": {}, "b": true } }), json!(null), true),
+        (json!("x"), json!(null), false),
+        (json!([1]), json!(null), false),
+        (json!(null), json!(null), false),
+        (json!(true), json!(null), false),
+        (json!({ "type": "string" }), json!(null), false),
+        (json!({ "type": ["object"] }), json!(null), false),
+        (json!({ "type": "object", "properties": "x" }), json!(null), false),
+        (json!({ "type": "object", "properties": { "a": "x" } }), json!(null), false),
+        (json!({ "type": "object", "required": "a" }), json!(null), false),
+        (json!({ "type": "object", "required": [1] }), json!(null), false),
+        (json!({ "type": "object" }), json!("x"), false),
+        (json!({ "type": "object" }), json!([]), false),
+        (json!({ "type": "object" }), json!({ "properties": 1 }), false),
+    ] {
+        let odd = json!({ "name": "odd", "inputSchema": input, "outputSchema": output });
+        let shown = odd.to_string();
+        let (names, incomplete) = listed(move |_| json!({ "tools": [odd, tool("a")] })).await;
+        let want: &[&str] = if stays { &["odd", "a"] } else { &["a"] };
+        assert_eq!(names, want, "{shown}");
+        assert_eq!(incomplete, None, "{shown}");
+    }
+}
+
+/// The forms in which libraries of several languages write a tool without arguments.
+#[tokio::test]
+async fn schemas_without_arguments_get_the_form_that_every_client_accepts() {
+    for schema in [
+        json!({}),
+        json!({ "properties": {} }),
+        json!({ "type": "object", "properties": [], "required": null }),
+        json!({ "type": "object", "properties": null }),
+    ] {
+        let client = connected({
+            let schema = schema.clone();
+            move |request| {
+                answer(request, &json!({ "tools": [{ "name": "t", "inputSchema": schema }] }))
+            }
+        })
+        .await;
+        let tools = client.list_tools().await.unwrap();
+        let found = &tools[0].input_schema;
+        assert_eq!(found["type"], "object", "{schema}");
+        assert!(found.get("properties").is_none_or(Value::is_object), "{schema}");
+        assert_eq!(found.get("required"), None, "{schema}");
+    }
+}
+
+#[tokio::test]
+async fn pages_after_one_without_tools_are_fetched() {
+    let (names, incomplete) = listed(|cursor| match cursor {
+        "" => json!({ "tools": [tool("a")], "nextCursor": "1" }),
+        "1" => json!({ "tools": [], "nextCursor": "2" }),
+        "2" => json!({ "tools": [{ "name": "invalid" }], "nextCursor": "3" }),
+        _ => json!({ "tools": [tool("b")] }),
+    })
+    .await;
+    assert_eq!((names, incomplete), (vec!["a".to_owned(), "b".to_owned()], None));
+}
+
+#[tokio::test]
+async fn a_list_ends_after_many_pages_without_tools() {
+    let (names, incomplete) = listed(|cursor| {
+        let number: u64 = cursor.parse().unwrap_or_default();
+        let tools = if number == 0 { vec![tool("a")] } else { Vec::new() };
+        json!({ "tools": tools, "nextCursor": (number + 1).to_string() })
+    })
+    .await;
+    assert_eq!(names, ["a"]);
+    assert_eq!(
+        incomplete.unwrap().to_string(),
+        "'tools/list' has more than 100 pages without a valid item in a row"
+    );
+}
+
+#[tokio::test]
+async fn a_list_ends_at_a_cursor_that_comes_again() {
+    let (names, incomplete) = listed(|cursor| match cursor {
+        "" => json!({ "tools": [tool("a")], "nextCursor": "1" }),
+        "1" => json!({ "tools": [tool("b")], "nextCursor": "2" }),
+        _ => json!({ "tools": [tool("c")], "nextCursor": "1" }),
+    })
+    .await;
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(
+        incomplete.unwrap().to_string(),
+        "'tools/list' names the cursor of an earlier page as its next"
+    );
+}
+
+async fn call_answered_with(line: impl Fn(&Value) -> String + Send + 'static) -> ClientError {
+    let client = connected(line).await;
+    let call = CallToolParams::new("t", &json!({})).unwrap();
+    soon("the error", client.call_tool_raw(&call, CallOptions::default())).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn an_answer_with_repeated_members_fails_its_call_at_once() {
+    for members in [r#""id":ID,"id":ID,"result":{}"#, r#""result":{},"id":ID,"result":{}"#] {
+        let error = call_answered_with(move |request| {
+            let members = members.replace("ID", &request["id"].to_string());
+            format!(r#"{{"jsonrpc":"2.0",{members}}}"#)
+        })
+        .await;
+        let text = error.to_string();
+        assert!(matches!(error, ClientError::Protocol(ProtocolError::Message(_))), "{text}");
+        assert!(text.contains("duplicate field"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_with_an_odd_code_keeps_its_message() {
+    for (code, want) in [
+        ("-32700", -32_700),
+        ("4.0", 4),
+        ("9007199254740993", -32_603),
+        ("-2147483649", -32_603),
+        ("1.5", -32_603),
+        (r#""ENOENT""#, -32_603),
+        ("null", -32_603),
+    ] {
+        let error = call_answered_with(move |request| {
+            let (id, error) = (&request["id"], format!(r#"{{"code":{code},"message":"no disk"}}"#));
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+        })
+        .await;
+        let ClientError::Rpc(error) = error else { panic!("{code}: {error}") };
+        assert_eq!((error.code, &*error.message), (want, "no disk"), "{code}");
+    }
+}
