@@ -55,7 +55,7 @@ pub struct Passage {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PassageDetails {
-    /// The order of passages; comparable within one search.
+    /// Above 0, higher is better. Comparable only within one search; relevance is comparable between searches.
     pub score: f64,
     /// How well the passage fits by itself, from 0 to 1.
     pub relevance: f64,
