@@ -148,6 +148,14 @@ pub struct StoredChunk {
     pub count: u32,
 }
 
+impl StoredChunk {
+    /// Returns the page at an offset in the content.
+    pub fn page_at(&self, offset: usize) -> Option<u32> {
+        let before = self.page_starts.partition_point(|start| start.offset <= offset);
+        before.checked_sub(1).map_or(self.page, |last| Some(self.page_starts[last].page))
+    }
+}
+
 /// The id of a chunk within its store: `12-3` is chunk 3 of document number 12.
 ///
 /// A document keeps its number when it is replaced; numbers are never used again.
