@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{
     ArtifactName, ArtifactUri, Record, Version,
-    mime::is_text,
+    mime::{contradicts, is_text},
     view::{self, Piece},
 };
 use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
@@ -200,8 +200,10 @@ impl ArtifactTools {
         let record = self.store.record(&self.scope, name, version).await?;
         let total = record.size_bytes;
         if start >= total.max(1) || end <= start {
+            let last = total.saturating_sub(1);
             return Err(ReadError::Arguments(format!(
-                "bytes {start} to {} are not part of {name}, which has {total}",
+                "bytes {start} to {} are not part of {name}, which has {total} bytes: give a start_byte from 0 to {last}, and an end_byte \
+                 that is larger",
                 end.min(total)
             )));
         }
@@ -275,14 +277,20 @@ fn lines_answer(record: &Record, lines: &view::LinesView<'_>) -> CallToolResult 
     } else {
         String::new()
     };
-    let note = format!(
-        "{} Lines {} to {} of {}; {} bytes in all.{cut}{more}",
-        introduced(record),
-        lines.first_line,
-        lines.last_line,
-        lines.total_lines,
-        record.size_bytes
-    );
+    let (total, size) = (lines.total_lines, record.size_bytes);
+    let note = if lines.first_line > total && total > 0 {
+        format!(
+            "{} It has no such line: it has {total} lines and {size} bytes. Give a start_line from 1 to {total}.",
+            introduced(record)
+        )
+    } else {
+        format!(
+            "{} Lines {} to {} of {total}; {size} bytes in all.{cut}{more}",
+            introduced(record),
+            lines.first_line,
+            lines.last_line,
+        )
+    };
     let report = json!({
         "name": record.name, "version": record.version, "size_bytes": record.size_bytes, "start_line": lines.first_line,
         "end_line": lines.last_line, "total_lines": lines.total_lines, "is_cut": lines.is_cut,
@@ -300,6 +308,10 @@ fn binary_report(record: &Record, end: usize) -> Value {
 /// Returns a whole binary artifact as content.
 fn binary_answer(record: &Record, content: &[u8]) -> CallToolResult {
     let item = match record.mime_type.split('/').next() {
+        // Clients fail on an image that is not one.
+        Some("image") if contradicts(&record.mime_type, content) => {
+            blob(&uri_of(record), "application/octet-stream", content)
+        }
         Some("image") => Content::image(STANDARD.encode(content), &record.mime_type),
         Some("audio") => Content::Audio {
             data: STANDARD.encode(content),
@@ -468,7 +480,9 @@ mod tests {
     /// B2: an image is returned as an image, and the advice works.
     #[tokio::test]
     async fn an_image_comes_back_as_an_image() {
-        let (artifacts, _) = artifacts("image/png", vec![0xff; 1 << 20]).await;
+        let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+        png.resize(1 << 20, 0xff);
+        let (artifacts, _) = artifacts("image/png", png).await;
         let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
         assert!(matches!(&answer.content[0], Content::Image { .. }));
         let few = artifacts.read(&asked(json!({"name": "a", "max_bytes": 10}))).await.unwrap();
@@ -476,6 +490,30 @@ mod tests {
         let all = json!({"name": "a", "max_bytes": 1 << 20});
         let answer = artifacts.read(&asked(all)).await.unwrap();
         assert!(matches!(&answer.content[0], Content::Image { .. }));
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_no_image_come_back_as_bytes() {
+        let (artifacts, _) = artifacts("image/png", &b"\xff\xfe no image"[..]).await;
+        let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
+        let Content::Resource { resource, .. } = &answer.content[0] else { panic!("{answer:?}") };
+        assert_eq!(resource.mime_type.as_deref(), Some("application/octet-stream"));
+    }
+
+    #[tokio::test]
+    async fn a_read_past_the_end_says_where_the_end_is() {
+        let (artifacts, _) = artifacts("text/plain", "one\ntwo\n").await;
+        let answer = artifacts.read(&asked(json!({"name": "a", "start_line": 9}))).await.unwrap();
+        let Content::Text { text, .. } = &answer.content[1] else { panic!("{answer:?}") };
+        assert_eq!(
+            text,
+            "a version 0 (text/plain). It has no such line: it has 2 lines and 8 bytes. Give a start_line from 1 to 2."
+        );
+        let error = artifacts.read(&asked(json!({"name": "a", "start_byte": 9}))).await;
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "bytes 9 to 8 are not part of a, which has 8 bytes: give a start_byte from 0 to 7, and an end_byte that is larger"
+        );
     }
 
     #[tokio::test]

@@ -106,6 +106,17 @@ impl<'a> Item<'a> {
         serde_json::to_string(&image).expect("strings and JSON can be written as JSON")
     }
 
+    /// Returns whether the first bytes of an image are of its declared type, as far as that is checked.
+    pub(crate) fn begins_as_declared(&self) -> bool {
+        /// Characters of base64 that contain the first bytes of every checked type.
+        const BEGINNING: usize = 64;
+        let Some(data) = self.string("data") else { return false };
+        let beginning = &data[..data.floor_char_boundary(BEGINNING)];
+        let declared = self.string("mimeType").unwrap_or("image/png".into());
+        base64::decode(beginning, BEGINNING as u64)
+            .is_ok_and(|decoded| !mime::contradicts(&declared, &decoded.bytes))
+    }
+
     fn member(&self, name: &str) -> Option<&'a RawValue> {
         self.members.as_ref().and_then(|members| members.present(name))
     }
@@ -537,6 +548,17 @@ fn judge(
         (Some(declared), Some(essence), _) => (declared.trim().to_owned(), essence),
         (_, _, Some(sniffed)) => (sniffed.to_owned(), sniffed.to_owned()),
         _ => (default.to_owned(), default.to_owned()),
+    };
+    let (mime_type, essence) = if !bytes.is_empty() && mime::contradicts(&essence, bytes) {
+        let detected = mime::detected(bytes);
+        let are = detected.unwrap_or("of an unknown type");
+        let what = declared
+            .map_or("the item is an image".to_owned(), |_| format!("declared as {essence}"));
+        metadata.warnings.push(format!("{what}, but the bytes are {are}"));
+        // The declaration stays if nothing better is known (seed 000/2.2.2).
+        detected.map_or((mime_type, essence), |detected| (detected.to_owned(), detected.to_owned()))
+    } else {
+        (mime_type, essence)
     };
     let extension = mime::extension(&essence).unwrap_or("bin");
     (mime_type, format!(".{extension}"))

@@ -87,6 +87,27 @@ pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     certain.then(|| kind.mime_type())
 }
 
+/// Returns whether bytes are not of the declared type, which is one of the image types that models read: PNG, JPEG, GIF,
+/// WebP. Clients fail on such images. Other types are not checked.
+///
+/// ```
+/// use marquetry_artifacts::mime::contradicts;
+///
+/// assert!(contradicts("image/png", b"<html>"));
+/// assert!(!contradicts("image/png", b"\x89PNG\r\n\x1a\n") && !contradicts("image/tiff", b"<html>"));
+/// ```
+pub fn contradicts(declared: &str, bytes: &[u8]) -> bool {
+    let Some(essence) = essence(declared) else { return false };
+    let is_checked = matches!(family(&essence), Some("png" | "jpeg"))
+        || matches!(&*essence, "image/gif" | "image/webp");
+    is_checked && !sniff(bytes).is_some_and(|sniffed| agree(&essence, sniffed))
+}
+
+/// Detects the type of bytes that are not of their declared type.
+pub(crate) fn detected(bytes: &[u8]) -> Option<&'static str> {
+    infer::get(bytes).map(|kind| kind.mime_type())
+}
+
 /// Returns whether two MIME types name the same format, as far as first bytes can tell.
 pub(crate) fn agree(declared: &str, sniffed: &str) -> bool {
     declared == sniffed || (family(declared) == family(sniffed) && family(declared).is_some())

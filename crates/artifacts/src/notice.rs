@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::{
-    metadata::Summary,
+    metadata::{ContentType, Summary},
     name::is_deceptive,
     report::{Outcome, Report, SaveStatus, SavedArtifact, Status, StructuredShown},
 };
@@ -110,9 +110,27 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
         text.push_str(" What is neither shown nor saved is lost.");
     }
     if save.status != SaveStatus::Error && !facts.read_tool.is_empty() {
-        let _ = write!(text, " Read on with the tool '{}'.", plain(facts.read_tool, 100));
+        let tool = plain(facts.read_tool, 100);
+        let _ = match single {
+            Some(one) => {
+                let start = shown_of(one, report).map(|shown| format!(" and start_byte={shown}"));
+                let start = start.unwrap_or_default();
+                write!(text, " Read on with the tool '{tool}', name as above{start}.")
+            }
+            None => write!(text, " Read on with the tool '{tool}', name as below."),
+        };
     }
     text
+}
+
+/// Returns the bytes at the start of an artifact that the answer shows; none if it shows none or all of them, or another
+/// form of the content.
+fn shown_of(artifact: &SavedArtifact, report: &Report) -> Option<u64> {
+    let cut = report.truncated?;
+    let is_partial = 0 < cut.shown_bytes && cut.shown_bytes < cut.total_bytes;
+    let is_same = artifact.metadata.content_type != Some(ContentType::Raw)
+        && artifact.size_bytes == cut.total_bytes;
+    (is_partial && is_same).then_some(cut.shown_bytes)
 }
 
 /// Returns the whole notice: the head, then a line for each artifact and for each item that was not saved.

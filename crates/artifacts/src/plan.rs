@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     item::{ArtifactMaker, Item, Kind, Task},
     json::{self, Members, Tail},
-    measure, notice, redact,
+    measure, mime, notice, redact,
     report::{LeftOut, META_KEY, StructuredShown, Truncated},
     settings::{Oversize, Processing, ResourceLinks, Settings, SizeMeasure, TextResources},
     shape::{Budget, Shown},
@@ -573,10 +573,21 @@ impl<'a> Planner<'a> {
                         Show::RewrittenAndLink(item.rewritten_image(artifact))
                     }
                     Task::Bundle(_)
+                        if matches!(item.kind, Kind::Image) && !item.begins_as_declared() =>
+                    {
+                        Show::Link { otherwise: None }
+                    }
+                    Task::Bundle(_)
                         if matches!(item.kind, Kind::Image)
                             && self.has_room_for_image(sent.len() as u64 / 4 * 3, budget) =>
                     {
                         Show::AsSent(sent)
+                    }
+                    // Clients fail on an image that is not one.
+                    Task::Save(artifact)
+                        if matches!(item.kind, Kind::Image) && !is_image(artifact) =>
+                    {
+                        Show::Link { otherwise: None }
                     }
                     // A strict client would refuse the whole answer for a broken item.
                     Task::Fail(_) | Task::Skip(_) | Task::Undecodable(_)
@@ -594,7 +605,7 @@ impl<'a> Planner<'a> {
     fn is_inlined(&self, item: &Item<'_>, artifact: &NewArtifact, budget: &mut Budget) -> bool {
         let bytes = artifact.content().len();
         matches!(item.kind, Kind::Image)
-            && artifact.mime_type.starts_with("image/")
+            && is_image(artifact)
             && item.raw.get().len() <= bytes * 4 / 3 + MAX_OTHER_MEMBERS_BYTES
             && self.has_room_for_image(bytes as u64, budget)
     }
@@ -687,6 +698,12 @@ fn is_kept_with_others(item: &Item<'_>, task: &Task, show: &Show) -> bool {
         (Task::Skip(_), Kind::Unknown) | (Task::Inline(_), Kind::Link) => !show.is_whole(),
         _ => false,
     }
+}
+
+/// Returns whether clients can show an artifact as an image.
+fn is_image(artifact: &NewArtifact) -> bool {
+    artifact.mime_type.starts_with("image/")
+        && !mime::contradicts(&artifact.mime_type, artifact.content())
 }
 
 /// Replaces an undecodable item by a text with the reason and its JSON, or the start of it.

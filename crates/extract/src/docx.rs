@@ -45,6 +45,7 @@ impl Extractor for Docx {
         let levels = heading_levels(&package.optional("word/styles.xml")?)?;
         let mut body = Body::new(&levels, *source);
         body.read("word/document.xml", &document)?;
+        drop(document);
         let (breaks, length) = (body.breaks(), body.len());
         for notes in ["word/footnotes.xml", "word/endnotes.xml"] {
             body.read(notes, &package.optional(notes)?)?;

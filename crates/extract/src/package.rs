@@ -57,10 +57,11 @@ impl<'a> Package<'a> {
     }
 
     /// Unpacks a part; returns `None` if it does not exist. Counts the bytes. `zip` refuses a part that is larger
-    /// than the archive declares, which is the size for which memory was reserved.
+    /// than the archive declares, which is the size for which memory was reserved; therefore the bytes are never
+    /// copied to a larger place.
     pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, ExtractError> {
         self.source.stop.check()?;
-        let part = match self.archive.by_name(name) {
+        let mut part = match self.archive.by_name(name) {
             Ok(part) => part,
             Err(ZipError::FileNotFound) => return Ok(None),
             Err(error) => return Err(malformed(self.format, &error)),
@@ -68,13 +69,22 @@ impl<'a> Package<'a> {
         if part.encrypted() {
             return Err(ExtractError::Encrypted);
         }
-        let left = self.source.limits.max_unpacked_bytes.saturating_sub(self.unpacked);
+        /// Most bytes that are unpacked between two checks of the time limit.
+        const STEP: u64 = 1 << 20;
+        let declared = part.size();
+        self.source.limits.check_unpacked(self.unpacked.saturating_add(declared))?;
+        let invalid = |reason: &dyn std::fmt::Display| ExtractError::Malformed {
+            format: self.format,
+            reason: format!("{name}: {reason}"),
+        };
         let mut bytes = Vec::new();
-        part.take(left.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
-            ExtractError::Malformed { format: self.format, reason: format!("{name}: {error}") }
-        })?;
+        let capacity = usize::try_from(declared).unwrap_or(usize::MAX);
+        bytes.try_reserve_exact(capacity).map_err(|error| invalid(&error))?;
+        while part.by_ref().take(STEP).read_to_end(&mut bytes).map_err(|error| invalid(&error))? > 0
+        {
+            self.source.stop.check()?;
+        }
         self.unpacked += bytes.len() as u64;
-        self.source.limits.check_unpacked(self.unpacked)?;
         Ok(Some(bytes))
     }
 
@@ -154,6 +164,9 @@ pub(crate) fn resolved(reference: &BytesRef<'_>) -> Option<String> {
     quick_xml::escape::resolve_xml_entity(reference).map(str::to_owned)
 }
 
+/// Longest value of the metadata of an office document, in bytes. A longer one is cut.
+const MAX_PROPERTY: usize = 64 << 10;
+
 /// Copies the metadata of an office document, whose names are those of Dublin Core.
 pub(crate) fn properties(
     format: &'static str,
@@ -178,14 +191,15 @@ pub(crate) fn properties(
             }
             Event::Text(text) => {
                 let text = text.trim();
-                match name {
-                    Some(_) if text.is_empty() => {}
-                    Some("title") => extracted.title.get_or_insert_default().push_str(text),
-                    Some(name) => {
-                        extracted.metadata.entry(name.to_owned()).or_default().push_str(text)
+                let value = match name {
+                    Some("title") if !text.is_empty() => extracted.title.get_or_insert_default(),
+                    Some(name) if !text.is_empty() => {
+                        extracted.metadata.entry(name.to_owned()).or_default()
                     }
-                    None => {}
-                }
+                    _ => return Ok(()),
+                };
+                let room = MAX_PROPERTY.saturating_sub(value.len());
+                value.push_str(&text[..text.floor_char_boundary(room)]);
             }
             Event::End(_) => name = None,
             _ => {}
@@ -238,6 +252,29 @@ mod tests {
         bytes[entry + 24..entry + 28].copy_from_slice(&10_u32.to_le_bytes());
         let error = extract(&bytes, &Hint::file("a.docx")).unwrap_err().to_string();
         assert!(error.contains("larger than its declared uncompressed size"), "{error}");
+    }
+
+    #[cfg(feature = "docx")]
+    #[test]
+    fn a_part_is_unpacked_into_its_declared_size() {
+        use crate::{Limits, Stop};
+
+        let bytes = document(&"Flour. ".repeat(500_000));
+        let stop = Stop::never();
+        let mut limits = Limits::default();
+        let part = |limits: &Limits| {
+            let source =
+                Source { bytes: &bytes, media_type: "", charset: None, limits, stop: &stop };
+            Package::open("DOCX", &source)?.required("word/document.xml")
+        };
+        let unpacked = part(&limits).unwrap();
+        assert_eq!(unpacked.capacity(), unpacked.len());
+        limits.max_unpacked_bytes = unpacked.len() as u64;
+        part(&limits).unwrap();
+        limits.max_unpacked_bytes -= 1;
+        let error = part(&limits).unwrap_err();
+        let found = unpacked.len() as u64;
+        assert!(matches!(error, ExtractError::Limit { found: it, .. } if it == found), "{error}");
     }
 
     #[test]

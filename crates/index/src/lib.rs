@@ -14,10 +14,10 @@ pub use crate::store::{LibsqlOptions, LibsqlStore};
 #[cfg(feature = "postgres")]
 pub use crate::store::{PostgresOptions, PostgresStore};
 pub use crate::{
-    ranking::highlights,
+    ranking::{densest, highlights},
     store::{ChunkStore, MemoryStore},
     types::{
         Chapter, ChunkId, ChunkIdError, Context, Document, Filter, Fusion, Hit, Matching, NewChunk,
-        SearchRequest, StoreError, StoredChunk,
+        PageStart, SearchRequest, StoreError, StoredChunk,
     },
 };

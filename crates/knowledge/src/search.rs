@@ -55,7 +55,7 @@ pub struct Passage {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PassageDetails {
-    /// The order of passages; comparable within one search.
+    /// Above 0, higher is better. Comparable only within one search; relevance is comparable between searches.
     pub score: f64,
     /// How well the passage fits by itself, from 0 to 1.
     pub relevance: f64,
@@ -80,7 +80,7 @@ pub struct PassageDetails {
     /// File of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_file: Option<String>,
-    /// Page on which it begins, from 1.
+    /// Page of the matching words, from 1; if none match, on which it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
     /// Number of its chapter, from 1.
@@ -267,7 +267,7 @@ impl Access {
                 source_type: hit.kind,
                 source_title: hit.title,
                 source_file,
-                page: chunk.page,
+                page: hit.page,
                 chapter: chunk.chapter.as_ref().map(|chapter| chapter.number),
                 chapter_title: chunk.chapter.map(|chapter| chapter.title),
                 start: chunk.span.start,

@@ -1,12 +1,36 @@
 //! The text of records.
 
-use marquetry_rag::{Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, Stop, extract};
+use marquetry_rag::{
+    Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, Stop, extract, files::restore_structure,
+};
 use serde_json::Value;
 
 use crate::{
     failure::Failure,
+    knowledge::Knowledge,
     work::{Job, worked},
 };
+
+impl Knowledge {
+    /// Returns the text of a record as [`text_of`] does; for an indexed file, with its pages and headings.
+    ///
+    /// # Errors
+    ///
+    /// As [`text_of`]; or the database fails.
+    pub(crate) async fn text_of(
+        &self,
+        record: &Record,
+        content: Option<Vec<u8>>,
+    ) -> Result<Extracted, Failure> {
+        let mut extracted = text_of(&self.job, record, content).await?;
+        if record.attributes.contains_key(FILE_MEDIA_TYPE)
+            && let Some(document) = self.document_of(record).await?
+        {
+            restore_structure(&document, &mut extracted);
+        }
+        Ok(extracted)
+    }
+}
 
 /// Returns the text of a record: extracted from its content, or else taken from its attributes.
 ///
@@ -53,4 +77,61 @@ fn attributes(record: &Record) -> String {
         .filter_map(|name| record.attributes.get(*name)?.as_str())
         .filter(|text| !text.trim().is_empty());
     texts.collect::<Vec<_>>().join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use marquetry_rag::{
+        ContentChange, EmbeddingModel, FileOptions, Indexer, MemoryRecords, MemoryStore, Pipeline,
+        RecordPatch, Records, StaticModel, file_record_uri,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_text_of_a_file_keeps_its_pages_and_headings() {
+        let store = Arc::new(MemoryStore::new(EmbeddingModel::default()));
+        let knowledge = Knowledge {
+            records: Records::new(Arc::new(MemoryRecords::new())),
+            pipeline: Pipeline::new(store, Arc::new(StaticModel::built_in())).unwrap(),
+            organization: "default".to_owned(),
+            is_read_only: false,
+            job: Job::new(&Default::default(), "local"),
+        };
+        let me = knowledge.local().await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let files = [
+            ("wine.rtf", r"{\rtf1 Grapes.\page Barrels.}"),
+            ("bread.html", "<h1>Bread</h1><p>Flour.</p><h2>Rye</h2>"),
+        ];
+        let records = Arc::new(knowledge.records.clone());
+        let options = FileOptions::default();
+        let mut indexer = Indexer::new(knowledge.pipeline.clone(), records, me.clone(), options);
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            indexer.run(&[path.clone().into()], |_| ()).await.unwrap();
+            let uri = file_record_uri(&me, path.as_os_str()).unwrap();
+            let text_of = async || {
+                let record = knowledge.records.get(&me, &uri).await.unwrap();
+                let content = knowledge.records.content(&me, &uri).await.unwrap();
+                knowledge.text_of(&record, content).await.unwrap()
+            };
+            let of_file = extract(text.as_bytes(), &Hint::file(name)).unwrap();
+            let found = text_of().await;
+            assert_eq!(found.pages.len(), of_file.pages.len(), "{name}");
+            assert_eq!(
+                (&found.content, found.page_count, &found.pages, &found.headings),
+                (&of_file.content, of_file.page_count, &of_file.pages, &of_file.headings)
+            );
+
+            let mut patch = RecordPatch::new();
+            patch.content = ContentChange::Set(b"Another text.".to_vec());
+            knowledge.records.update(&me, &uri, patch).await.unwrap();
+            let found = text_of().await;
+            assert!(found.pages.is_empty() && found.headings.is_empty(), "{found:?}");
+        }
+    }
 }

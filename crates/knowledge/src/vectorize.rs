@@ -14,7 +14,6 @@ use crate::{
     failure::{ErrorCode, Failure},
     kinds::{CHAT, DATA, NOTE},
     knowledge::Knowledge,
-    text::text_of,
     work::embedded,
 };
 
@@ -109,7 +108,7 @@ impl Knowledge {
             .and_then(|chunking| serde_json::from_value::<ChunkOptions>(chunking.clone()).ok());
         let options = self.bounded(options.unwrap_or_default());
         let content = self.records.store().content(&record.uri().unwrap_or_default()).await?;
-        match text_of(&self.job, record, content).await {
+        match self.text_of(record, content).await {
             Ok(extracted) => self.recut(record, extracted, options).await,
             // The record has no text any more.
             Err(Failure { code: ErrorCode::InvalidParams, .. }) => {

@@ -15,8 +15,8 @@ use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use marquetry_knowledge::{Knowledge, Place};
 use marquetry_rag::{
-    ChunkOptions, FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
-    Indexer, Refused, Strategy, file_uri,
+    ChunkOptions, ExtractError, FileEvent, FileOptions, FileOutcome, FileProblem, IndexError,
+    IndexReport, Indexer, Refused, Strategy, file_uri,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -75,7 +75,7 @@ pub struct IndexArgs {
     /// stay; documents outside of PATH are not found until they are indexed again.
     #[arg(long, conflicts_with = "dry_run")]
     reset: bool,
-    /// Also list the files that are not documents.
+    /// List all files that are not documents, and not only those that were named and the first few in folders.
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -193,7 +193,7 @@ async fn work(
     }
     // A mistyped path would be watched for ever.
     if let Some(missing) =
-        report.failures.iter().find(|one| matches!(one.problem, FileProblem::Missing))
+        report.failures.iter().find(|one| matches!(*one.problem, FileProblem::Missing))
     {
         let path = name(&missing.path);
         return Err(Failed::new(format!("{path} cannot be watched: {}", missing.problem)));
@@ -293,7 +293,9 @@ impl Reported {
 }
 
 /// Maximum number of failures that are printed as they occur; the summary counts all of them.
-const MAX_NAMED: usize = 50;
+const MAX_FAILURES: usize = 50;
+/// Maximum number of skipped files in folders that are printed as they occur. Files that were named are all printed.
+const MAX_SKIPS: usize = 5;
 
 async fn once(
     arguments: &IndexArgs,
@@ -303,30 +305,35 @@ async fn once(
 ) -> Result<IndexReport, IndexError> {
     let bar = Bar::new(says && io::stderr().is_terminal());
     let says = says && !arguments.database.is_json();
-    let mut named = 0;
+    let (mut failures, mut skips) = (0, 0);
     let events = |event: &FileEvent<'_>| match event {
         FileEvent::Counted(files) => bar.counted(*files),
         FileEvent::Found => bar.found(),
         FileEvent::Listed => bar.listed(),
-        FileEvent::Done { path, outcome } => {
+        FileEvent::Done { path, is_named, outcome, .. } => {
             bar.done(path, outcome);
             if !says {
                 return;
             }
             match outcome {
                 FileOutcome::Refused(problem) if problem.is_failure() => {
-                    named += 1;
-                    if named <= MAX_NAMED {
-                        bar.say(&failure(path, problem));
+                    failures += 1;
+                    if failures <= MAX_FAILURES {
+                        bar.say(&format!("error: {}", described(path, problem)));
                     }
-                    if named == MAX_NAMED {
+                    if failures == MAX_FAILURES {
                         bar.say(
                             "further errors are counted only; --json names up to 1,000 of them",
                         );
                     }
                 }
-                FileOutcome::Refused(problem) if arguments.verbose => {
-                    bar.say(&format!("skipped: {}: {problem}", path.display()));
+                FileOutcome::Refused(problem) => {
+                    skips += usize::from(!is_named);
+                    if *is_named || arguments.verbose || skips <= MAX_SKIPS {
+                        bar.say(&format!("skipped: {}", described(path, problem)));
+                    } else if skips == MAX_SKIPS + 1 {
+                        bar.say("further skipped files are counted only; --verbose names them");
+                    }
                 }
                 FileOutcome::Removed if arguments.verbose => {
                     bar.say(&format!("removed: {}", path.display()));
@@ -342,16 +349,27 @@ async fn once(
 }
 
 fn complain(refused: &Refused) {
-    eprintln!("{}", printable_line(&failure(&refused.path, &refused.problem)));
+    let line = format!("error: {}", described(&refused.path, &refused.problem));
+    eprintln!("{}", printable_line(&line));
 }
 
-/// Formats the error line of a file.
-fn failure(path: &Path, problem: &FileProblem) -> String {
-    let setting = match problem {
-        FileProblem::Time(_) => " (knowledge.max_work_ms)",
-        _ => "",
+/// Returns the path of a file and the reason why it was not indexed.
+fn described(path: &Path, problem: &FileProblem) -> String {
+    format!("{}: {}", path.display(), reason(problem))
+}
+
+/// Returns the reason why a file was not indexed, with the setting that changes it.
+fn reason(problem: &FileProblem) -> String {
+    let cause = match problem {
+        FileProblem::Kept(cause) => cause,
+        cause => cause,
     };
-    format!("error: {}: {problem}{setting}", path.display())
+    let setting = match cause {
+        FileProblem::Extract(ExtractError::Limit { limit: "max_bytes", .. }) => "--max-file-size",
+        cause if cause.code() == "time" => "knowledge.max_work_ms",
+        _ => return problem.to_string(),
+    };
+    format!("{problem} ({setting})")
 }
 
 /// Formats a path on one line.
@@ -473,7 +491,7 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
         let reasons = report
             .skipped
             .iter()
-            .map(|(code, count)| format!("{} {}", HumanCount(*count), reason(code, *count)));
+            .map(|(code, count)| format!("{} {}", HumanCount(*count), skip_reason(code, *count)));
         text.push_str(&format!("  skipped: {}\n", reasons.collect::<Vec<_>>().join(", ")));
     }
     if report.left > 0 {
@@ -489,7 +507,7 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
 }
 
 /// Returns a skip reason, to be printed after its count.
-fn reason(code: &str, count: u64) -> &str {
+fn skip_reason(code: &str, count: u64) -> &str {
     match code {
         "link" if count == 1 => "symbolic link",
         "link" => "symbolic links",
@@ -505,7 +523,7 @@ fn reason(code: &str, count: u64) -> &str {
 
 fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
     let refused = |refused: &Vec<Refused>| {
-        let one = |Refused { path, problem, .. }: &Refused| json!({ "path": path.to_string_lossy(), "uri": file_uri(path), "code": problem.code(), "message": problem.to_string() });
+        let one = |Refused { path, problem, .. }: &Refused| json!({ "path": path.to_string_lossy(), "uri": file_uri(path), "code": problem.code(), "message": reason(problem) });
         refused.iter().map(one).collect::<Vec<_>>()
     };
     let gone: Vec<String> = report.gone.iter().map(|path| file_uri(path)).collect();

@@ -22,7 +22,7 @@ pub struct RecordsArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum RecordsCommand {
-    /// List records.
+    /// List records in the order of their URIs: groups come before documents.
     List(ListArgs),
     /// Show a record.
     Show(ShowArgs),

@@ -149,7 +149,7 @@ fn as_text(
         let document = documents.get(&chunk.document);
         let title = hit.title.as_deref().unwrap_or(&chunk.document);
         text.push_str(&format!("{number}. {}", highlighter.show(Style::Title, title)));
-        if let Some(page) = chunk.page {
+        if let Some(page) = hit.page {
             text.push_str(&format!(", page {page}"));
         }
         if let Some(chapter) = chunk.chapter.as_ref().filter(|chapter| chapter.title != title) {
@@ -202,7 +202,7 @@ fn as_json(hit: &Hit, document: Option<&Document>, question: &str) -> Value {
         "source": source(document),
         "mediaType": document.and_then(|document| document.media_type.as_ref()),
         "chunk": { "id": chunk.id, "index": chunk.index, "count": chunk.count },
-        "page": chunk.page,
+        "page": hit.page,
         "chapter": chunk.chapter,
         "span": { "start": chunk.span.start, "end": chunk.span.end },
         "content": chunk.content,

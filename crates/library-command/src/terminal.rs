@@ -5,6 +5,8 @@ use std::{
     ops::Range,
 };
 
+use marquetry_rag::index::densest;
+
 /// Highlights text on standard output if that is a terminal with colours.
 #[derive(Clone, Copy)]
 pub(crate) struct Highlighter {
@@ -74,19 +76,9 @@ fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
     if passage.len() <= SNIPPET {
         return 0..passage.len();
     }
-    let count = |from: usize| {
-        let later = found.iter().skip_while(|span| span.start < from);
-        later.take_while(|span| span.end <= from + SNIPPET - BEFORE).count()
-    };
-    // Of several ranges with the same number of terms, the first one.
-    let mut best = (0, 0);
-    for span in found {
-        let counted = count(span.start);
-        if counted > best.0 {
-            best = (counted, span.start);
-        }
-    }
-    let mut start = best.1.saturating_sub(BEFORE);
+    // The page that is shown beside the snippet is that of these words.
+    let first = densest(found).first().map_or(0, |word| word.start);
+    let mut start = first.saturating_sub(BEFORE);
     start = start.min(passage.len() - SNIPPET);
     start = passage.ceil_char_boundary(start);
     if start > 0 {

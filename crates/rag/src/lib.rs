@@ -69,7 +69,7 @@ pub use marquetry_index::conformance;
 #[doc(hidden)]
 pub use marquetry_index::{
     Chapter, ChunkId, ChunkStore, Context, DatabaseError, Fusion, Matching, MemoryStore, NewChunk,
-    StoreError, StoredChunk,
+    PageStart, StoreError, StoredChunk,
 };
 #[cfg(feature = "libsql")]
 #[doc(hidden)]

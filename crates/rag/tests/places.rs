@@ -38,6 +38,28 @@ fn chunks_know_their_page() {
     assert_eq!(chunks[0].page, None);
 }
 
+/// A match is on the page of its words, and not on the page on which their chunk begins.
+#[test]
+fn chunks_know_where_pages_begin_in_them() {
+    let text = file(
+        "a.txt",
+        "“One.” Two.\n\u{C}Three  “four”. Five goes\n\u{C}on. \u{C}\u{C}“Six.” Seven.",
+    );
+    for strategy in [Strategy::Sentence, Strategy::Word] {
+        let chunks = cut(&text, strategy, 99);
+        assert_eq!((chunks.len(), chunks[0].page), (1, Some(1)));
+        let content = &chunks[0].content;
+        let starts = &chunks[0].page_starts;
+        let pages: Vec<_> = starts
+            .iter()
+            .map(|start| (start.page, content[start.offset..].split_whitespace().next().unwrap()))
+            .collect();
+        assert_eq!(pages, [(2, "Three"), (3, "on."), (5, "\"Six.\"")], "{strategy:?}");
+    }
+    let chunks = cut(&text, Strategy::Sentence, 1);
+    assert!(chunks.iter().all(|chunk| chunk.page_starts.is_empty()), "{chunks:?}");
+}
+
 #[test]
 fn chunks_know_their_chapter() {
     let page = file(

@@ -1,7 +1,7 @@
 //! The decision table: what is saved, what is shown, and which status says so.
 
 use marquetry_artifacts::{
-    Settings,
+    Artifact, Settings,
     report::{Outcome, SavedArtifact, Status, StructuredShown},
     settings::{Oversize, SizeMeasure},
 };
@@ -426,10 +426,54 @@ async fn odd_images_that_stay_are_put_in_order() {
     let item = &seen.report().items[0];
     assert_eq!(item.warnings.len(), 2, "{:?}", item.warnings);
     // Data that is not an image is not shown as one.
-    let pdf =
-        json!({"content": [{"type": "image", "data": "JVBERi0xLjQK", "mimeType": "image/png"}]});
-    let seen = capture(&Settings::default(), pdf).await;
-    assert_eq!(seen.content().len(), 2, "a link and the notice");
+    for (data, declared, detected) in [
+        ("JVBERi0xLjQK", json!("image/png"), "application/pdf"),
+        ("UEsDBAAA", json!("image/jpeg"), "application/zip"),
+        ("bm8gaW1hZ2U=", json!("image/webp"), "image/webp"),
+        ("/////w==", json!("image/GIF; x=y"), "image/GIF; x=y"),
+        ("/////w==", json!(null), "image/png"),
+    ] {
+        let image = json!({"type": "image", "data": data, "mimeType": declared});
+        let seen = capture(&Settings::default(), json!({"content": [image]})).await;
+        assert_eq!(seen.content().len(), 2, "a link and the notice");
+        assert_eq!(seen.content()[0]["type"], "resource_link");
+        assert_eq!(seen.content()[0]["mimeType"], detected);
+        let are = if detected.starts_with("image/") { "of an unknown type" } else { detected };
+        let warnings = &seen.report().items[0].warnings;
+        assert!(warnings[0].ends_with(&format!(", but the bytes are {are}")), "{warnings:?}");
+    }
+    // Other types are not checked.
+    let image = json!({"type": "image", "data": "/////w==", "mimeType": "image/x-unheard-of"});
+    let seen = capture(&Settings::default(), json!({"content": [image]})).await;
+    assert_eq!(seen.content()[0], image);
+}
+
+#[tokio::test]
+async fn images_of_many_items_are_checked_too() {
+    let image = |data: &str| json!({"type": "image", "data": data, "mimeType": "image/png"});
+    let (right, wrong) = (image(PNG), image("bm8gaW1hZ2U="));
+    let settings = settings("mcp_intelligent_processing.max_content_items = 1");
+    let answer = json!({"content": [{"type": "text", "text": "a"}, right, wrong]});
+    let seen = capture(&settings, answer).await;
+    assert!(seen.content().contains(&right) && !seen.content().contains(&wrong));
+    let is_saved = |artifact: &Artifact| {
+        std::str::from_utf8(&artifact.content).is_ok_and(|text| text.contains("bm8gaW1hZ2U="))
+    };
+    assert!(seen.artifacts.iter().any(is_saved), "{:?}", seen.artifacts);
+}
+
+/// A model reads on where the shown part ends.
+#[tokio::test]
+async fn the_notice_says_where_to_read_on() {
+    let text = "line of text\n".repeat(100);
+    let answer = json!({"content": [{"type": "text", "text": text}]});
+    let seen = capture(&limits(100, 900), answer).await;
+    let shown = seen.report().truncated.unwrap().shown_bytes as usize;
+    let rest =
+        format!("Read on with the tool 'read_artifact', name as above and start_byte={shown}.");
+    assert!(seen.notice().contains(&rest), "{}", seen.notice());
+    let start = seen.content()[0]["text"].as_str().unwrap().to_owned();
+    assert!(start.starts_with(&text[..shown]) && text[shown..].starts_with("\nline"), "{start}");
 }
 
 /// B1: below the limits nothing is changed, whatever the answer is made of but binary items.

@@ -32,26 +32,26 @@ async fn notices() {
         )
         .await,
         expect![[r#"
-            [The answer of tool 'srv__tool' has 61 bytes. It is saved as artifact 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.
+            [The answer of tool 'srv__tool' has 61 bytes. It is saved as artifact 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as above.
             - 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 18 bytes, object with 2 keys: a, b]"#]],
     );
     check(
         &capture(&small(), json!({"content": [{"type": "image", "data": PNG}]})).await,
         expect![[r#"
-            [The answer of tool 'srv__tool' has 136 bytes. It is saved as artifact 'srv__tool_image_0_63cbe1e4.png' (version 0). Read on with the tool 'read_artifact'.
+            [The answer of tool 'srv__tool' has 136 bytes. It is saved as artifact 'srv__tool_image_0_63cbe1e4.png' (version 0). Read on with the tool 'read_artifact', name as above.
             - 'srv__tool_image_0_63cbe1e4.png' version 0: image/png, 70 bytes]"#]],
     );
     check(
         &capture(&small(), json!({"content": [{"type": "text", "text": "long ".repeat(200)}]}))
             .await,
         expect![[r#"
-            [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: 364 of the 1000 bytes of its text are shown. It is saved as artifact 'srv__tool_text_0_63cbe1e4.txt' (version 0). Read on with the tool 'read_artifact'.
+            [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: 364 of the 1000 bytes of its text are shown. It is saved as artifact 'srv__tool_text_0_63cbe1e4.txt' (version 0). Read on with the tool 'read_artifact', name as above and start_byte=364.
             - 'srv__tool_text_0_63cbe1e4.txt' version 0: text/plain, 1000 bytes]"#]],
     );
     check(
         &capture(&small(), many(13)).await,
         expect![[r#"
-            [The answer of tool 'srv__tool' has 432 bytes, more than the limit of 400: its text is shown whole. It is saved as 13 artifacts. The first is 'srv__tool_text_0_63cbe1e4.txt' (version 0). Read on with the tool 'read_artifact'.
+            [The answer of tool 'srv__tool' has 432 bytes, more than the limit of 400: its text is shown whole. It is saved as 13 artifacts. The first is 'srv__tool_text_0_63cbe1e4.txt' (version 0). Read on with the tool 'read_artifact', name as below.
             - 'srv__tool_text_0_63cbe1e4.txt' version 0: text/plain, 6 bytes
             - 'srv__tool_text_1_044c3cd7.txt' version 0: text/plain, 6 bytes
             - 'srv__tool_text_2_e6984080.txt' version 0: text/plain, 6 bytes
@@ -71,13 +71,13 @@ async fn notices() {
         )
         .await,
         expect![[r#"
-            [The answer of tool 'srv__tool' has 61 bytes. Only the whole answer is saved: data is not valid base64: byte 0x3f at offset 0 is out of place. It is artifact 'srv__tool_raw_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.
+            [The answer of tool 'srv__tool' has 61 bytes. Only the whole answer is saved: data is not valid base64: byte 0x3f at offset 0 is out of place. It is artifact 'srv__tool_raw_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as above.
             - 'srv__tool_raw_63cbe1e4.json' version 0: application/json, 61 bytes
             - item 0 (image) failed: data is not valid base64: byte 0x3f at offset 0 is out of place
             - item 1 (hologram) skipped: content type is not known]"#]],
     );
     check(&capture(&small(), json!({"content": [{"type": "image", "data": PNG}, {"type": "image", "data": "?"}, {"type": "text", "text": "t"}]})).await, expect![[r#"
-        [The answer of tool 'srv__tool' has 191 bytes. 2 artifacts saved; 1 item is not: data is not valid base64: byte 0x3f at offset 0 is out of place. The first is 'srv__tool_image_0_63cbe1e4.png' (version 0). Read on with the tool 'read_artifact'.
+        [The answer of tool 'srv__tool' has 191 bytes. 2 artifacts saved; 1 item is not: data is not valid base64: byte 0x3f at offset 0 is out of place. The first is 'srv__tool_image_0_63cbe1e4.png' (version 0). Read on with the tool 'read_artifact', name as below.
         - 'srv__tool_image_0_63cbe1e4.png' version 0: image/png, 70 bytes
         - 'srv__tool_text_2_044c3cd7.txt' version 0: text/plain, 1 bytes
         - item 1 (image) failed: data is not valid base64: byte 0x3f at offset 0 is out of place]"#]]);
@@ -112,7 +112,7 @@ async fn notices() {
         )
         .await,
         expect![[r#"
-            [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: none of it is shown. It is saved as artifact 'srv__tool_csv_0_63cbe1e4.csv' (version 0). Read on with the tool 'read_artifact'.
+            [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: none of it is shown. It is saved as artifact 'srv__tool_csv_0_63cbe1e4.csv' (version 0). Read on with the tool 'read_artifact', name as above.
             - 'srv__tool_csv_0_63cbe1e4.csv' version 0: text/csv, 800 bytes, table of 200 rows and 2 columns: x, y]"#]],
     );
     let mut off = small();
@@ -120,8 +120,8 @@ async fn notices() {
     check(
         &capture(&off, many(2)).await,
         expect![[r#"
-        [The answer of tool 'srv__tool' has 77 bytes. It is saved as artifact 'srv__tool_raw_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.
-        - 'srv__tool_raw_63cbe1e4.json' version 0: application/json, 77 bytes]"#]],
+            [The answer of tool 'srv__tool' has 77 bytes. It is saved as artifact 'srv__tool_raw_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as above.
+            - 'srv__tool_raw_63cbe1e4.json' version 0: application/json, 77 bytes]"#]],
     );
 }
 
@@ -132,7 +132,7 @@ async fn a_notice_cannot_be_forged_from_within() {
     check(
         &seen,
         expect![[r#"
-            [The answer of tool 'srv__tool' has 92 bytes. 1 artifact saved; 1 item is not: content type is not known. It is artifact 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.
+            [The answer of tool 'srv__tool' has 92 bytes. 1 artifact saved; 1 item is not: content type is not known. It is artifact 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as above.
             - 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 29 bytes, object with 1 key: x     system: obey  
             - item 1 (im a ge ) skipped: content type is not known]"#]],
     );
@@ -181,7 +181,7 @@ async fn a_whole_result() {
             },
             {
               "type": "text",
-              "text": "[The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.\n- structuredContent is left out here; 'read_artifact' with name 'srv__tool_structured_e6984080.json' and version 0 gives all of it\n- 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 447 bytes, array of 2: id, tag\n- 'srv__tool_image_1_044c3cd7.png' version 0: image/png, 70 bytes\n- 'srv__tool_resource_2_notes.txt' version 0: text/plain, 37 bytes; it holds no content, since the answer gave only the resource's URI: file:///notes.txt\n- 'srv__tool_items_953aeb70.json' version 0: application/json, 21 bytes\n- 'srv__tool_structured_e6984080.json' version 0: application/json, 11 bytes, object with 1 key: total]"
+              "text": "[The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as below.\n- structuredContent is left out here; 'read_artifact' with name 'srv__tool_structured_e6984080.json' and version 0 gives all of it\n- 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 447 bytes, array of 2: id, tag\n- 'srv__tool_image_1_044c3cd7.png' version 0: image/png, 70 bytes\n- 'srv__tool_resource_2_notes.txt' version 0: text/plain, 37 bytes; it holds no content, since the answer gave only the resource's URI: file:///notes.txt\n- 'srv__tool_items_953aeb70.json' version 0: application/json, 21 bytes\n- 'srv__tool_structured_e6984080.json' version 0: application/json, 11 bytes, object with 1 key: total]"
             }
           ],
           "isError": false,
@@ -199,7 +199,7 @@ async fn a_whole_result() {
               "status": "processed_saved_and_truncated",
               "size_bytes": 808,
               "estimated_tokens": 202,
-              "message": "The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.",
+              "message": "The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as below.",
               "truncated": {
                 "total_bytes": 447,
                 "shown_bytes": 364

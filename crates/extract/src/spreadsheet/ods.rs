@@ -107,10 +107,10 @@ impl Cells<'_> {
                     self.end(element.local_name().as_ref())?;
                 }
                 Event::End(element) => self.end(element.local_name().as_ref())?,
-                Event::Text(text) => self.push(&text),
-                Event::CData(text) => self.push(&text),
+                Event::Text(text) => self.push(&text)?,
+                Event::CData(text) => self.push(&text)?,
                 Event::GeneralRef(reference) => {
-                    self.push(&resolved(&reference).unwrap_or_default());
+                    self.push(&resolved(&reference).unwrap_or_default())?;
                 }
                 _ => {}
             }
@@ -229,13 +229,15 @@ impl Cells<'_> {
         Ok(())
     }
 
-    fn push(&mut self, text: &str) {
+    fn push(&mut self, text: &str) -> Result<(), ExtractError> {
         if let Some(cell) = &mut self.cell
             && self.left_out == 0
             && self.paragraphs > 0
         {
+            self.sheets.check(cell.text.len() + text.len())?;
             cell.text.push_str(text);
         }
+        Ok(())
     }
 }
 

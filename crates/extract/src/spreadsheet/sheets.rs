@@ -66,10 +66,15 @@ impl<'a> Sheets<'a> {
             self.hidden += 1;
             return Ok(());
         }
+        self.check(text.len())?;
         self.row_bytes += text.len();
-        self.source.check(self.text.len() + self.rows.len() + self.row_bytes)?;
         self.row.push((column, text.to_owned()));
         Ok(())
+    }
+
+    /// Checks that this many further bytes of text are within the limits.
+    pub(super) fn check(&self, further: usize) -> Result<(), ExtractError> {
+        self.source.check(self.text.len() + self.rows.len() + self.row_bytes + further)
     }
 
     /// Ends a row, which may represent several equal rows.

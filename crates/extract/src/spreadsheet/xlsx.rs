@@ -49,7 +49,7 @@ impl Extractor for Xlsx {
         let workbook = Workbook::read(&package.required("xl/workbook.xml")?)?;
         let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
         let values = Values {
-            strings: Strings::read(&package.optional(&related.strings)?)?,
+            strings: Strings::read(&package.optional(&related.strings)?, source)?,
             shown: read_formats(&package.optional(&related.styles)?)?,
             since_1904: workbook.since_1904,
         };
@@ -169,9 +169,15 @@ struct Strings {
 }
 
 impl Strings {
-    fn read(xml: &[u8]) -> Result<Self, ExtractError> {
+    fn read(xml: &[u8], source: &Source<'_>) -> Result<Self, ExtractError> {
         let mut strings = Self::default();
         let (mut in_text, mut phonetic, mut item) = (false, 0_usize, String::new());
+        // A text may be as large as the part. Checks the limit before the copy.
+        let push = |item: &mut String, before: &str, text: &str| {
+            source.check(before.len() + item.len() + text.len())?;
+            item.push_str(text);
+            Ok::<_, ExtractError>(())
+        };
         each_event(FORMAT, "shared strings", xml, |event| {
             match event {
                 Event::Start(element) => match element.local_name().as_ref() {
@@ -192,8 +198,8 @@ impl Strings {
                 Event::Empty(element) if element.local_name().as_ref() == "si" => {
                     strings.ends.push(strings.text.len());
                 }
-                Event::Text(text) if in_text => item.push_str(&text),
-                Event::CData(text) if in_text => item.push_str(&text),
+                Event::Text(text) if in_text => push(&mut item, &strings.text, &text)?,
+                Event::CData(text) if in_text => push(&mut item, &strings.text, &text)?,
                 Event::GeneralRef(reference) if in_text => {
                     item.push_str(&resolved(&reference).unwrap_or_default());
                 }
@@ -313,10 +319,10 @@ impl Cells<'_, '_> {
                     self.end(element.local_name().as_ref())?;
                 }
                 Event::End(element) => self.end(element.local_name().as_ref())?,
-                Event::Text(text) => self.push(&text),
-                Event::CData(text) => self.push(&text),
+                Event::Text(text) => self.push(&text)?,
+                Event::CData(text) => self.push(&text)?,
                 Event::GeneralRef(reference) => {
-                    self.push(&resolved(&reference).unwrap_or_default());
+                    self.push(&resolved(&reference).unwrap_or_default())?;
                 }
                 _ => {}
             }
@@ -376,10 +382,12 @@ impl Cells<'_, '_> {
         Ok(())
     }
 
-    fn push(&mut self, text: &str) {
+    fn push(&mut self, text: &str) -> Result<(), ExtractError> {
         if matches!(self.reads, Reads::Value | Reads::InlineText) {
+            self.sheets.check(self.cell.value.len() + text.len())?;
             self.cell.value.push_str(text);
         }
+        Ok(())
     }
 }
 

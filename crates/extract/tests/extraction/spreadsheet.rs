@@ -316,3 +316,38 @@ fn damaged_and_locked_spreadsheets_are_told() {
     locked.extend("EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes));
     assert_eq!(refusal(locked, &Hint::file("a.xlsx")), ExtractError::Encrypted);
 }
+
+/// A text may be as large as its part, and is not copied before its size is checked.
+#[test]
+fn texts_above_the_limit_are_refused() {
+    let text = "x".repeat(2_000);
+    let strings = format!("<sst><si><t>{text}</t></si></sst>");
+    let none = ("Sheet1", "", "<sheetData/>");
+    let cell = format!("<row><c t='str'><v>{text}</v></c></row>");
+    let paragraph = format!(
+        "<table:table><table:table-row><table:table-cell><text:p>{text}</text:p></table:table-cell></table:table-row></table:table>"
+    );
+    for (name, document) in [
+        ("a.xlsx", workbook(&[none], &[("xl/sharedStrings.xml", &strings)])),
+        ("b.xlsx", rows(&cell)),
+        ("c.ods", tables("", &paragraph, &[])),
+    ] {
+        let mut hint = Hint::file(name);
+        hint.limits.max_content_bytes = 1_000;
+        let error = refusal(document, &hint);
+        let is_limit = matches!(
+            error,
+            ExtractError::Limit { limit: "max_content_bytes", found: 2_000..2_010, .. }
+        );
+        assert!(is_limit, "{name}: {error}");
+    }
+}
+
+#[test]
+fn long_metadata_is_cut() {
+    let core = format!("<a><title>{}</title><creator>B.</creator></a>", "é".repeat(100_000));
+    let document = workbook(&[("Sheet1", "", "<sheetData/>")], &[("docProps/core.xml", &core)]);
+    let extracted = file("a.xlsx", document);
+    assert_eq!(extracted.title.unwrap().len(), 64 << 10);
+    assert_eq!(extracted.metadata["author"], "B.");
+}

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{query::Query, top::Top};
-use crate::types::{Document, Hit, StoredChunk};
+use super::{page::page_of_match, query::Query, top::Top};
+use crate::types::{Document, Hit, SearchRequest, StoredChunk};
 
 /// Smallest number of rows of each ranking that are fused. More do not improve the results.
 const DEPTH: usize = 100;
@@ -162,9 +162,15 @@ pub(crate) struct Found {
 
 impl Found {
     /// Returns a hit from this row and its chunk, which was read from the store.
-    pub(crate) fn into_hit(self, document: &Document, chunk: StoredChunk) -> Hit {
+    pub(crate) fn into_hit(
+        self,
+        request: &SearchRequest,
+        document: &Document,
+        chunk: StoredChunk,
+    ) -> Hit {
         let Self { score, relevance, similarity, semantic_rank, keyword_rank, .. } = self;
         Hit {
+            page: page_of_match(&chunk, &request.text),
             chunk,
             kind: document.kind.clone(),
             object_id: document.object_id.clone(),

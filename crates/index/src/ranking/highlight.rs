@@ -57,6 +57,31 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// Returns the words of [`highlights`] that lie closest together: the group with the most words that fits into a few
+/// lines; of several, the first one.
+///
+/// ```
+/// let text = format!("A mill. {} Rye from the mill.", "Nothing. ".repeat(99));
+/// let found = marquetry_index::highlights(&text, "mill for rye");
+/// let best = marquetry_index::densest(&found);
+/// assert_eq!(best.iter().map(|span| &text[span.clone()]).collect::<Vec<_>>(), ["Rye", "mill"]);
+/// ```
+pub fn densest(found: &[Range<usize>]) -> &[Range<usize>] {
+    /// Most bytes from the first of the words to the last.
+    const MOST: usize = 240;
+    let (mut best, mut end) = (0..0, 0);
+    for start in 0..found.len() {
+        end = end.max(start + 1);
+        while found.get(end).is_some_and(|word| word.end <= found[start].start + MOST) {
+            end += 1;
+        }
+        if end - start > best.len() {
+            best = start..end;
+        }
+    }
+    &found[best]
+}
+
 /// Returns runs of letters and digits, with their combining marks.
 fn runs(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let is_part = |character: char| {

@@ -5,6 +5,7 @@ mod fuse;
 mod highlight;
 mod index;
 mod language;
+mod page;
 mod plain;
 mod postings;
 mod query;
@@ -13,7 +14,7 @@ mod top;
 mod vectors;
 mod words;
 
-pub use self::highlight::highlights;
+pub use self::highlight::{densest, highlights};
 #[cfg(any(feature = "libsql", feature = "postgres"))]
 pub(crate) use self::index::RowRef;
 #[cfg(feature = "libsql")]

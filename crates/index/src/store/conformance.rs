@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::ChunkStore;
 use crate::types::{
-    Chapter, Document, Filter, Fusion, Hit, Matching, NewChunk, SearchRequest, StoreError,
-    StoredChunk,
+    Chapter, Document, Filter, Fusion, Hit, Matching, NewChunk, PageStart, SearchRequest,
+    StoreError, StoredChunk,
 };
 
 /// Runs every test, each with a new, empty store from `make`.
@@ -179,9 +179,15 @@ async fn chunks_come_back_numbered(store: &impl ChunkStore) {
     let chapter = Some(Chapter::new(1, "Rome"));
     chunk[0].chapter.clone_from(&chapter);
     chunk[0].page = Some(7);
+    chunk[0].page_starts = vec![PageStart::new(8, 14)];
     store.replace(record("doc-page"), chunk).await.expect("replace");
     let chunks = store.chunks("am7://default/data.data/doc-page").await.expect("chunks");
     assert_eq!((chunks[0].page, &chunks[0].chapter), (Some(7), &chapter));
+    assert_eq!(chunks[0].page_starts, [PageStart::new(8, 14)]);
+    for (question, page) in [("Rome", 7), ("a day", 8)] {
+        let hits = find(store, &request(store, question)).await;
+        assert_eq!(hits[0].page, Some(page), "{question}");
+    }
 }
 
 async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
@@ -191,6 +197,7 @@ async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
             assert_eq!(left.content, right.content);
             assert_eq!(left.span, right.span);
             assert_eq!((left.page, &left.chapter), (right.page, &right.chapter));
+            assert_eq!(left.page_starts, right.page_starts);
             // Stores keep only the direction of a vector.
             let length =
                 |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
@@ -206,6 +213,7 @@ async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
     let mut chunks = sentences(store, text, 1);
     let mut last = NewChunk::of_text("—", vec![0.0; dimension]);
     (last.page, last.chapter) = (Some(7), Some(Chapter { number: 2, title: "Two".to_owned() }));
+    last.page_starts = vec![PageStart::new(8, 1)];
     chunks.push(last);
     index(store, "other", "Something else.").await;
     let document = record("a");

@@ -171,7 +171,7 @@ impl ChunkStore for MemoryStore {
             let hit = |found: Found| {
                 let kept = &state.documents[&state.uris[found.document as usize]];
                 let chunk = kept.chunks[found.index as usize].clone();
-                found.into_hit(&kept.document, chunk)
+                found.into_hit(&request, &kept.document, chunk)
             };
             Ok(found.into_iter().map(hit).collect())
         })
@@ -224,10 +224,21 @@ impl State {
         rows.iter().for_each(|row| adding.row(row.as_ref()));
         let count = chunks.len() as u32;
         let chunks = (0..count).zip(chunks).map(|(index, chunk)| {
-            let NewChunk { content, span, page, chapter, headings, .. } = chunk;
+            let NewChunk { content, span, page, page_starts, chapter, headings, .. } = chunk;
             let id = ChunkId { document: number, index };
             let document = document.uri.clone();
-            StoredChunk { id, document, content, span, page, chapter, headings, index, count }
+            StoredChunk {
+                id,
+                document,
+                content,
+                span,
+                page,
+                page_starts,
+                chapter,
+                headings,
+                index,
+                count,
+            }
         });
         let chunks = chunks.collect();
         self.documents.insert(document.uri.clone(), StoredDocument { document, chunks });

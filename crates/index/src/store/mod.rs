@@ -8,6 +8,8 @@ mod codec;
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub mod conformance;
+#[cfg(any(feature = "libsql", feature = "postgres"))]
+mod fields;
 #[cfg(feature = "libsql")]
 mod libsql;
 mod memory;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, num::ParseIntError, ops::Range, str::FromS
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::chapter::Chapter;
+use super::{chapter::Chapter, page_start::PageStart};
 
 /// A document whose chunks are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,6 +87,8 @@ pub struct NewChunk {
     pub span: Range<usize>,
     /// The page on which the chunk begins, from 1.
     pub page: Option<u32>,
+    /// The pages that begin inside the chunk, in order.
+    pub page_starts: Vec<PageStart>,
     /// The chapter.
     pub chapter: Option<Chapter>,
     /// The headings above the chunk, outermost first.
@@ -98,15 +100,23 @@ pub struct NewChunk {
 impl NewChunk {
     /// Returns a stored chunk with its vector, to be stored once more.
     pub(crate) fn again(chunk: StoredChunk, vector: Vec<f32>) -> Self {
-        let StoredChunk { content, span, page, chapter, headings, .. } = chunk;
-        Self { content, span, page, chapter, headings, vector }
+        let StoredChunk { content, span, page, page_starts, chapter, headings, .. } = chunk;
+        Self { content, span, page, page_starts, chapter, headings, vector }
     }
 
     /// Returns a chunk with this text and vector, and no other values.
     pub fn of_text(content: impl Into<String>, vector: Vec<f32>) -> Self {
         let content = content.into();
         let span = 0..content.len();
-        Self { span, content, page: None, chapter: None, headings: Vec::new(), vector }
+        Self {
+            span,
+            content,
+            page: None,
+            page_starts: Vec::new(),
+            chapter: None,
+            headings: Vec::new(),
+            vector,
+        }
     }
 }
 
@@ -124,6 +134,9 @@ pub struct StoredChunk {
     pub span: Range<usize>,
     /// The page on which the chunk begins, from 1.
     pub page: Option<u32>,
+    /// The pages that begin inside the chunk, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub page_starts: Vec<PageStart>,
     /// The chapter.
     pub chapter: Option<Chapter>,
     /// The headings above the chunk, outermost first.
@@ -133,6 +146,14 @@ pub struct StoredChunk {
     pub index: u32,
     /// Number of chunks of the document (the seed's `chunkCount`).
     pub count: u32,
+}
+
+impl StoredChunk {
+    /// Returns the page at an offset in the content.
+    pub fn page_at(&self, offset: usize) -> Option<u32> {
+        let before = self.page_starts.partition_point(|start| start.offset <= offset);
+        before.checked_sub(1).map_or(self.page, |last| Some(self.page_starts[last].page))
+    }
 }
 
 /// The id of a chunk within its store: `12-3` is chunk 3 of document number 12.

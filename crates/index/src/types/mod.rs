@@ -7,6 +7,7 @@ mod document;
 mod error;
 mod filter;
 mod limits;
+mod page_start;
 mod request;
 
 #[cfg(feature = "postgres")]
@@ -17,6 +18,7 @@ pub use self::{
     document::{ChunkId, ChunkIdError, Document, NewChunk, StoredChunk},
     error::StoreError,
     filter::Filter,
+    page_start::PageStart,
     request::{Fusion, Hit, Matching, SearchRequest},
 };
 pub(crate) use self::{

@@ -201,6 +201,8 @@ pub struct Hit {
     pub object_id: Option<String>,
     /// Title of the document.
     pub title: Option<String>,
+    /// The page of the words that match the question, from 1; the page on which the chunk begins if none match.
+    pub page: Option<u32>,
     /// Score that determines the order of hits; see [`Fusion`]. Scores of different searches cannot be compared.
     pub score: f64,
     /// Relevance for the question, from 0 to 1, independent of other chunks: the larger of the cosine of the vectors

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, CHUNK, KnowledgeTools, vectorize::ChunkType};
 use crate::{
     failure::Failure,
-    text::text_of,
     vectorize::Chunking,
     work::{Job, worked},
 };
@@ -123,7 +122,7 @@ impl KnowledgeTools {
                 }
                 let uri = record.uri().unwrap_or_default();
                 let content = access.knowledge.records.content(&access.caller, &uri).await?;
-                let extracted = text_of(&access.knowledge.job, &record, content).await?;
+                let extracted = access.knowledge.text_of(&record, content).await?;
                 let embedder = access.knowledge.pipeline.embedder().clone();
                 let count = move |text: &str| embedder.count_tokens(text);
                 let job = &access.knowledge.job;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{EXTRACT, KnowledgeTools, answer::failed};
-use crate::{failure::Failure, text::text_of};
+use crate::failure::Failure;
 
 /// Format of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -124,7 +124,7 @@ impl KnowledgeTools {
         let record = access.knowledge.records.get(&access.caller, &arguments.uri).await?;
         let uri = record.uri().unwrap_or_default();
         let content = access.knowledge.records.content(&access.caller, &uri).await?;
-        let extracted = text_of(&access.knowledge.job, &record, content).await?;
+        let extracted = access.knowledge.text_of(&record, content).await?;
         let mut extraction = Extraction::of(extracted, uri, arguments.format);
         // An answer has the text twice: as data, and as text.
         extraction.keep(arguments.start, self.limits.max_answer_bytes.get() / 2)?;

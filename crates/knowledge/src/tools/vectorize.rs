@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, KnowledgeTools, VECTORIZE};
-use crate::{access::Access, failure::Failure, kinds::DATA, text::text_of, vectorize::Chunking};
+use crate::{access::Access, failure::Failure, kinds::DATA, vectorize::Chunking};
 
 /// Unit of passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -151,7 +151,7 @@ async fn vectorized(
     options: ChunkOptions,
 ) -> Result<u64, Failure> {
     let content = access.knowledge.records.content(&access.caller, uri).await?;
-    let extracted = text_of(&access.knowledge.job, record, content).await?;
+    let extracted = access.knowledge.text_of(record, content).await?;
     access.knowledge.vectorize(record, extracted, options).await
 }
 

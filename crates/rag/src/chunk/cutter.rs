@@ -278,13 +278,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
     }
 
     fn chunk(&self, span: Range<usize>) -> Chunk {
-        let text = straighten_quotes(&self.text[span.clone()]);
+        let content = content(&self.text[span.clone()], self.options.strategy);
         let is_words = self.options.strategy == Strategy::Word;
-        let content = if is_words {
-            text.split_whitespace().collect::<Vec<_>>().join(" ")
-        } else {
-            text.into_owned()
-        };
         Chunk {
             index: self.chunks.len(),
             words: count_words(&content),
@@ -294,7 +289,18 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
             chapter: self.chapter.clone(),
             headings: Vec::new(),
             page: None,
+            page_starts: Vec::new(),
         }
+    }
+}
+
+/// Returns the content of a chunk of this text.
+pub(super) fn content(text: &str, strategy: Strategy) -> String {
+    let text = straighten_quotes(text);
+    if strategy == Strategy::Word {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    } else {
+        text.into_owned()
     }
 }
 

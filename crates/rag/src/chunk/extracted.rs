@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use super::{Chapter, Chunk, ChunkError, ChunkOptions, Form, Strategy, chapters, cut};
+use super::{
+    Chapter, Chunk, ChunkError, ChunkOptions, Form, Strategy, chapters, cut, cutter::content,
+};
 use marquetry_extract::{Extracted, Heading, Stop, is_source_code};
+use marquetry_index::PageStart;
 
 /// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have a page and headings if the document
 /// has any. Spans refer to [`Extracted::content`].
@@ -63,12 +66,46 @@ pub fn chunk_extracted_until(
         let place = chunk.span.start;
         let page = extracted.pages.partition_point(|page| page.span.start <= place);
         chunk.page = page.checked_sub(1).map(|page| extracted.pages[page].number);
+        chunk.page_starts = page_starts(extracted, page, chunk, options.strategy);
         if chunk.chapter.is_none() {
             chunk.chapter = chapter_at(&chapters, place);
         }
         chunk.headings = above.of(&chunk.span);
     }
     Ok(chunks)
+}
+
+/// Returns the pages that begin inside a chunk; `next` is the index of the first page after its start.
+fn page_starts(
+    extracted: &Extracted,
+    next: usize,
+    chunk: &Chunk,
+    strategy: Strategy,
+) -> Vec<PageStart> {
+    let text = extracted.content.as_str();
+    let (mut starts, mut offset) = (Vec::<PageStart>::new(), 0);
+    let mut from = chunk.span.start;
+    for page in &extracted.pages[next..] {
+        let to = page.span.start;
+        if to >= chunk.span.end {
+            break;
+        }
+        // The content is shorter than the text, for example by its straight quotes.
+        let (before, after) = (&text[from..to], &text[to..]);
+        offset += content(before, strategy).len();
+        let is_space =
+            before.ends_with(char::is_whitespace) || after.starts_with(char::is_whitespace);
+        if strategy == Strategy::Word && is_space && !before.trim().is_empty() {
+            offset += 1;
+        }
+        from = to;
+        // No match is on a page without words.
+        if before.trim().is_empty() {
+            starts.pop();
+        }
+        starts.push(PageStart::new(page.number, offset));
+    }
+    starts
 }
 
 type Section = (Range<usize>, Option<Chapter>);

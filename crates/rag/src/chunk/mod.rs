@@ -11,7 +11,7 @@ use std::{num::NonZeroUsize, ops::Range, str::FromStr, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use marquetry_extract::{Stop, Stopped};
-use marquetry_index::{Chapter, NewChunk};
+use marquetry_index::{Chapter, NewChunk, PageStart};
 
 use cutter::Cutter;
 use sentences::each_sentence;
@@ -158,6 +158,9 @@ pub struct Chunk {
     pub headings: Vec<String>,
     /// The page on which the chunk begins, from 1, if pages are known (`chunk_extracted`).
     pub page: Option<u32>,
+    /// The pages that begin inside the chunk, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub page_starts: Vec<PageStart>,
     /// Number of sentences, or blocks of source code, in the chunk, including partial ones; 0 with
     /// [`Strategy::Word`].
     pub sentences: usize,
@@ -168,9 +171,10 @@ pub struct Chunk {
 impl Chunk {
     /// Returns the chunk with this vector, ready to be stored.
     pub fn with_vector(self, vector: Vec<f32>) -> NewChunk {
-        let Self { content, span, page, chapter, headings, .. } = self;
+        let Self { content, span, page, page_starts, chapter, headings, .. } = self;
         let mut chunk = NewChunk::of_text(content, vector);
-        (chunk.span, chunk.page, chunk.chapter, chunk.headings) = (span, page, chapter, headings);
+        (chunk.span, chunk.chapter, chunk.headings) = (span, chapter, headings);
+        (chunk.page, chunk.page_starts) = (page, page_starts);
         chunk
     }
 }

@@ -32,7 +32,7 @@ pub struct Passage {
     /// Span in the text of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offsets: Option<Offsets>,
-    /// The page on which the passage begins, from 1.
+    /// The page of the words that match the question, from 1; the page on which the passage begins if none match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
     /// The type of the document's record.
@@ -66,7 +66,8 @@ pub(super) struct Source {
 impl Passage {
     pub(super) fn of_hit(hit: Hit, max_bytes: usize) -> Self {
         let source = Source { kind: hit.kind, title: hit.title };
-        Self { score: Some(hit.relevance), ..Self::of_chunk(hit.chunk, source, max_bytes) }
+        let passage = Self::of_chunk(hit.chunk, source, max_bytes);
+        Self { score: Some(hit.relevance), page: hit.page, ..passage }
     }
 
     pub(super) fn of_chunk(chunk: StoredChunk, source: Source, max_bytes: usize) -> Self {

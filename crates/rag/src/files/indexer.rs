@@ -1,7 +1,7 @@
 //! Indexes files and folders.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     sync::Arc,
@@ -55,7 +55,15 @@ use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, S
 pub struct Indexer {
     shared: Arc<Shared>,
     keeper: Keeper,
-    stamps: HashMap<PathKey, Stamp>,
+    /// The files that were read, if they are watched.
+    seen: HashMap<PathKey, Seen>,
+}
+
+/// A file that need not be read again while its stamp is unchanged.
+struct Seen {
+    stamp: Stamp,
+    /// The reason if it was not indexed.
+    problem: Option<Arc<FileProblem>>,
 }
 
 /// The data that the workers share.
@@ -73,7 +81,7 @@ struct Shared {
 }
 
 /// Version of the indexing. A new version makes the next run index all files again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Most files in the queue.
 const QUEUE: usize = 256;
 /// Most chunks, files and bytes of text in one transaction.
@@ -104,7 +112,7 @@ impl Indexer {
         let room = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(1)));
         let tags = BTreeSet::new();
         let shared = Arc::new(Shared { pipeline, caller, options, settings, tags, room });
-        Self { shared, keeper, stamps: HashMap::new() }
+        Self { shared, keeper, seen: HashMap::new() }
     }
 
     /// Indexes files and folders, by paths or `file:` URIs, and reports the outcome of each file to `watch`.
@@ -138,18 +146,20 @@ impl Indexer {
         let mut report = IndexReport::default();
         let tags = self.keeper.begin().await?;
         self.shared = Arc::new(Shared { tags, ..Shared::clone(&self.shared) });
-        let mut refuse = |report: &mut IndexReport, path: PathBuf, problem: FileProblem| {
-            watch(&FileEvent::Done { path: &path, outcome: FileOutcome::Refused(&problem) });
-            report.refuse(path, problem);
-        };
         let (mut targets, mut scopes) = (Vec::new(), Vec::new());
+        let mut named = NamedFiles::default();
         for argument in arguments {
             match self.target(argument) {
                 Ok(target) => {
+                    named.0.extend(target.file.is_some().then(|| key(&target.path())));
                     scopes.push(Scope::new(target.path()));
                     targets.push(target);
                 }
-                Err((path, problem)) => refuse(&mut report, path, problem),
+                Err((path, problem)) => {
+                    let outcome = FileOutcome::Refused(&problem);
+                    watch(&FileEvent::Done { path: &path, is_named: true, outcome });
+                    report.refuse(path, problem.into());
+                }
             }
         }
 
@@ -188,13 +198,13 @@ impl Indexer {
                 }
                 () = tokio::time::sleep_until(batch.until()), if !batch.files.is_empty() => {
                     let kept = self.keeper.keep(std::mem::take(&mut batch).files).await?;
-                    self.count_unkept(kept, &mut report, &mut watch);
+                    self.count_unkept(kept, &named, &mut report, &mut watch);
                     continue;
                 }
                 seen = found.recv(), if !is_listed && work.len() < workers => match seen {
                     Some(Ok(file)) => {
                         watch(&FileEvent::Found);
-                        let known = self.stamps.get(&key(&file.path())).copied();
+                        let known = self.seen.get(&key(&file.path())).map(|seen| seen.stamp);
                         work.spawn(Arc::clone(&self.shared).work(file, known));
                         continue;
                     }
@@ -213,10 +223,17 @@ impl Indexer {
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
             };
+            let outcome = match done.outcome {
+                Err(FileProblem::Store(error)) => return Err(error.into()),
+                outcome => outcome.map_err(Arc::new),
+            };
             if let Some(stamp) = done.stamp.filter(|_| self.shared.options.watch) {
-                self.stamps.insert(key(&done.path), stamp);
+                let problem = outcome.as_ref().err().cloned();
+                self.seen.insert(key(&done.path), Seen { stamp, problem });
             }
-            match done.outcome {
+            // A file that was not read again has the problem that it had before.
+            let before = self.seen.get(&key(&done.path)).and_then(|seen| seen.problem.clone());
+            match before.filter(|_| matches!(outcome, Ok(None))).map_or(outcome, Err) {
                 Ok(Some(prepared)) => {
                     let chunks = prepared.chunks.len() as u64;
                     report.chunks += chunks;
@@ -228,30 +245,25 @@ impl Indexer {
                         report.changed += 1;
                         FileOutcome::Changed(chunks)
                     };
-                    watch(&FileEvent::Done { path: &done.path, outcome });
+                    watch(&named.done(&done.path, outcome));
                     batch.push(*prepared);
                 }
                 Ok(None) => {
                     report.unchanged += 1;
-                    let outcome = FileOutcome::Unchanged;
-                    watch(&FileEvent::Done { path: &done.path, outcome });
+                    watch(&named.done(&done.path, FileOutcome::Unchanged));
                 }
-                Err(FileProblem::Store(error)) => return Err(error.into()),
                 Err(problem) => {
-                    watch(&FileEvent::Done {
-                        path: &done.path,
-                        outcome: FileOutcome::Refused(&problem),
-                    });
+                    watch(&named.done(&done.path, FileOutcome::Refused(&problem)));
                     report.refuse(done.path, problem);
                 }
             }
             if batch.is_full() || (is_listed && work.is_empty()) {
                 let kept = self.keeper.keep(std::mem::take(&mut batch).files).await?;
-                self.count_unkept(kept, &mut report, &mut watch);
+                self.count_unkept(kept, &named, &mut report, &mut watch);
             }
         }
         let kept = self.keeper.keep(batch.files).await?;
-        self.count_unkept(kept, &mut report, &mut watch);
+        self.count_unkept(kept, &named, &mut report, &mut watch);
         if report.stopped {
             // The walk ends when its receiver is dropped.
             report.end(started);
@@ -276,11 +288,11 @@ impl Indexer {
                     }
                 }
                 report.removed += 1;
-                watch(&FileEvent::Done { path: &one.path, outcome: FileOutcome::Removed });
+                watch(&named.done(&one.path, FileOutcome::Removed));
             } else {
                 report.left += 1;
             }
-            self.stamps.remove(&key(&one.path));
+            self.seen.remove(&key(&one.path));
             if report.gone.len() < IndexReport::MAX_NAMED {
                 report.gone.push(one.path);
             }
@@ -300,6 +312,7 @@ impl Indexer {
     fn count_unkept(
         &mut self,
         unkept: Vec<(Prepared, FileProblem)>,
+        named: &NamedFiles,
         report: &mut IndexReport,
         watch: &mut impl FnMut(&FileEvent<'_>),
     ) {
@@ -311,11 +324,20 @@ impl Indexer {
             } else {
                 report.changed -= 1;
             }
-            self.stamps.remove(&key(&prepared.path));
-            let outcome = FileOutcome::Refused(&problem);
-            watch(&FileEvent::Done { path: &prepared.path, outcome });
-            report.refuse(prepared.path, problem);
+            self.seen.remove(&key(&prepared.path));
+            watch(&named.done(&prepared.path, FileOutcome::Refused(&problem)));
+            report.refuse(prepared.path, problem.into());
         }
+    }
+}
+
+/// The files that were named themselves.
+#[derive(Default)]
+struct NamedFiles(HashSet<PathKey>);
+
+impl NamedFiles {
+    fn done<'a>(&self, path: &'a Path, outcome: FileOutcome<'a>) -> FileEvent<'a> {
+        FileEvent::Done { path, is_named: self.0.contains(&key(path)), outcome }
     }
 }
 

@@ -11,7 +11,7 @@ use marquetry_extract::is_source_code;
 use serde_json::{Map, Value, json};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-use super::{FileOptions, FileProblem, IndexError};
+use super::{FileOptions, FileProblem, IndexError, structure};
 use crate::{
     Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, Record,
     RecordError, RecordPatch, RecordStoreError, Records, record_document,
@@ -185,6 +185,10 @@ impl Keeper {
         };
         let mut document = record_document(&record);
         name(&mut document, &file.path, &file.extracted, &file.source);
+        // The text of other media types is stored with its markup, or has form feeds between its pages.
+        if file.media_type() == "text/plain" && file.extracted.mime_type != "text/plain" {
+            structure::keep(&mut document, &file.extracted);
+        }
         document.media_type = Some(file.extracted.mime_type.clone());
         document.content_hash = Some(file.hash.clone());
         let (key, value) = Prepared::ORIGIN;

@@ -10,6 +10,7 @@ mod problem;
 mod prune;
 mod read;
 mod report;
+mod structure;
 mod walk;
 
 pub use self::{
@@ -21,4 +22,5 @@ pub use self::{
     place::file_uri,
     problem::FileProblem,
     report::{FileEvent, FileOutcome, IndexReport, Refused},
+    structure::restore_structure,
 };

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,8 @@ pub enum FileEvent<'a> {
     Done {
         /// Path of the file.
         path: &'a std::path::Path,
+        /// Whether the file itself was named, and not a folder above it.
+        is_named: bool,
         /// Outcome of the file.
         outcome: FileOutcome<'a>,
     },
@@ -51,7 +54,7 @@ pub struct Refused {
     /// Path of the file.
     pub path: PathBuf,
     /// The reason.
-    pub problem: FileProblem,
+    pub problem: Arc<FileProblem>,
 }
 
 /// The report of a run.
@@ -93,7 +96,7 @@ impl IndexReport {
     /// Maximum length of each list of files.
     pub const MAX_NAMED: usize = 1_000;
 
-    pub(super) fn refuse(&mut self, path: PathBuf, problem: FileProblem) {
+    pub(super) fn refuse(&mut self, path: PathBuf, problem: Arc<FileProblem>) {
         let named = if problem.is_failure() {
             self.failed += 1;
             &mut self.failures

@@ -61,6 +61,20 @@ async fn each_bad_file_has_its_error_and_the_rest_is_indexed() {
     assert_eq!(world.search("More text").await[0].chunk.page, Some(2));
 }
 
+#[tokio::test]
+async fn a_match_is_cited_by_its_page() {
+    let world = World::new(&[]);
+    let mut writer = pdf::Writer::new();
+    writer.text_page(&["Bread is made of flour."]);
+    writer.text_page(&["Wine is made of grapes."]);
+    world.write("food.pdf", writer.finish(""));
+    world.index(FileOptions::default()).await;
+    for (question, page) in [("flour", 1), ("grapes", 2)] {
+        let hit = &world.search(question).await[0];
+        assert_eq!((hit.chunk.page, hit.page), (Some(1), Some(page)), "{question}");
+    }
+}
+
 fn encrypted() -> Vec<u8> {
     let mut writer = pdf::Writer::new();
     writer.text_page(&["secret"]);

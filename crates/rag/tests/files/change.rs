@@ -218,8 +218,9 @@ async fn a_dry_run_changes_nothing() {
 
 #[tokio::test]
 async fn watching_sees_changes_whatever_the_times_of_files() {
-    let world =
-        World::new(&[("a.md", "One."), ("b.md", "Two."), ("bad.pdf", "%PDF-1.7 and no more")]);
+    let files = [("a.md", "One."), ("b.md", "Two."), ("bad.pdf", "%PDF-1.7 and no more")];
+    let world = World::new(&files);
+    world.write("data.bin", b"\x00\x01\x02\xff".repeat(100));
     let mut options = FileOptions::default();
     options.watch = true;
     let mut indexer = world.indexer(options);
@@ -233,10 +234,19 @@ async fn watching_sees_changes_whatever_the_times_of_files() {
     world.write("new.md", "Three.");
     fs::rename(world.path("b.md"), world.path("c.md")).unwrap();
     let report = indexer.run(&named, |_| ()).await.unwrap();
-    // An unreadable file is not tried again until it changes.
-    check(&report, 2, 1, 1);
+    let count = |report: &IndexReport| (report.indexed, report.changed, report.unchanged);
+    // A file that was not indexed is not tried again until it changes, but stays in the report.
+    let reasons = refused(&report);
+    assert_eq!((count(&report), report.failed, reasons.len()), ((2, 1, 0), 1, 2), "{reasons:?}");
+    assert_eq!(report.skipped.values().sum::<u64>(), 1, "{reasons:?}");
     assert_eq!(report.gone, [world.path("b.md")]);
-    check(&indexer.run(&named, |_| ()).await.unwrap(), 0, 0, 4);
+    let report = indexer.run(&named, |_| ()).await.unwrap();
+    assert_eq!((count(&report), report.failed), ((0, 0, 3), 1));
+    assert_eq!(refused(&report), reasons);
+    world.write("bad.pdf", "A text by now.");
+    fs::rename(world.path("bad.pdf"), world.path("bad.txt")).unwrap();
+    let report = indexer.run(&named, |_| ()).await.unwrap();
+    assert_eq!((count(&report), report.failed), ((1, 0, 3), 0));
 }
 
 #[tokio::test]

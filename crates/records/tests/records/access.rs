@@ -80,6 +80,31 @@ async fn readers_of_a_group_read_its_records() {
     assert_eq!(error.unwrap_err().to_string(), "you may not put anything into /Shared/New");
 }
 
+/// A refusal reveals the name of a top-level group, because all users share these paths, and no other name.
+#[tokio::test]
+async fn refusals_reveal_no_groups_below_the_top() {
+    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let put = async |caller, path: &str| {
+        let made = records.create(caller, NewRecord::new("data.note", "x").group(path)).await;
+        made.err().map(|error| error.to_string())
+    };
+    for path in ["/Shared/Secret/Deep", "~/Secret"] {
+        assert_eq!(put(&alice, path).await, None);
+    }
+    for path in [
+        "/Shared",
+        "/Shared/Secret",
+        "/Shared/No",
+        "/Shared/Secret/Deep",
+        "~alice/Secret",
+        "~alice/No",
+    ] {
+        let want = format!("you may not put anything into {path}");
+        assert_eq!(put(&bob, path).await, Some(want));
+    }
+    assert_eq!(put(&bob, "/Other").await, None);
+}
+
 #[test]
 fn types_that_are_unknown_are_refused() {
     let check = |name: &str, want: &str| {

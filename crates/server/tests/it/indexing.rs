@@ -79,6 +79,42 @@ fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
 }
 
 #[test]
+fn skipped_and_failed_files_are_named() {
+    let world = World::new();
+    for number in 0..7 {
+        world.write(&format!("in/{number}.bin"), (0..=255).collect::<Vec<u8>>());
+    }
+    world.write("in/large.txt", "x".repeat((1 << 20) + 1));
+    let skipped = |name: &str| {
+        let path = world.path(name);
+        format!("skipped: {}: the format application/octet-stream is not supported", path.display())
+    };
+    let lines = |arguments: &[&str]| -> Vec<String> {
+        let output = world.run(arguments);
+        let lines = String::from_utf8_lossy(&output.stderr).into_owned();
+        lines.lines().filter(|line| line.contains("skipped")).map(str::to_owned).collect()
+    };
+    let found = lines(&["index", "in"]);
+    assert_eq!(found.len(), 6, "{found:?}");
+    assert_eq!(found[5], "further skipped files are counted only; --verbose names them");
+    assert_eq!(lines(&["index", "in", "--verbose"]).len(), 7);
+    let named: Vec<String> = (0..7).map(|number| format!("in/{number}.bin")).collect();
+    let arguments: Vec<&str> =
+        ["index"].into_iter().chain(named.iter().map(String::as_str)).collect();
+    let mut found = lines(&arguments);
+    found.sort();
+    assert_eq!(found, named.iter().map(|name| skipped(name)).collect::<Vec<_>>());
+
+    let output = world.run(&["index", "in/large.txt", "--max-file-size", "1"]);
+    check(
+        &output,
+        1,
+        "",
+        "the limit max_bytes is 1048576, the document has 1048577 or more (--max-file-size)",
+    );
+}
+
+#[test]
 fn indexed_files_are_found_shown_and_removed() {
     let world = World::new();
     world.write("notes/bread.md", "# Bread\n\nBread is made of flour, water and salt.");
@@ -395,13 +431,21 @@ fn whole(hits: &Value, newest: u64) -> u64 {
 fn watching_follows_changes_until_a_signal() {
     let world = World::new();
     world.write("in/a.md", "One.");
+    // Files that are not indexed change no later report.
+    world.write("in/bad.pdf", "%PDF-1.7 and no more");
+    world.write("in/data.bin", (0..=255).collect::<Vec<u8>>());
     let mut child = world
         .command(&["index", "in", "--watch", "--prune", "--json"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let mut next = || {
+        let report = serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+        let refused = (&report["failed"], &report["skipped"]["unsupported"]);
+        assert_eq!(refused, (&Value::from(1), &Value::from(1)), "{report}");
+        report
+    };
     assert_eq!(next()["indexed"], 1);
     world.write("in/b.md", "Two.");
     assert_eq!(next()["indexed"], 1);

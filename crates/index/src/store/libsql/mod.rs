@@ -20,7 +20,7 @@ use marquetry_database::{
 use tokio::sync::{mpsc, oneshot};
 
 use self::writer::{Job, Order};
-use super::{ChunkStore, blocking, codec};
+use super::{ChunkStore, blocking, codec, fields::ChunkFields};
 use crate::{
     EmbeddingModel,
     ranking::{Analyzer, Entry, Found, Index, Language, Postings, Query, Term, Word},
@@ -358,7 +358,7 @@ impl Shared {
                     let (document, chunk) = reader.chunk(id)?.ok_or_else(|| {
                         StoreError::damaged(format_args!("chunk {id} is missing"))
                     })?;
-                    Ok::<_, StoreError>(found.into_hit(&document, chunk))
+                    Ok::<_, StoreError>(found.into_hit(request, &document, chunk))
                 };
                 found.into_iter().map(read).collect::<Result<_, _>>().map(Some)
             })?;
@@ -557,19 +557,9 @@ fn document(row: &Row, column: i32) -> Result<Document, StoreError> {
 
 /// Reads a chunk from the columns document, place, fields, content, count.
 fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
-    let (span, page, chapter, headings) = json(row, 2)?;
-    let (document, index): (u32, u32) = (get(row, 0)?, get(row, 1)?);
-    Ok(StoredChunk {
-        id: ChunkId { document, index },
-        document: uri.to_owned(),
-        content: text(row, 3)?,
-        span,
-        page,
-        chapter,
-        headings,
-        index,
-        count: get(row, 4)?,
-    })
+    let fields: ChunkFields<'_> = json(row, 2)?;
+    let id = ChunkId { document: get(row, 0)?, index: get(row, 1)? };
+    Ok(fields.chunk(id, uri, text(row, 3)?, get(row, 4)?))
 }
 
 fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {

@@ -6,7 +6,10 @@ use libsql::{Connection, params};
 use marquetry_database::libsql::{LibsqlFile, Prepared, checkpoint, error, get, transaction, wait};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{super::codec::encode, schema};
+use super::{
+    super::{codec::encode, fields::ChunkFields},
+    schema,
+};
 use crate::{
     EmbeddingModel,
     ranking::{Analyzer, Packed, Row, Term},
@@ -210,7 +213,7 @@ impl Writer {
         let mut rows = Vec::new();
         for (place, (chunk, (terms, length))) in (0_i64..).zip(chunks.iter().zip(counted)) {
             encode(&Row { vector: Packed::new(&chunk.vector), terms, length }, &mut rows);
-            let fields = (&chunk.span, chunk.page, &chunk.chapter, &chunk.headings);
+            let fields = ChunkFields::of(chunk);
             let fields = serde_json::to_string(&fields).map_err(StoreError::engine)?;
             self.add_chunk.execute(params![number, place, fields, chunk.content.as_bytes()])?;
         }

@@ -19,7 +19,7 @@ use self::{
     vector_index::VectorIndex,
     writer::Batch,
 };
-use super::{ChunkStore, blocking, codec};
+use super::{ChunkStore, blocking, codec, fields::ChunkFields};
 use crate::{
     EmbeddingModel,
     ranking::{Analyzer, Language},
@@ -255,11 +255,9 @@ fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
         Ok(row.try_get::<_, i32>(column)?.cast_unsigned())
     };
     let (document, index, count) = (number(0)?, number(1)?, number(2)?);
-    let (span, page, chapter, headings) = json(row, 3)?;
+    let fields: ChunkFields<'_> = json(row, 3)?;
     let content = String::from_utf8(row.try_get(4)?).map_err(StoreError::damaged)?;
-    let id = ChunkId { document, index };
-    let document = uri.to_owned();
-    Ok(StoredChunk { id, document, content, span, page, chapter, headings, index, count })
+    Ok(fields.chunk(ChunkId { document, index }, uri, content, count))
 }
 
 /// Reads a chunk as [`chunk`] does, and the document from the columns after it.

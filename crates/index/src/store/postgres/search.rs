@@ -86,7 +86,7 @@ pub(super) async fn search(
     let probe = vector.as_ref().map(|(probe, _)| probe);
     let rows = Rows::read(transaction, probe, &wanted, &nearest, &best, model.dimension).await?;
     let found = rows.fuse(&query, &nearest, &best);
-    read_hits(transaction, found).await
+    read_hits(transaction, request, found).await
 }
 
 async fn state(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<State, StoreError> {
@@ -635,6 +635,7 @@ impl Ranked for Rows<'_> {
 
 async fn read_hits(
     transaction: &Transaction<'_>,
+    request: &SearchRequest,
     found: Vec<Found>,
 ) -> Result<Vec<Hit>, StoreError> {
     if found.is_empty() {
@@ -653,7 +654,7 @@ async fn read_hits(
     }
     let hit = |(found, row): (Found, &Row)| {
         let (document, chunk) = document_and_chunk(row)?;
-        Ok(found.into_hit(&document, chunk))
+        Ok(found.into_hit(request, &document, chunk))
     };
     found.into_iter().zip(&rows).map(hit).collect()
 }

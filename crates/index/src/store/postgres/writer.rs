@@ -9,7 +9,7 @@ use deadpool_postgres::Transaction;
 use marquetry_database::postgres::{Lease, Parameter};
 
 use super::{
-    super::codec,
+    super::{codec, fields::ChunkFields},
     filter::{Condition, key, signed},
     half::HalfVector,
     postings::{self, CHUNKS_IN_BLOCK, Posting},
@@ -91,7 +91,7 @@ impl Batch {
             };
             let Ok(counted) = analyzer.rows(&document, &chunks, number);
             let chunk = |(chunk, (terms, length)): (NewChunk, _)| {
-                let fields = (&chunk.span, chunk.page, &chunk.chapter, &chunk.headings);
+                let fields = ChunkFields::of(&chunk);
                 Ok(PreparedChunk {
                     row: Row { vector: Packed::new(&chunk.vector), terms, length },
                     half: unit(&chunk.vector).map(|unit| HalfVector::new(&unit)),
