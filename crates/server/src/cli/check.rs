@@ -19,8 +19,8 @@ use crate::{
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let Loaded { config, file, mut warnings } = arguments.load()?;
     warnings.extend(knowledge::warning(&config));
-    let mut problems = problems(&config);
-    problems.extend(loops(&config, &sources(&arguments.config, file.as_deref())));
+    let mut problems = missing_programs(&config);
+    problems.extend(self::problems(&config, &arguments.config, file.as_deref()));
     warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
     if logging::is_json() {
         print(&format!("{}\n", as_json(&config, file.as_deref(), &warnings, &problems)))?;
@@ -42,22 +42,42 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-/// Returns what would fail if the server were started here, one sentence each. Starts nothing and writes nothing.
-fn problems(config: &Config) -> Vec<String> {
+/// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do not do what they seem to. Missing programs
+/// are left out, because the server reports them when it starts them.
+pub(super) fn warnings(
+    config: &Config,
+    arguments: &ConfigArgs,
+    file: Option<&Path>,
+) -> Vec<String> {
+    let chat = knowledge::warning(config).into_iter();
+    chat.chain(problems(config, arguments, file)).collect()
+}
+
+/// Returns the programs that cannot be started here, one sentence each.
+fn missing_programs(config: &Config) -> Vec<String> {
+    let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
+    let missing = servers.filter_map(|(name, upstream)| {
+        let Transport::Stdio { command, env, cwd, .. } = &upstream.transport else { return None };
+        let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
+        let error = check_program(command, path, cwd.as_deref()).err()?;
+        Some(format!("server {name:?}: {error}"))
+    });
+    missing.collect()
+}
+
+/// Returns what would not work if the server were started here, apart from missing programs, one sentence each. Starts nothing and writes
+/// nothing.
+fn problems(config: &Config, arguments: &ConfigArgs, file: Option<&Path>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut prefixes: IndexMap<String, &str> = IndexMap::new();
     for (name, upstream) in config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled) {
-        if let Transport::Stdio { command, args, env, cwd } = &upstream.transport {
-            if let Some(index) = args.iter().position(|arg| arg.starts_with("~/")) {
-                let number = index + 1;
-                problems.push(format!(
-                    "server {name:?}: argument {number} begins with ~, which no shell expands here: write ${{userHome}} instead"
-                ));
-            }
-            let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
-            if let Err(error) = check_program(command, path, cwd.as_deref()) {
-                problems.push(format!("server {name:?}: {error}"));
-            }
+        if let Transport::Stdio { args, .. } = &upstream.transport
+            && let Some(index) = args.iter().position(|arg| arg.starts_with("~/"))
+        {
+            let number = index + 1;
+            problems.push(format!(
+                "server {name:?}: argument {number} begins with ~, which no shell expands here: write ${{userHome}} instead"
+            ));
         }
         let head = {
             let prefix = upstream.prefix.as_ref().map(Prefix::as_str);
@@ -74,6 +94,7 @@ fn problems(config: &Config) -> Vec<String> {
         }
     }
     problems.extend(knowledge::problem(config));
+    problems.extend(loops(config, || sources(arguments, file)));
     problems
 }
 
@@ -100,9 +121,9 @@ fn sources(arguments: &ConfigArgs, settings: Option<&Path>) -> Vec<Source> {
 }
 
 /// Returns the servers that would start Marquetry with the file that names them, which starts them again, and so on.
-fn loops(config: &Config, sources: &[Source]) -> Vec<String> {
+fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<String> {
     let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
-    let looping = servers.filter_map(|(name, upstream)| {
+    let ours = servers.filter_map(|(name, upstream)| {
         let Transport::Stdio { command, args, cwd, .. } = &upstream.transport else { return None };
         let is_ours = Path::new(command).file_stem().is_some_and(|stem| stem == "marquetry")
             || std::env::current_exe().is_ok_and(|program| program == Path::new(command));
@@ -112,8 +133,17 @@ fn loops(config: &Config, sources: &[Source]) -> Vec<String> {
         let cwd = cwd.as_deref().unwrap_or_else(|| "".as_ref());
         let read = files_of(args).filter_map(|file| cwd.join(file).canonicalize().ok());
         let read: Vec<PathBuf> = read.collect();
+        (!read.is_empty()).then_some((name, read))
+    });
+    let ours: Vec<_> = ours.collect();
+    if ours.is_empty() {
+        // The files need not be read again.
+        return Vec::new();
+    }
+    let sources = sources();
+    let looping = ours.iter().filter_map(|(name, read)| {
         let source = sources.iter().find(|source| {
-            source.servers.contains(name) && read.contains(&source.path)
+            source.servers.contains(*name) && read.contains(&source.path)
         })?;
         Some(format!(
             "server {name:?} starts Marquetry with {}, the file that names it: it would start itself again and again; remove the server",
@@ -326,7 +356,11 @@ mod tests {
                     [mcp_servers.sh]\ncommand = 'sh'\n";
         let mut config = Config::from_toml(toml, "t").unwrap();
         config.knowledge.database = Some(text.display().to_string());
-        let found = problems(&config).join("\n").replace(&text.display().to_string(), "FILE");
+        let arguments =
+            ConfigArgs { config: None, mcp_config: Vec::new(), log: None, log_format: None };
+        let mut found = missing_programs(&config);
+        found.extend(problems(&config, &arguments, None));
+        let found = found.join("\n").replace(&text.display().to_string(), "FILE");
         expect_test::expect![[r#"
             server "gone": program "no-such-program" not found in PATH
             server "line": program "npx -y x" not found in PATH; "command" is the program alone, its arguments belong in "args"
@@ -359,7 +393,7 @@ mod tests {
             log: None,
             log_format: None,
         };
-        let found = loops(&config, &sources(&arguments, None)).join("\n");
+        let found = loops(&config, || sources(&arguments, None)).join("\n");
         let own_path = own.canonicalize().unwrap().display().to_string();
         expect_test::expect![[r#"
             server "itself" starts Marquetry with FILE, the file that names it: it would start itself again and again; remove the server
