@@ -187,6 +187,8 @@ Examples:
   marquetry decode https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000")]
     Decode(DecodeArgs),
     /// Check the configuration and print what would be started, without starting anything.
+    ///
+    /// The first mistake in the TOML, such as an unknown name or a wrong type, ends the check. Settings that cannot work are all reported.
     #[command(after_help = "\
 Examples:
   marquetry check
@@ -276,7 +278,9 @@ Examples:
   marquetry completions fish > ~/.config/fish/completions/marquetry.fish")]
     Completions(completions::CompletionsArgs),
     /// Write the man pages of this program, as packages ship them.
-    #[command(hide = true)]
+    #[command(after_help = "\
+Examples:
+  marquetry man ~/.local/share/man/man1")]
     Man(man::ManArgs),
     /// Run an upstream's program, and end everything that it has started when it or this server ends.
     #[cfg(target_os = "linux")]
