@@ -17,6 +17,7 @@ mod guard;
 mod library;
 mod login;
 mod man;
+mod problems;
 mod prompt;
 mod serve;
 #[cfg(not(feature = "knowledge"))]
