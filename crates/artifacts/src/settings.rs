@@ -334,7 +334,8 @@ macro_rules! settings {
         #[serde(deny_unknown_fields, default)]
         #[non_exhaustive]
         pub struct ArtifactOptions {
-            /// "memory" keeps artifacts until the server ends; "directory" keeps them in `directory`.
+            /// "memory" keeps artifacts until the server ends; "directory" keeps them in `directory`. Without this setting, a `directory` means
+            /// "directory".
             pub store: StoreKind,
             /// Directory of the directory store. It is created if it is missing, and must be empty at first.
             #[cfg_attr(feature = "schema", schemars(example = &"artifacts"))]

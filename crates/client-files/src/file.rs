@@ -187,7 +187,7 @@ fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigErro
         if looks_like_toml(text) {
             problem.push_str("; this looks like TOML: give a marquetry.toml with --config");
         }
-        ConfigError { place: Some(place_of(&error)), ..ConfigError::of_file(file, problem) }
+        ConfigError { place: Some(place_of(&error, text)), ..ConfigError::of_file(file, problem) }
     })?;
     let Some((section, servers)) =
         SECTIONS.into_iter().find_map(|path| Some((path.join("."), find(&root, path)?)))
@@ -525,7 +525,11 @@ fn is_known(key: &str) -> bool {
     USED_KEYS.contains(&key) || ACCEPTED_KEYS.contains(&key)
 }
 
-fn place_of(error: &serde_json::Error) -> Place {
+fn place_of(error: &serde_json::Error, text: &str) -> Place {
+    if error.is_eof() {
+        // serde_json names the line after the last newline, which editors do not show.
+        return Place::of(text, text.trim_end().len());
+    }
     Place { line: error.line(), column: error.column().max(1) }
 }
 
@@ -533,6 +537,9 @@ fn place_of(error: &serde_json::Error) -> Place {
 fn json_problem(error: &serde_json::Error, expected: &str) -> String {
     if error.is_data() {
         return format!("expected {expected}");
+    }
+    if error.is_eof() {
+        return "not valid JSON: the text ends too early".to_owned();
     }
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or(&message);
@@ -648,6 +655,9 @@ mod tests {
                 r#"{"mcpServers": {"a": {"args": []}}}"#,
                 r#"{"mcpServers": {"a": {"command": "x", "args": "-y"}}}"#,
                 r#"{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}"#,
+                r#"{"mcpServers": {"a": {"command": " "}}}"#,
+                "{\"mcpServers\": {\n  \"a\": {\n\n// the end\n\n",
+                "",
                 r#"{"mcpServers": {"a": {"url": "127.0.0.1:80/mcp"}}}"#,
                 r#"{"mcpServers": {"a": {"url": "http://x", "headers": {"a b": "c"}}}}"#,
                 r#"{"mcpServers": {"": {"command": "x"}}}"#,
@@ -662,6 +672,9 @@ mod tests {
                 server "a" is not started: mcp.json:1:22: mcpServers.a: expected "command" (a program) or "url" (a server)
                 server "a" is not started: mcp.json:1:47: mcpServers.a.args: expected an array of strings
                 server "a" is not started: mcp.json:1:22: mcpServers.a: both "command" and "url" are given; expected one of them
+                server "a" is not started: mcp.json:1:22: mcpServers.a: "command" is empty; expected a program to start
+                mcp.json:2:9: not valid JSON: the text ends too early
+                mcp.json:1:1: not valid JSON: the text ends too early
                 server "a" is not started: mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://
                 server "a" is not started: mcp.json:1:61: mcpServers.a.headers."a b": not a header's name
                 server "" is not started: mcp.json:1:21: mcpServers."": expected a name for the server

@@ -276,9 +276,13 @@ impl TransportParts {
         };
         if kind == "stdio" {
             surplus(&[("url", self.url.is_some()), ("headers", self.headers.is_some())])?;
-            let command = self.command.filter(|command| !command.trim().is_empty());
+            let command =
+                self.command.ok_or("type \"stdio\" needs \"command\", a program to start")?;
+            if command.trim().is_empty() {
+                return Err("\"command\" is empty; expected a program to start".into());
+            }
             return Ok(Transport::Stdio {
-                command: command.ok_or("type \"stdio\" needs \"command\", a program to start")?,
+                command,
                 args: self.args.unwrap_or_default(),
                 env: self.env.unwrap_or_default(),
                 cwd: self.cwd,

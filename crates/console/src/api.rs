@@ -15,13 +15,11 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    Backend, Console, RestartError, Viewer,
+    Backend, Console, PageLimit, RestartError, Viewer,
+    query::Id,
     saved::{SaveError, save},
     views,
 };
-
-/// Calls or messages in one answer.
-const PAGE: usize = 200;
 
 struct Api {
     console: Console,
@@ -138,7 +136,9 @@ async fn with_json_error(response: Response) -> Response {
     }
     let status = response.status();
     let text = to_bytes(response.into_body(), MOST).await.unwrap_or_default();
-    (status, Json(json!({"error": String::from_utf8_lossy(&text)}))).into_response()
+    let text = String::from_utf8_lossy(&text);
+    let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+    (status, Json(json!({"error": text}))).into_response()
 }
 
 /// Body of a login: the code to exchange for a token.
@@ -263,22 +263,36 @@ async fn save_scenario(
     Ok(Json(json!({"file": file.display().to_string()})))
 }
 
-#[derive(Deserialize)]
-struct Asked {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CallsQuery {
     tool: Option<String>,
-    call: Option<String>,
-    before: Option<String>,
+    before: Id,
+    limit: PageLimit,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MessagesQuery {
     q: Option<String>,
-    after: Option<String>,
+    call: Option<String>,
+    before: Id,
+    limit: PageLimit,
+}
+
+#[derive(Deserialize)]
+struct EventsQuery {
+    #[serde(default)]
+    after: Id,
 }
 
 async fn calls(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
-    Query(asked): Query<Asked>,
+    Query(CallsQuery { tool, before, limit }): Query<CallsQuery>,
 ) -> Json<Value> {
-    let (tool, before) = (asked.tool.as_deref(), asked.before.as_deref());
-    Json(json!({"calls": api.console.calls().list(&viewer, tool, before, PAGE)}))
+    let (tool, before, most) = (tool.as_deref(), before.0.as_deref(), limit.get().into());
+    Json(json!({"calls": api.console.calls().list(&viewer, tool, before, most)}))
 }
 
 async fn call(
@@ -339,12 +353,12 @@ async fn with_limit(
 async fn messages(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
-    Query(asked): Query<Asked>,
+    Query(MessagesQuery { q, call, before, limit }): Query<MessagesQuery>,
 ) -> Json<Value> {
-    let Asked { call, before, q, .. } = &asked;
     let query = q.as_deref().filter(|query| !query.is_empty());
     let log = api.console.messages();
-    Json(json!({"messages": log.list(&viewer, query, call.as_deref(), before.as_deref(), PAGE)}))
+    let (call, before, most) = (call.as_deref(), before.0.as_deref(), limit.get().into());
+    Json(json!({"messages": log.list(&viewer, query, call, before, most)}))
 }
 
 async fn message(
@@ -359,14 +373,14 @@ async fn message(
 async fn events(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
-    Query(asked): Query<Asked>,
+    Query(EventsQuery { after: Id(after) }): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let events = api.console.events_shared();
     let most = api.console.options().max_streams;
     let place = events.enter(&viewer).ok_or(ApiError::TooManyStreams(most))?;
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let after = asked.after.or(header);
+    let after = after.or(header);
     let calls = api.console.calls().clone();
     let stats = move |viewer: &Viewer| calls.stats(viewer);
     let body = Body::from_stream(events.stream(viewer, after.as_deref(), place, Box::new(stats)));

@@ -9,6 +9,7 @@ mod messages;
 mod options;
 mod page;
 mod pipe;
+mod query;
 mod questions;
 mod random;
 mod record;
@@ -34,6 +35,7 @@ pub use self::{
     options::{Options, ViewOptions},
     page::Site,
     pipe::{LoggedReader, LoggedWriter},
+    query::PageLimit,
     record::Outcome,
     secrets::secret_names,
     tap::{CALL_HEADER, CopiedBody, RecordSlot, Recorded},

@@ -35,6 +35,25 @@ impl Place {
         }
         Ok(Self::File(database.into()))
     }
+
+    /// Checks the URL of a PostgreSQL, without connecting to it.
+    ///
+    /// # Errors
+    ///
+    /// The URL is incomplete or wrong, a file that it names cannot be read, or the program was built without PostgreSQL.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(url) => {
+                marquetry_rag::PostgresStore::check_url(url).map_err(|error| error.to_string())
+            }
+            #[cfg(not(feature = "postgres"))]
+            Self::Postgres(_) => {
+                Err("this program was built without PostgreSQL (feature `postgres`)".to_owned())
+            }
+            Self::Memory | Self::File(_) => Ok(()),
+        }
+    }
 }
 
 /// Returns the scheme of a URI (RFC 3986, section 3.1). A single letter is a drive.

@@ -137,10 +137,10 @@ pub enum StartError {
     /// The case cannot run against this server. It is skipped and reported.
     #[error("{0}")]
     Skip(String),
-    /// The case fails.
+    /// The case cannot be run.
     #[error("the server: {0}")]
     Failed(String),
-    /// The case fails.
+    /// The case cannot be run.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

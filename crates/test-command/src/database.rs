@@ -76,7 +76,7 @@ async fn open_or_refuse(
     // The store reports any error other than "not found", with its reason.
     if missing == Missing::Refuse && matches!(path.try_exists(), Ok(false)) {
         return Err(Failed::usage(format!(
-            "there is no database {}: check --database and $TEST_DATABASE; a run of `marquetry test` creates it",
+            "there is no database {}: check --database and $TEST_DATABASE; a run of cases with a model creates it",
             path.display()
         )));
     }

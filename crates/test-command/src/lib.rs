@@ -91,13 +91,16 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
         files => scenarios::run(arguments, files, environment),
     };
     match &scenarios {
-        // A failed scenario does not keep the cases from running.
-        Err(failed) if failed.code != Failed::FAIL => return scenarios,
+        // A scenario that failed or could not be run, and was reported, does not keep the cases from running.
+        Err(failed) if !failed.message.is_empty() => return scenarios,
         _ => {}
     }
     if cases.is_empty() && files.scenarios.is_empty() {
         return Err(Failed::usage("no test is called so, or the folders have no YAML files"));
     }
     let cases = if cases.is_empty() { Ok(()) } else { cases::run(arguments, cases, environment) };
-    scenarios.and(cases)
+    match (scenarios, cases) {
+        (Err(scenarios), Err(cases)) => Err(scenarios.and(cases)),
+        (scenarios, cases) => scenarios.and(cases),
+    }
 }

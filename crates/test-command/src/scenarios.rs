@@ -71,8 +71,14 @@ pub(crate) fn run(
     for (format, file) in reports {
         outcome.write(format, file.as_deref()).map_err(Failed::error)?;
     }
-    // The report already contains the failures.
-    if outcome.is_success() { Ok(()) } else { Err(Failed::printed(Failed::FAIL)) }
+    // The report already contains the failures. A failed test takes precedence over one that could not be run.
+    if outcome.is_success() {
+        Ok(())
+    } else if outcome.has_failures() {
+        Err(Failed::printed(Failed::FAIL))
+    } else {
+        Err(Failed::printed(Failed::ERROR))
+    }
 }
 
 fn format(format: OutcomeFormat) -> Format {

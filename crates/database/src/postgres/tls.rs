@@ -35,6 +35,10 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), DatabaseError> {
                 .to_owned(),
         )
     })?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        let problem = "its URL names no host: it is postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+        return Err(DatabaseError::Unusable(problem.to_owned()));
+    }
     let mode = match config.get_ssl_mode() {
         SslMode::Disable => SslMode::Disable,
         SslMode::Prefer if is_here(&config) => SslMode::Disable,

@@ -25,7 +25,7 @@ pub struct Given {
     pub model: Option<Vec<ModelAnswer>>,
     /// Faults of the artifact store.
     pub store: Vec<StoreFault>,
-    /// Seed of the random parts of names; 7 by default.
+    /// Seed of the random parts of names, a number; 7 by default.
     pub seed: Option<u64>,
     /// The server's time, RFC 3339; by default the start of 2026.
     pub clock: Option<String>,

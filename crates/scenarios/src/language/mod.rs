@@ -48,7 +48,7 @@ pub(crate) use self::{
 pub struct Scenario {
     /// Its name; the file's name without `.yaml`.
     pub(crate) id: String,
-    /// The test of a seed that it implements, such as `000/2.1.2`.
+    /// The test of a specification that it implements, such as `000/2.1.2`. The seed of random numbers is `given.seed`.
     pub(crate) seed: Option<String>,
     /// The behaviour that the scenario tests, in one sentence.
     pub(crate) title: String,

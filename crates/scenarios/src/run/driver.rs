@@ -40,8 +40,8 @@ pub(crate) async fn run(case: Case, server: Arc<dyn TestedServer>, limit: Durati
     let world = match timeout(limit, World::start(&case, &*server)).await {
         Ok(Ok(world)) => world,
         Ok(Err(WorldError::Server(StartError::Skip(why)))) => return Status::Skipped(why),
-        Ok(Err(error)) => return Status::Failed(Failure::text(error.to_string())),
-        Err(_) => return Status::Failed(over(limit, "the server did not start")),
+        Ok(Err(error)) => return Status::Error(Failure::text(error.to_string())),
+        Err(_) => return Status::Error(over(limit, "the server did not start")),
     };
     let mut vars = Vars::default();
     // `http` requests name the revision in a header.

@@ -212,7 +212,7 @@ fn run_all(
 async fn attempt(case: Case, server: Arc<dyn TestedServer>, limit: Duration) -> Status {
     match tokio::spawn(driver::run(case, server, limit)).await {
         Ok(status) => status,
-        Err(error) => Status::Failed(Failure::text(format!("the runner failed: {error}"))),
+        Err(error) => Status::Error(Failure::text(format!("the runner failed: {error}"))),
     }
 }
 

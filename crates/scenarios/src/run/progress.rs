@@ -46,6 +46,7 @@ impl Progress {
             let outcome = match &finished.status {
                 Status::Passed => "ok".into(),
                 Status::Failed(_) => "FAILED".into(),
+                Status::Error(_) => "ERROR".into(),
                 Status::Skipped(why) => format!("ignored, {why}"),
             };
             self.bar.suspend(|| say(&format!("test {} ... {outcome}\n", finished.case)));

@@ -38,7 +38,9 @@ pub enum Format {
 pub(crate) enum Status {
     Passed,
     Failed(Failure),
-    /// The case was not run, with the reason.
+    /// The case could not be run: its server did not start, or the agent could not connect.
+    Error(Failure),
+    /// The case was left out, with the reason.
     Skipped(String),
 }
 
@@ -116,9 +118,19 @@ pub(crate) fn list(cases: &[Case], format: Format) {
 }
 
 impl Outcome {
-    /// Returns whether no case failed or panicked.
+    /// Returns whether no case failed or panicked, and none could not be run.
     pub fn is_success(&self) -> bool {
-        self.panics == 0 && self.count(|status| matches!(status, Status::Failed(_))) == 0
+        !self.has_failures() && self.errors() == 0
+    }
+
+    /// Returns whether a case failed or panicked. A case that could not be run has not failed.
+    pub fn has_failures(&self) -> bool {
+        self.panics > 0 || self.count(|status| matches!(status, Status::Failed(_))) > 0
+    }
+
+    /// Returns the number of cases that could not be run.
+    fn errors(&self) -> usize {
+        self.count(|status| matches!(status, Status::Error(_)))
     }
 
     /// Writes it in `format` to `file` and as text to standard output, or in `format` to standard
@@ -151,7 +163,7 @@ impl Outcome {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let failures = self.finished.iter().filter_map(|finished| match &finished.status {
-            Status::Failed(failure) => Some((&finished.case, failure)),
+            Status::Failed(failure) | Status::Error(failure) => Some((&finished.case, failure)),
             _ => None,
         });
         let mut names = String::new();
@@ -171,6 +183,11 @@ impl Outcome {
             let _ =
                 writeln!(text, "\nSKIPPED: {skipped} cases were not run; each line above says why");
         }
+        let errors = self.errors();
+        if errors > 0 {
+            let cases = if errors == 1 { "case" } else { "cases" };
+            let _ = writeln!(text, "\nERROR: {errors} {cases} could not be run");
+        }
         if self.panics > 0 {
             let _ = writeln!(
                 text,
@@ -178,13 +195,14 @@ impl Outcome {
                 self.panics
             );
         }
+        // Readers of cargo's line know no errors; there they are failures.
         let _ = writeln!(
             text,
             "\ntest result: {}. {} passed; {} failed; {skipped} ignored; 0 measured; {} filtered out; \
              finished in {:.2}s",
             if self.is_success() { "ok" } else { "FAILED" },
             self.count(|status| matches!(status, Status::Passed)),
-            self.count(|status| matches!(status, Status::Failed(_))),
+            self.count(|status| matches!(status, Status::Failed(_) | Status::Error(_))),
             self.filtered_out,
             self.elapsed.as_secs_f64()
         );
@@ -206,6 +224,7 @@ impl Outcome {
             let (status, reason) = match &finished.status {
                 Status::Passed => ("passed", None),
                 Status::Failed(failure) => ("failed", Some(self.plain_report(finished, failure))),
+                Status::Error(failure) => ("error", Some(self.plain_report(finished, failure))),
                 Status::Skipped(why) => ("skipped", Some(why.clone())),
             };
             (finished, status, reason)
@@ -228,10 +247,10 @@ impl Outcome {
                 let inside = match &finished.status {
                     Status::Passed => String::new(),
                     Status::Failed(failure) => {
-                        let report = self.plain_report(finished, failure);
-                        let first = report.lines().next().unwrap_or_default();
-                        let (first, report) = (xml_text(first), xml_text(&report));
-                        format!("      <failure message=\"{first}\">{report}</failure>\n")
+                        xml_report("failure", &self.plain_report(finished, failure))
+                    }
+                    Status::Error(failure) => {
+                        xml_report("error", &self.plain_report(finished, failure))
                     }
                     Status::Skipped(why) => {
                         format!("      <skipped message=\"{}\"/>\n", xml_text(why))
@@ -245,7 +264,7 @@ impl Outcome {
             self.finished.len(),
             self.count(|status| matches!(status, Status::Failed(_))),
             self.count(|status| matches!(status, Status::Skipped(_))),
-            self.panics
+            self.panics + self.errors()
         );
         xml_suite(&cases, &counts, self.elapsed)
     }
@@ -279,6 +298,12 @@ fn xml_case(case: &Case, elapsed: Option<Duration>, inside: &str) -> String {
         return format!("    <testcase {attributes}/>\n");
     }
     format!("    <testcase {attributes}>\n{inside}    </testcase>\n")
+}
+
+/// Returns the element `name` with the report of a failure.
+fn xml_report(name: &str, report: &str) -> String {
+    let first = xml_text(report.lines().next().unwrap_or_default());
+    format!("      <{name} message=\"{first}\">{}</{name}>\n", xml_text(report))
 }
 
 /// Escapes text for XML, and drops the characters that XML 1.0 does not allow.
@@ -338,6 +363,25 @@ mod tests {
         assert!(outcome(vec![Status::Passed]).text().ends_with(
             "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 1.50s\n"
         ));
+    }
+
+    #[test]
+    fn a_case_that_could_not_be_run_is_an_error_in_each_format() {
+        let errors = || vec![Status::Passed, Status::Error(Failure::text("no such program"))];
+        let outcome = outcome(errors());
+        assert!(!outcome.is_success() && !outcome.has_failures());
+        let text = outcome.text();
+        assert!(text.contains("\nERROR: 1 case could not be run\n"), "{text}");
+        assert!(text.contains("test result: FAILED. 1 passed; 1 failed"), "{text}");
+        let rows: Vec<Value> = serde_json::from_str(&outcome.json()).unwrap();
+        assert_eq!(rows[1]["status"], "error");
+        let xml = outcome.junit();
+        assert!(xml.contains("failures=\"0\" skipped=\"0\" errors=\"1\""), "{xml}");
+        assert!(xml.contains("<error message=") && !xml.contains("<failure"), "{xml}");
+        let tap = tap::of(&outcome);
+        assert!(tap.contains("\nnot ok 2 - ") && tap.contains("status: error"), "{tap}");
+        let page = html::of(&outcome);
+        assert!(page.contains("1 not run") && page.contains("<details open>"), "{page}");
     }
 
     #[test]

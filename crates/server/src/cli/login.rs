@@ -53,7 +53,7 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         let options = ClientOptions {
             authorizer: Some(Arc::new(authorizer)),
             network,
-            connect_timeout: Duration::from_millis(config.gateway.start_timeout_ms.max(1)),
+            connect_timeout: Duration::from_millis(config.gateway.start_timeout_ms.get()),
             ..ClientOptions::default()
         };
         let headers = headers.clone().into_iter().collect();

@@ -31,7 +31,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("man");
         man(&ManArgs { folder: folder.clone() }).unwrap_or_else(|e| panic!("{}", e.message));
-        let mut names = vec!["marquetry", "marquetry-serve"];
+        let mut names = vec!["marquetry", "marquetry-serve", "marquetry-man"];
         if cfg!(feature = "knowledge") {
             names.push("marquetry-records-list");
         }
@@ -39,7 +39,7 @@ mod tests {
             let page = fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
             assert!(page.contains(".SH NAME") && page.contains(".SH OPTIONS"), "{name}: {page}");
         }
-        for name in ["marquetry-guard", "marquetry-man", "marquetry-scenario-upstream"] {
+        for name in ["marquetry-guard", "marquetry-scenario-upstream"] {
             assert!(!folder.join(format!("{name}.1")).exists(), "{name}");
         }
     }

@@ -17,6 +17,7 @@ mod guard;
 mod library;
 mod login;
 mod man;
+mod problems;
 mod prompt;
 mod serve;
 #[cfg(not(feature = "knowledge"))]
@@ -107,15 +108,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if failure.message.is_empty() {
-                // The message was printed already.
-            } else if logging::is_json() {
-                logging::emit("ERROR", &printable(&failure.message), &[]);
-            } else {
-                eprintln!("error: {}", printable(&failure.message));
+            // An empty message was printed already.
+            if !failure.message.is_empty() {
+                print_error(&failure.message);
             }
             ExitCode::from(failure.code)
         }
+    }
+}
+
+fn print_error(message: &str) {
+    if logging::is_json() {
+        logging::emit("ERROR", &printable(message), &[]);
+    } else {
+        eprintln!("error: {}", printable(message));
     }
 }
 
@@ -182,6 +188,8 @@ Examples:
   marquetry decode https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000")]
     Decode(DecodeArgs),
     /// Check the configuration and print what would be started, without starting anything.
+    ///
+    /// The first mistake in the TOML, such as an unknown name or a wrong type, ends the check. Settings that cannot work are all reported.
     #[command(after_help = "\
 Examples:
   marquetry check
@@ -271,7 +279,9 @@ Examples:
   marquetry completions fish > ~/.config/fish/completions/marquetry.fish")]
     Completions(completions::CompletionsArgs),
     /// Write the man pages of this program, as packages ship them.
-    #[command(hide = true)]
+    #[command(after_help = "\
+Examples:
+  marquetry man ~/.local/share/man/man1")]
     Man(man::ManArgs),
     /// Run an upstream's program, and end everything that it has started when it or this server ends.
     #[cfg(target_os = "linux")]
@@ -376,19 +386,20 @@ struct DecodeArgs {
 
 impl ServeArgs {
     /// Loads the configuration of all sources. Listening on a public address without authentication is an error.
-    fn load(&self) -> Result<Loaded, ConfigError> {
+    fn load(&self) -> Result<Loaded, Failure> {
         self.load_asking(&|_| None)
     }
 
     /// Loads as [`Self::load`] does; `ask` returns values for the `${input:…}` of VS Code files.
-    fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
-        let Loaded { mut config, file, warnings } = self.config.load_asking(ask)?;
+    fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, Failure> {
+        let Loaded { mut config, file, warnings } = self.config.read(ask)?;
         let mut exposure = Config::check_exposure(&config);
         if let Some(listen) = &self.listen {
             let at_fault = |problem| flag_error("--listen", problem);
             config.server.listen = parse_listen(listen).map_err(at_fault)?;
             exposure = config.check_exposure().map_err(|error| at_fault(error.problem));
         }
+        refuse_faults(&config)?;
         if !self.insecure {
             exposure?;
         }
@@ -398,12 +409,14 @@ impl ServeArgs {
 
 impl ConfigArgs {
     /// Loads the configuration of all sources.
-    fn load(&self) -> Result<Loaded, ConfigError> {
-        self.load_asking(&|_| None)
+    fn load(&self) -> Result<Loaded, Failure> {
+        let loaded = self.read(&|_| None)?;
+        refuse_faults(&loaded.config)?;
+        Ok(loaded)
     }
 
-    /// Loads as [`Self::load`] does; `ask` returns values for the `${input:…}` of VS Code files.
-    fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
+    /// Reads all sources without checking that their settings can be used. `ask` returns values for the `${input:…}` of VS Code files.
+    fn read(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } = config::load(self.config.as_deref())?;
         warnings.extend(config.take_warnings());
         for servers in &self.mcp_config {
@@ -426,9 +439,16 @@ impl ConfigArgs {
                 "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set, and knowledge.database names no other place".to_owned(),
             );
         }
-        config.check()?;
         Ok(Loaded { config, file, warnings })
     }
+}
+
+/// Refuses settings that cannot be used. Prints all errors but the last, which is returned.
+fn refuse_faults(config: &Config) -> Result<(), Failure> {
+    let mut faults = config.faults();
+    let Some(last) = faults.pop() else { return Ok(()) };
+    faults.iter().for_each(|fault| print_error(&fault.to_string()));
+    Err(last.into())
 }
 
 fn flag_error(flag: &str, problem: String) -> ConfigError {

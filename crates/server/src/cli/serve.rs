@@ -17,7 +17,7 @@ use tokio::{
 
 #[cfg(feature = "console")]
 use super::browser;
-use super::{ConfigArgs, Failure, INTERRUPTED, ServeCommand, flag_error, prompt};
+use super::{ConfigArgs, Failure, INTERRUPTED, ServeCommand, flag_error, problems, prompt};
 use crate::{
     app::App,
     config::{AuthConfig, Config, Loaded, environment, environment_variables},
@@ -25,7 +25,8 @@ use crate::{
 };
 
 pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
-    let Loaded { mut config, file, warnings } = arguments.server.load_asking(&prompt::ask)?;
+    let Loaded { mut config, file, mut warnings } = arguments.server.load_asking(&prompt::ask)?;
+    warnings.extend(problems::warnings(&config, &arguments.server.config, file.as_deref()));
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
         // DNS rebinding cannot affect an address.
@@ -85,7 +86,8 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
 }
 
 pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
-    let Loaded { mut config, file, warnings } = arguments.load()?;
+    let Loaded { mut config, file, mut warnings } = arguments.load()?;
+    warnings.extend(problems::warnings(&config, arguments, file.as_deref()));
     config.gateway.guard = guard();
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {

@@ -110,6 +110,18 @@ impl ConsoleConfig {
     }
 }
 
+impl ConsoleConfig {
+    /// Checks that `views_port` is not the port of the server.
+    pub(crate) fn check_views_port(&self, server: u16) -> Result<(), String> {
+        if !self.enabled || self.views_port == 0 || self.views_port != server {
+            return Ok(());
+        }
+        Err(format!(
+            "{server} is the port of server.listen; expected another one, or 0 for a free port"
+        ))
+    }
+}
+
 #[cfg(feature = "console")]
 impl ConsoleConfig {
     /// Returns the limits for the console.

@@ -1,6 +1,6 @@
 //! The table `[gateway]`: names, starts and supervision of upstreams.
 
-use std::{fmt::Display, io, path::PathBuf};
+use std::{fmt::Display, io, num::NonZeroU64, path::PathBuf};
 
 use marquetry_gateway::names::is_name_char;
 use marquetry_protocol::client::{AuthorizationError, Network};
@@ -16,7 +16,7 @@ pub struct GatewayConfig {
     pub separator: Separator,
     /// Time limit of one start of an upstream, from the process or connection to its list of tools, in milliseconds. Downloads by `npx` or
     /// `uvx` take long. Each of its other lists may take as long again, and is left out if it takes longer.
-    pub start_timeout_ms: u64,
+    pub start_timeout_ms: NonZeroU64,
     /// Time limit of one call, in milliseconds; 0 is no limit. A call that comes while its upstream restarts waits at most as long for
     /// the restart.
     pub call_timeout_ms: u64,
@@ -32,7 +32,8 @@ pub struct GatewayConfig {
     /// Shortest time between two fetches of a list whose lifetime (`ttlMs`) is over, in milliseconds. An announced change is fetched at
     /// once.
     pub list_refetch_ms: u64,
-    /// Pause before the first restart of a failed upstream, in milliseconds. It doubles with every further failure.
+    /// Pause before the first restart of a failed upstream, in milliseconds; at most `restart_max_delay_ms`. It doubles with every further
+    /// failure.
     pub restart_delay_ms: u64,
     /// Longest pause between restarts, in milliseconds.
     pub restart_max_delay_ms: u64,
@@ -70,7 +71,7 @@ impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
             separator: Separator("__".to_owned()),
-            start_timeout_ms: 60_000,
+            start_timeout_ms: NonZeroU64::new(60_000).expect("60,000 is more than zero"),
             call_timeout_ms: 600_000,
             ping_timeout_ms: 10_000,
             list_wait_ms: None,
@@ -89,27 +90,81 @@ impl Default for GatewayConfig {
     }
 }
 
+/// A setting, and why it cannot be used.
+type SettingProblem = (&'static str, String);
+
 impl GatewayConfig {
     /// Returns the network settings for upstreams over HTTP.
     ///
     /// # Errors
     ///
-    /// The setting and what is wrong with it.
+    /// The setting and what is wrong with it. A configuration that was checked has an error only if `ca_file` has changed.
     pub(crate) fn network(&self) -> Result<Network, AuthorizationError> {
-        let wrong = |setting: &str, problem: &dyn Display| AuthorizationError::Io {
-            what: format!("setting gateway.{setting}"),
-            source: io::Error::other(problem.to_string()),
+        let wrong = |(setting, problem): SettingProblem| AuthorizationError::Io {
+            what: format!("setting {setting}"),
+            source: io::Error::other(problem),
         };
-        let mut network = Network::default().without_proxy_for(&self.no_proxy);
-        if let Some(proxy) = &self.proxy {
-            network = network.with_proxy(proxy).map_err(|error| wrong("proxy", &error))?;
+        let network = Network::default().without_proxy_for(&self.no_proxy);
+        let network = self.with_proxy(network).map_err(wrong)?;
+        self.with_authorities(network).map_err(wrong)
+    }
+
+    /// Adds the proxy to the network settings.
+    pub(super) fn with_proxy(&self, network: Network) -> Result<Network, SettingProblem> {
+        match &self.proxy {
+            Some(proxy) => {
+                network.with_proxy(proxy).map_err(|error| ("gateway.proxy", error.to_string()))
+            }
+            None => Ok(network),
         }
-        if let Some(path) = &self.ca_file {
-            let problem = |error: &dyn Display| wrong("ca_file", &format!("{path:?}: {error}"));
-            let pem = std::fs::read_to_string(path).map_err(|error| problem(&error))?;
-            network = network.with_authorities(&pem).map_err(|error| problem(&error))?;
+    }
+
+    /// Adds the certificate authorities to the network settings.
+    pub(super) fn with_authorities(&self, network: Network) -> Result<Network, SettingProblem> {
+        let Some(path) = &self.ca_file else { return Ok(network) };
+        let problem = |error: &dyn Display| ("gateway.ca_file", format!("{path:?}: {error}"));
+        let pem = std::fs::read_to_string(path).map_err(|error| problem(&error))?;
+        network.with_authorities(&pem).map_err(|error| problem(&error))
+    }
+
+    /// Checks that the first pause between restarts is not above the longest.
+    pub(super) fn check_restarts(&self) -> Result<(), String> {
+        let (first, longest) = (self.restart_delay_ms, self.restart_max_delay_ms);
+        if first <= longest {
+            return Ok(());
         }
-        Ok(network)
+        Err(format!("{first} is above gateway.restart_max_delay_ms, which is {longest}"))
+    }
+
+    /// Checks that each name in `pass_env` can be that of a variable.
+    pub(super) fn check_pass_env(&self) -> Result<(), String> {
+        let problem = |pattern: &str| {
+            let name = pattern.strip_suffix('*').unwrap_or(pattern);
+            if pattern.is_empty() {
+                Some("is empty")
+            } else if name.contains('=') {
+                Some("has a value; a value for one server belongs in its env")
+            } else if name.contains('*') {
+                Some("has a * before its end")
+            } else if name.starts_with('$') {
+                Some("begins with $; expected the name alone")
+            } else if name.contains(char::is_whitespace) {
+                Some("has a space")
+            } else {
+                None
+            }
+        };
+        match self.pass_env.iter().find_map(|it| Some((it, problem(it)?))) {
+            Some((pattern, problem)) => {
+                // The value may be secret.
+                let shown = match pattern.split_once('=') {
+                    Some((name, _)) => format!("{name}=…"),
+                    None => pattern.clone(),
+                };
+                Err(format!("{shown:?} {problem}; expected names such as \"NVM_DIR\" or \"NVM_*\""))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -56,7 +56,7 @@ impl Config {
         options.filter = upstream.filter.clone();
         options.revision = upstream.revision;
         let start = upstream.start_timeout_ms.unwrap_or(gateway.start_timeout_ms);
-        options.start_timeout = Duration::from_millis(start);
+        options.start_timeout = Duration::from_millis(start.get());
         options.call_timeout = match upstream.call_timeout_ms.unwrap_or(gateway.call_timeout_ms) {
             0 => Duration::MAX,
             limited => Duration::from_millis(limited),

@@ -12,13 +12,9 @@ impl Config {
         let KnowledgeConfig { enabled, database, embedding, chat, .. } = &self.knowledge;
         if *enabled {
             let place = self.knowledge_place();
-            if let (Some(_), Err(problem)) = (database, &place) {
-                return Err(self.fault("knowledge.database", problem.clone()));
-            }
-            #[cfg(not(feature = "postgres"))]
-            if let Ok(Place::Postgres(_)) = place {
-                let problem = "this program was built without PostgreSQL (feature `postgres`)";
-                return Err(self.fault("knowledge.database", problem.to_owned()));
+            let checked = place.and_then(|place| place.check());
+            if let (Some(_), Err(problem)) = (database, checked) {
+                return Err(self.fault("knowledge.database", problem));
             }
             embedding.check(&environment).map_err(|InvalidSetting { key, problem, .. }| {
                 self.fault(&format!("knowledge.embedding.{key}"), problem)

@@ -36,6 +36,24 @@ fn find_in_value(
     inside || (value.span().start <= span.start && span.end <= value.span().end)
 }
 
+/// Returns the dotted path of each key in a TOML text, with the offset of its value.
+pub(crate) fn toml_offsets(text: &str) -> Vec<(String, usize)> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut found = Vec::new();
+    offsets_in(table.get_ref(), "", &mut found);
+    found
+}
+
+fn offsets_in(table: &DeTable<'_>, above: &str, found: &mut Vec<(String, usize)>) {
+    for (key, value) in table {
+        let path = format!("{above}{}", key.get_ref());
+        if let DeValue::Table(inner) = value.get_ref() {
+            offsets_in(inner, &format!("{path}."), found);
+        }
+        found.push((path, value.span().start));
+    }
+}
+
 /// Returns the offset of the value of the key `path` in a TOML text.
 pub(crate) fn toml_offset(text: &str, path: &[&str]) -> Option<usize> {
     let (table, _) = DeTable::parse_recoverable(text);
@@ -60,5 +78,8 @@ mod tests {
         assert_eq!(toml_path_at(text, &(b..b + 1)), ["a", "b"]);
         assert_eq!(toml_offset(text, &["a", "c", "d"]), text.find("[1,"));
         assert_eq!(toml_offset(text, &["a", "x"]), None);
+        let all = toml_offsets(text);
+        let of = |key: &str| all.iter().find(|(path, _)| path == key).map(|(_, at)| *at);
+        assert_eq!((of("a.b"), of("a.c.d"), of("d")), (text.find('1'), text.find("[1,"), None));
     }
 }

@@ -6,6 +6,7 @@ mod apps;
 mod artifacts;
 mod auth;
 mod capture;
+mod check;
 mod console;
 mod environment;
 mod gateway;
@@ -238,32 +239,6 @@ impl Config {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Checks the settings after every source was read.
-    ///
-    /// # Errors
-    ///
-    /// A server without a transport, an invalid artifact directory, or another setting that cannot be used.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        if self.artifacts.store == StoreKind::Directory
-            && let Err(problem) = self.artifacts.check_directory()
-        {
-            return Err(self.fault("artifacts.directory", problem.to_string()));
-        }
-        if let Err(problem) = self.plantuml.check_engine() {
-            return Err(self.fault("plantuml.engine", problem));
-        }
-        if let Err(problem) = self.console.check_views_origin() {
-            return Err(self.fault("console.views_origin", problem));
-        }
-        self.resource_server()?;
-        self.check_knowledge()?;
-        let missing = |(name, error): (&String, &ConfigError)| {
-            let upstream = self.mcp_servers.get(name)?;
-            (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())
-        };
-        self.incomplete.iter().find_map(missing).map_or(Ok(()), Err)
-    }
-
     /// Returns the authenticator for HTTP, if `[auth]` is set.
     ///
     /// # Errors
@@ -307,36 +282,9 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let variables: Variables<'_> = &with_places(file, variables);
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
-        let auth = ["issuer", "resource", "jwks_url", "jwks_file", "required_scopes", "tokens"];
-        let auth = auth.map(|key| ["auth", key]);
-        let places = [
-            ["server", "listen"],
-            ["artifacts", "directory"],
-            ["knowledge", "database"],
-            ["plantuml", "engine"],
-        ];
-        for key in places.into_iter().chain(auth) {
-            if let Some(offset) = locate::toml_offset(text, &key) {
-                let place = (file.to_owned(), Place::of(text, offset));
-                config.places.0.insert(key.join("."), place);
-            }
-        }
-        for key in [
-            "provider",
-            "folder",
-            "model",
-            "base_url",
-            "api_key_env",
-            "dimension",
-            "query_prefix",
-            "passage_prefix",
-        ] {
-            let key = ["knowledge", "embedding", key];
-            if let Some(offset) = locate::toml_offset(text, &key) {
-                let place = (file.to_owned(), Place::of(text, offset));
-                config.places.0.insert(key.join("."), place);
-            }
-        }
+        let places = locate::toml_offsets(text).into_iter();
+        let places = places.map(|(key, at)| (key, (file.to_owned(), Place::of(text, at))));
+        config.places.0.extend(places);
         for (name, upstream) in &mut config.mcp_servers {
             if upstream.disabled {
                 continue;
@@ -367,6 +315,11 @@ impl Config {
             let offset = locate::toml_offset(text, &key);
             let problem = "the directory store needs \"directory\" in the same section";
             return Err(ConfigError::of_key(file, text, offset, &key, problem));
+        }
+        // `Config::check` reports a directory beside another store.
+        if config.artifacts.directory.is_some() && !config.places.0.contains_key("artifacts.store")
+        {
+            config.artifacts.store = StoreKind::Directory;
         }
         Ok(config)
     }
@@ -535,6 +488,8 @@ mod tests {
                 "[server]\nlisten = 'here'\n",
                 "[limits]\nmax_nesting = 0\n",
                 "[limits]\nmax_nesting = -1\n",
+                "[gateway]\nstart_timeout_ms = 0\n",
+                "[mcp_servers.a]\ncommand = 'x'\nstart_timeout_ms = 0\n",
                 "[gateway]\nseparator = '/'\n",
                 "[mcp_servers.'a b']\ncommand = 'x'\ncapture = 3\n",
                 "[mcp_servers.a]\ncommand = 'x'\nurl = 'http://x'\n",
@@ -553,6 +508,8 @@ mod tests {
                 m.toml:2:10: server.listen: "here" is not an address with a port; expected one like "127.0.0.1:3001", or a port alone
                 m.toml:2:15: limits.max_nesting: invalid value: integer `0`, expected a whole number from 1 on
                 m.toml:2:15: limits.max_nesting: invalid value: integer `-1`, expected a whole number from 1 on
+                m.toml:2:20: gateway.start_timeout_ms: invalid value: integer `0`, expected a whole number from 1 on
+                m.toml:3:20: mcp_servers.a.start_timeout_ms: invalid value: integer `0`, expected a whole number from 1 on
                 m.toml:2:13: gateway.separator: "/" cannot separate names; expected 1 to 8 of letters, digits, _ - .
                 m.toml:3:11: mcp_servers."a b".capture: invalid type: integer `3`, expected true, false or a table of capture settings
                 m.toml:1:1: mcp_servers.a: both "command" and "url" are given; expected one of them

@@ -10,6 +10,7 @@ use marquetry_plantuml::{
     Server,
     engine::{EngineOptions, Program},
 };
+use marquetry_protocol::client::check_program;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -38,6 +39,8 @@ pub struct PlantUmlConfig {
 
 const AUTO: &str = "auto";
 
+const CHOICES: &str = "\"auto\", \"off\", or the path of a program or of a jar";
+
 impl Default for PlantUmlConfig {
     fn default() -> Self {
         let EngineOptions { timeout, max_output_bytes, max_memory_mib, .. } =
@@ -62,21 +65,32 @@ impl PlantUmlConfig {
             let folders = path.unwrap_or_default();
             let mut programs =
                 std::env::split_paths(&folders).map(|folder| folder.join("plantuml"));
-            self.found = programs.find(|program| program.is_absolute() && program.is_file());
+            self.found = programs.find(|program| program.is_absolute() && is_executable(program));
         }
     }
 
-    /// Returns whether the engine that the configuration names is there.
+    /// Checks that the engine that the configuration names can be started.
     ///
     /// # Errors
     ///
-    /// It is not.
+    /// It is missing, or no program and no jar.
     pub(super) fn check_engine(&self) -> Result<(), String> {
         match &*self.engine {
-            "" => Err("expected \"auto\", \"off\" or a path".to_owned()),
+            "" => Err(format!("is empty; expected {CHOICES}")),
             AUTO | "off" => Ok(()),
-            path if Path::new(path).is_file() => Ok(()),
-            path => Err(format!("{path:?} is not a file")),
+            path if !Path::new(path).is_file() => {
+                Err(format!("{path:?} is not a file; expected {CHOICES}"))
+            }
+            jar if is_jar(Path::new(jar)) => check_program("java", std::env::var_os("PATH"), None)
+                .map_err(|error| format!("{jar:?} is a jar, which java runs: {error}")),
+            // The system looks for a name alone on the `PATH`.
+            name if Path::new(name).components().count() == 1 && !name.contains('/') => {
+                Err(format!("{name:?} is a name without a folder; write \"./{name}\""))
+            }
+            program if !is_executable(Path::new(program)) => {
+                Err(format!("{program:?} is neither an executable file nor a jar"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -87,14 +101,21 @@ impl PlantUmlConfig {
             "off" => return None,
             path => PathBuf::from(path),
         };
-        let is_jar = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("jar"));
-        let program = if is_jar { Program::Jar(path) } else { Program::Command(path) };
+        let program = if is_jar(&path) { Program::Jar(path) } else { Program::Command(path) };
         let mut options = EngineOptions::new(program);
         options.timeout = Duration::from_millis(self.engine_timeout_ms.get());
         options.max_output_bytes = self.engine_max_output_bytes.get();
         options.max_memory_mib = self.engine_max_memory_mib.get();
         Some(options)
     }
+}
+
+fn is_jar(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it.eq_ignore_ascii_case("jar"))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && path.to_str().is_none_or(|path| check_program(path, None, None).is_ok())
 }
 
 fn server<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Server, D::Error> {
@@ -125,6 +146,7 @@ mod tests {
         };
         assert_eq!(found("auto"), None);
         std::fs::write(&program, "").unwrap();
+        set_executable(&program);
         assert_eq!(found("auto"), Some(Program::Command(program)));
         assert_eq!(found("off"), None);
         assert_eq!(found("/a/plantuml.jar"), Some(Program::Jar("/a/plantuml.jar".into())));
@@ -132,7 +154,36 @@ mod tests {
         // Only the program searches the machine.
         assert_eq!(config("auto").engine_options(), None);
         assert_eq!(config("auto").check_engine(), Ok(()));
-        assert_eq!(config("/nowhere").check_engine(), Err("\"/nowhere\" is not a file".to_owned()));
-        assert!(config("").check_engine().is_err());
+        let check = |engine: &str| config(engine).check_engine().unwrap_err();
+        let want = "\"/nowhere\" is not a file; expected \"auto\", \"off\", or the path of a program or of a jar";
+        assert_eq!(check("/nowhere"), want);
+        assert_eq!(check("plantuml"), want.replace("/nowhere", "plantuml"));
+        assert_eq!(check(""), want.replace("\"/nowhere\" is not a file", "is empty"));
+        // A test runs in the folder of its crate.
+        assert_eq!(
+            check("Cargo.toml"),
+            "\"Cargo.toml\" is a name without a folder; write \"./Cargo.toml\""
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_engine_is_executable() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plantuml");
+        std::fs::write(&file, "").unwrap();
+        let config = config(file.to_str().unwrap());
+        let want = format!("{file:?} is neither an executable file nor a jar");
+        assert_eq!(config.check_engine(), Err(want));
+        set_executable(&file);
+        assert_eq!(config.check_engine(), Ok(()));
+    }
+
+    fn set_executable(_file: &Path) {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(_file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
 }

@@ -125,7 +125,7 @@ pub(super) fn read(
     let file = path.display().to_string();
     let unreadable =
         |error: io::Error| ConfigError::of_file(&file, format!("cannot be read: {error}"));
-    let opened = File::open(path).map_err(unreadable)?;
+    let opened = open(path).map_err(unreadable)?;
     // Metadata of the open file, which cannot be replaced between the check and the read.
     let metadata = opened.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
@@ -133,14 +133,58 @@ pub(super) fn read(
     }
     let warning = check_writers(path, &metadata, writers)
         .map_err(|problem| ConfigError::of_file(&file, problem))?;
-    let mut text = String::new();
-    opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > MAX_BYTES {
+    let mut bytes = Vec::new();
+    opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_BYTES {
         let problem = format!("is larger than {MAX_BYTES} bytes, the limit for a configuration");
         return Err(ConfigError::of_file(&file, problem));
     }
+    if bytes.is_empty() && is_pipe(&metadata) {
+        let problem =
+            "is a pipe into which nothing was written; expected a file, or a pipe with a writer";
+        return Err(ConfigError::of_file(&file, problem));
+    }
+    let text = decode(bytes).map_err(|problem| ConfigError::of_file(&file, problem))?;
     let warnings = warning.map(|warning| format!("{file}: {warning}"));
     Ok((text, file, warnings.into_iter().collect()))
+}
+
+/// Decodes the text of a configuration.
+fn decode(bytes: Vec<u8>) -> Result<String, &'static str> {
+    // ASCII in UTF-16 has a zero in each character, and may be UTF-8, too. A configuration has none.
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) || bytes.contains(&0) {
+        return Err("is not UTF-8 text, but perhaps UTF-16; save it as UTF-8");
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text; save it as UTF-8")
+}
+
+/// Opens a file. A named pipe without a writer is opened at once, and is then empty.
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+    let at_once = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    let file = File::options().read(true).custom_flags(at_once).open(path)?;
+    // A read waits for the writer of a pipe, if there is one.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &std::fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_metadata: &std::fs::Metadata) -> bool {
+    false
 }
 
 #[cfg(unix)]
@@ -343,6 +387,54 @@ mod tests {
         };
         assert_eq!((read(0o644), read(0o664)), (Ok(0), Ok(1)));
         assert!(read(0o666).unwrap_err().problem.contains("others may write it"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_is_read_if_it_has_a_writer() {
+        use std::{io::Write as _, os::fd::AsRawFd as _};
+
+        // As of a shell: --config <(echo …)
+        let (reader, mut writer) = io::pipe().unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        let text = "log.level = 'warn'\n";
+        let reading = std::thread::spawn({
+            let path = path.clone();
+            move || read(&path, Writers::Owner).map(|(text, ..)| text)
+        });
+        writer.write_all(text.as_bytes()).unwrap();
+        drop(writer);
+        assert_eq!(reading.join().unwrap().unwrap(), text);
+
+        let world = World::new();
+        let path = world.path("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        set_mode(&path, 0o600);
+        let error = read(&path, Writers::Owner).unwrap_err();
+        assert!(error.problem.starts_with("is a pipe into which nothing was written"), "{error}");
+    }
+
+    #[test]
+    fn a_text_in_utf_16_is_to_be_saved_as_utf_8() {
+        let world = World::new();
+        let text = "log.level = 'warn'\n";
+        let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for bytes in
+            [[&[0xff, 0xfe], &little[..]].concat(), [&[0xfe, 0xff], &big[..]].concat(), little]
+        {
+            world.write("m.toml", "info");
+            std::fs::write(world.path("m.toml"), bytes).unwrap();
+            let error = world.load(Some("m.toml"), &[]).unwrap_err();
+            assert_eq!(error.problem, "is not UTF-8 text, but perhaps UTF-16; save it as UTF-8");
+        }
+        std::fs::write(world.path("m.toml"), b"log.level = '\xe4'").unwrap();
+        let error = world.load(Some("m.toml"), &[]).unwrap_err();
+        assert_eq!(error.problem, "is not UTF-8 text; save it as UTF-8");
+        // As Windows' editors save it.
+        std::fs::write(world.path("m.toml"), format!("\u{feff}{text}")).unwrap();
+        assert_eq!(world.load(Some("m.toml"), &[]).unwrap().config.log.level, "warn");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One upstream: its transport, the names of its tools, and the capture of its answers.
 
-use std::path::PathBuf;
+use std::{num::NonZeroU64, path::PathBuf};
 
 use indexmap::IndexMap;
 use marquetry_client_files::{
@@ -39,7 +39,7 @@ pub struct UpstreamConfig {
     /// The only revision to speak with it; by default the newest that it supports.
     pub revision: Option<Revision>,
     /// Overrides `gateway.start_timeout_ms`.
-    pub start_timeout_ms: Option<u64>,
+    pub start_timeout_ms: Option<NonZeroU64>,
     /// Overrides `gateway.call_timeout_ms`.
     pub call_timeout_ms: Option<u64>,
     /// The model of `[knowledge.chat]` answers its requests for messages (`sampling/createMessage`) if the client offers none.
@@ -192,7 +192,7 @@ pub(crate) struct UpstreamTable {
     revision: Option<Revision>,
     /// Overrides `gateway.start_timeout_ms` for this upstream.
     #[schemars(example = 120_000)]
-    start_timeout_ms: Option<u64>,
+    start_timeout_ms: Option<NonZeroU64>,
     /// Overrides `gateway.call_timeout_ms` for this upstream.
     #[schemars(example = 30_000)]
     call_timeout_ms: Option<u64>,

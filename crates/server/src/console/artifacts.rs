@@ -13,6 +13,7 @@ use axum::{
 use futures_util::stream::try_unfold;
 use marquetry_artifact_tools::{ArtifactTools, Download};
 use marquetry_artifacts::{ArtifactName, StoreError, Version};
+use marquetry_console::PageLimit;
 use marquetry_protocol::server::Principal;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -34,7 +35,7 @@ type Caller = Option<Extension<Arc<Principal>>>;
 struct Filter {
     #[serde(default)]
     filter: String,
-    limit: Option<u32>,
+    limit: Option<PageLimit>,
 }
 
 async fn list(
@@ -43,7 +44,7 @@ async fn list(
     caller: Caller,
 ) -> Response<Body> {
     let artifacts = artifacts.of_principal(caller.as_deref());
-    let arguments = json!({"filter": filter, "limit": limit, "details": true});
+    let arguments = json!({"filter": filter, "limit": limit.map(PageLimit::get), "details": true});
     match artifacts.list_json(arguments).await {
         Ok(list) => Json(list).into_response(),
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.message),

@@ -29,6 +29,9 @@ use crate::{
     knowledge::{ERROR, Knowledge},
 };
 
+/// Code of a failed call of a built-in tool whose arguments do not match its schema; that of knowledge, too.
+pub(crate) const INVALID_ARGUMENTS: &str = "invalid_params";
+
 /// The built-in tools that are switched on.
 pub(crate) struct BuiltIns {
     toolbox: Toolbox,
@@ -110,8 +113,21 @@ impl BuiltIns {
         let mut result = self.toolbox.call(&params.name, params.arguments.as_deref(), cx).await?;
         Some(match Knowledge::finish(&params.name, &mut result, &self.faults) {
             Some(result) => Reply::json(&result),
-            None => Reply::json(&result),
+            None => {
+                name_invalid_arguments(&params.name, &mut result);
+                Reply::json(&result)
+            }
         })
+    }
+}
+
+/// Adds a code to the refusal of arguments that do not match the schema of a tool.
+fn name_invalid_arguments(tool: &str, result: &mut CallToolResult) {
+    let text = result.content.first().and_then(|item| item.as_text());
+    let refusal = format!("arguments of '{tool}' are not valid: ");
+    if result.is_error() && text.is_some_and(|text| text.starts_with(&refusal)) {
+        let meta = result.meta.get_or_insert_default();
+        meta.entry(ERROR).or_insert(json!({"code": INVALID_ARGUMENTS}));
     }
 }
 

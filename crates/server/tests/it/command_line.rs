@@ -289,6 +289,57 @@ fn check_finds_what_would_not_start() {
 }
 
 #[test]
+fn a_server_logs_the_warnings_of_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let servers = r#"{"mcpServers": {
+        "a b": {"command": "true", "args": ["~/x"]},
+        "a_b": {"command": "true"},
+        "itself": {"command": "marquetry", "args": ["stdio", "--mcp-config", "mcp.json"]}
+    }}"#;
+    fs::write(path.join("mcp.json"), servers).unwrap();
+    fs::write(path.join("notes.db"), "these are notes").unwrap();
+    fs::write(path.join("m.toml"), "[knowledge]\ndatabase = 'notes.db'\n").unwrap();
+    let output = marquetry(path, &["stdio", "--config", "m.toml", "--mcp-config", "mcp.json"]);
+    let log = text(&output.stderr);
+    for warning in [
+        "server \"a b\": argument 1 begins with ~",
+        "server \"a_b\": its tools have the prefix \"a_b__\" of server \"a b\"",
+        "server \"itself\" starts Marquetry with",
+        "knowledge.database: notes.db is not a database",
+    ] {
+        let found: Vec<_> = log.lines().filter(|line| line.contains(warning)).collect();
+        assert!(found.len() == 1 && found[0].contains(" WARN "), "{warning}: {log}");
+    }
+}
+
+#[test]
+fn all_settings_that_cannot_be_used_are_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let settings = "[gateway]\nproxy = 'proxy'\nca_file = 'none.pem'\npass_env = ['A*B']\n\
+                    [console]\nviews_port = 3001\n[artifacts]\nmemory_max_bytes = 0\n";
+    fs::write(path.join("m.toml"), settings).unwrap();
+    let want = expect![[r#"
+        exit 2
+        error: m.toml:8:20: artifacts.memory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
+        error: m.toml:2:9: gateway.proxy: proxy 'proxy' is no URL like "http://proxy.example:3128"
+        error: m.toml:3:11: gateway.ca_file: "none.pem": No such file or directory (os error 2)
+        error: m.toml:4:12: gateway.pass_env: "A*B" has a * before its end; expected names such as "NVM_DIR" or "NVM_*"
+        error: m.toml:6:14: console.views_port: 3001 is the port of server.listen; expected another one, or 0 for a free port
+    "#]];
+    check(path, &["check", "--config", "m.toml"], want);
+    // The port of the command line counts.
+    fs::write(path.join("m.toml"), "[console]\nviews_port = 3950\n").unwrap();
+    check(path, &["check", "--config", "m.toml"], expect![["exit 0\n"]]);
+    let want = expect![[r#"
+        exit 2
+        error: m.toml:2:14: console.views_port: 3950 is the port of server.listen; expected another one, or 0 for a free port
+    "#]];
+    check(path, &["check", "--config", "m.toml", "--listen", "3950"], want);
+}
+
+#[test]
 fn diagrams_go_there_and_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -70,6 +70,35 @@ impl Drop for Page {
     }
 }
 
+#[tokio::test]
+async fn parameters_without_a_meaning_are_refused() {
+    let server = Running::start("").await;
+    let get =
+        async |path: &str| server.http("GET", &format!("/api/console/{path}"), &[], b"").await;
+    for (path, want) in [
+        ("calls?limit=abc", "limit: expected a whole number from 1 to 200"),
+        ("calls?limit=-1", "limit: expected a whole number from 1 to 200"),
+        ("messages?limit=99999999999999999999", "limit: expected a whole number from 1 to 200"),
+        ("artifacts?limit=0", "limit: expected a whole number from 1 to 200"),
+        ("artifacts?limit=abc", "limit: expected a whole number from 1 to 200"),
+        ("calls?before=abc", "before: expected an id that this server gave"),
+        ("messages?before=-", "before: expected an id that this server gave"),
+        ("events?after=abc", "after: expected an id that this server gave"),
+    ] {
+        let answer = get(path).await;
+        assert_eq!((answer.status, answer.json()), (400, json!({"error": want})), "{path}");
+    }
+    let agent = server.agent().await;
+    for _ in 0..2 {
+        text_of(&agent, "list_artifacts", json!({})).await;
+    }
+    let count = async |path: &str| get(path).await.json()["calls"].as_array().unwrap().len();
+    assert_eq!(count("calls?before=").await, 2);
+    assert_eq!(count("calls?limit=1").await, 1);
+    assert_eq!(get("artifacts").await.status, 200);
+    server.stop().await;
+}
+
 struct Person;
 
 #[async_trait]

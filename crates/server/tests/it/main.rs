@@ -22,5 +22,6 @@ mod sampling;
 mod scripted;
 mod shutdown;
 mod support;
+mod test_command;
 mod tools;
 mod upstream;

@@ -357,6 +357,67 @@ async fn called(server: &Running, tool: &str, arguments: Value) -> (u16, String,
 }
 
 #[tokio::test]
+async fn wrong_arguments_are_told_in_one_form() {
+    let server = Running::start("").await;
+    let mut table = String::new();
+    for (method, body) in [
+        ("tools/call", json!({})),
+        ("tools/call", json!({"name": 1})),
+        ("tools/call", json!({"name": null})),
+        ("tools/call", json!({"name": "encodePlantUML", "arguments": []})),
+        ("tools/call", json!({"name": "encodePlantUML", "arguments": {}})),
+        ("tools/call", json!({"name": "read_artifact", "arguments": {"name": 1}})),
+        ("tools/list", json!({"cursor": 1})),
+        ("resources/list", json!({"type": 1})),
+        ("resources/read", json!({})),
+        ("resources/read", json!({"uri": 1})),
+        ("resources/search", json!({"query": "a", "limit": "x"})),
+        ("resources/search", json!({"query": "a", "limit": -1})),
+        ("prompts/get", json!({"name": 1})),
+        ("sampling/createMessage", json!({"messages": "hi"})),
+        ("initialize", json!({"protocolVersion": 1})),
+        ("initialize", json!({"clientInfo": {"name": 1}})),
+    ] {
+        let path = format!("/mcp/v1/{method}");
+        let answer = server.http("POST", &path, &[], body.to_string().as_bytes()).await;
+        assert_eq!((answer.status, &answer.json()["code"]), (400, &json!("invalid_params")));
+        table += &format!("{}\n", answer.json()["message"].as_str().unwrap());
+    }
+    let subscribed = server.http("GET", "/mcp/v1/resources/subscribe", &[], b"").await;
+    table += subscribed.json()["message"].as_str().unwrap();
+    expect_test::expect![[r#"
+        name is required
+        name must be a string
+        name is required
+        arguments must be an object
+        arguments of 'encodePlantUML' are not valid: "plantumlCode" is a required property
+        arguments of 'read_artifact' are not valid: /name: 1 is not of type "string"
+        cursor must be a string
+        type must be a string
+        uri is required
+        uri must be a string
+        limit must be a whole number from 0 on
+        limit must be a whole number from 0 on
+        name must be a string
+        messages must be a list
+        protocolVersion must be a string
+        invalid type: integer `1`, expected a string
+        uri is required"#]]
+    .assert_eq(&table);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_path_that_is_not_utf_8_is_an_unknown_method() {
+    let server = Running::start("").await;
+    for path in ["/mcp/v1/%ff", "/mcp/v1/tools%ff/list"] {
+        let answer = server.http("POST", path, &[], b"{}").await;
+        assert_eq!((answer.status, &answer.json()["code"]), (404, &json!("unknown_method")));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn failures_of_upstreams_have_statuses_of_their_own() {
     let (web, refusing) = (HttpUpstream::start().await, AskingOverHttp::start().await);
     let toml = format!(

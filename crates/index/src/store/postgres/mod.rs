@@ -11,7 +11,10 @@ mod writer;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use marquetry_database::postgres::{Lease, Parameter, PoolOptions, PostgresPool};
+use marquetry_database::{
+    DatabaseError,
+    postgres::{Lease, Parameter, PoolOptions, PostgresPool},
+};
 use tokio_postgres::{IsolationLevel, Row};
 
 use self::{
@@ -73,7 +76,7 @@ impl PostgresStore {
     /// # Errors
     ///
     /// [`StoreError::OtherModel`] if the database has vectors of another model; [`PostgresOptions::reset`] deletes
-    /// them. [`DatabaseError::Unusable`](marquetry_database::DatabaseError::Unusable) if the URL is not valid, or the
+    /// them. [`DatabaseError::Unusable`] if the URL is not valid, or the
     /// server lacks pgvector.
     pub async fn open(url: &str, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(url, model, PostgresOptions::default()).await
@@ -94,6 +97,15 @@ impl PostgresStore {
         let pool = Arc::new(pool);
         let index = VectorIndex::new(Arc::clone(&pool), model.dimension, options.scan_up_to);
         Ok(Self { model, pool, index, scan_up_to: options.scan_up_to })
+    }
+
+    /// Checks a URL and the file of its `?sslrootcert=`, without connecting to the server.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Unusable`].
+    pub fn check_url(url: &str) -> Result<(), DatabaseError> {
+        PostgresPool::new(url, PoolOptions::default()).map(drop)
     }
 
     /// Returns the pool, for stores of other data in the same database.

@@ -7,9 +7,9 @@ use super::{Outcome, xml_text};
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}\
 h1{font-size:1.4rem}details{border:1px solid #ccc;border-radius:6px;margin:.5rem 0;padding:.4rem .8rem}summary{cursor:pointer}\
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem;border-radius:4px}\
-.passed{color:#176b2c}.failed{color:#a11212}.skipped{color:#8a4b00}\
+.passed{color:#176b2c}.failed,.error{color:#a11212}.skipped{color:#8a4b00}\
 @media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#181818}pre{background:#242424}details{border-color:#444}\
-.passed{color:#6fce85}.failed{color:#ff8a8a}.skipped{color:#ffc06b}}";
+.passed{color:#6fce85}.failed,.error{color:#ff8a8a}.skipped{color:#ffc06b}}";
 
 /// Returns an outcome as one HTML page. It loads nothing and runs no script; everything in it is escaped.
 pub(super) fn of(outcome: &Outcome) -> String {
@@ -20,10 +20,11 @@ pub(super) fn of(outcome: &Outcome) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
          <title>Scenarios</title><style>{STYLE}</style></head><body>\n<h1>Scenarios</h1>\n\
          <p>{} scenarios: <span class=\"passed\">{} passed</span>, <span class=\"failed\">{} failed</span>, \
-         <span class=\"skipped\">{} skipped</span>, in {} ms</p>\n",
+         <span class=\"error\">{} not run</span>, <span class=\"skipped\">{} skipped</span>, in {} ms</p>\n",
         outcome.finished.len(),
         count("passed"),
         count("failed"),
+        count("error"),
         count("skipped"),
         outcome.elapsed.as_millis()
     );
@@ -32,7 +33,7 @@ pub(super) fn of(outcome: &Outcome) -> String {
         _ = writeln!(page, "<p class=\"failed\">{} panics</p>", outcome.panics);
     }
     for (finished, status, reason) in outcome.rows() {
-        let open = if status == "failed" { " open" } else { "" };
+        let open = if matches!(status, "failed" | "error") { " open" } else { "" };
         _ = writeln!(
             page,
             "<details{open}><summary><strong class=\"{status}\">{status}</strong> {} ({} ms)</summary>\n<p>{}: {}</p>",

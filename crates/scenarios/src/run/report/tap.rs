@@ -10,7 +10,7 @@ use super::Outcome;
 pub(super) fn of(outcome: &Outcome) -> String {
     let mut tap = format!("TAP version 14\n1..{}\n", outcome.finished.len());
     for (number, (finished, status, reason)) in (1..).zip(outcome.rows()) {
-        let ok = if status == "failed" { "not ok" } else { "ok" };
+        let ok = if matches!(status, "failed" | "error") { "not ok" } else { "ok" };
         let name = line(&finished.case.to_string());
         // Writing to a String does not fail.
         _ = write!(tap, "{ok} {number} - {name}");

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{RestError, error::RETRY_AFTER, json_response};
-use crate::{handler::UPSTREAM, knowledge::code_of_failure};
+use crate::{handler::UPSTREAM, knowledge::code_of_failure, tools::INVALID_ARGUMENTS};
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +41,15 @@ impl Problem {
         Self { status, code: code.to_ascii_lowercase(), message: message.into_owned() }
     }
 
-    /// Returns the problem for a failed tool of knowledge, by its code; [`None`] for other results.
+    pub(super) fn invalid_params(message: String) -> Self {
+        Self::new(400, "invalid_params", message)
+    }
+
+    /// Returns the problem for a failed tool of this server, by its code; [`None`] for other results.
     pub(super) fn of_tool(code: &str, message: &str) -> Option<Self> {
+        if code == INVALID_ARGUMENTS {
+            return Some(Self::invalid_params(message.to_owned()));
+        }
         let (status, code) = code_of_failure(code)?;
         Some(Self::new(status, code, message.to_owned()))
     }
@@ -110,11 +117,11 @@ impl From<RpcError> for Problem {
                 return Self::of_failure(kind, error.message);
             }
         }
+        if error.code == error_code::INVALID_PARAMS && !error.message.starts_with(UNKNOWN_TOOL) {
+            return Self::invalid_params(without_position(&error.message));
+        }
         let (status, code) = match error.code {
-            error_code::INVALID_PARAMS if error.message.starts_with(UNKNOWN_TOOL) => {
-                (404, "unknown_tool")
-            }
-            error_code::INVALID_PARAMS => (400, "invalid_params"),
+            error_code::INVALID_PARAMS => (404, "unknown_tool"),
             error_code::INVALID_REQUEST => (400, "invalid_request"),
             error_code::METHOD_NOT_FOUND => (404, "unknown_method"),
             error_code::RESOURCE_NOT_FOUND => (404, "not_found"),
@@ -123,6 +130,19 @@ impl From<RpcError> for Problem {
             _ => (500, "internal"),
         };
         Self::new(status, code, error.message)
+    }
+}
+
+/// Removes the position from an error of serde_json, which is one in a part of the body.
+fn without_position(message: &str) -> String {
+    let Some((text, position)) = message.rsplit_once(" at line ") else {
+        return message.to_owned();
+    };
+    let numbers = position.split_once(" column ");
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match numbers {
+        Some((line, column)) if is_number(line) && is_number(column) => text.to_owned(),
+        _ => message.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! parameters, and the body of the answer its result. The handlers are those of MCP.
 
 mod error;
+mod params;
 mod watch;
 
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use axum::{
     Router,
     body::Body,
-    extract::{Path, State},
+    extract::{Path, State, rejection::PathRejection},
     http::{Request, Response, StatusCode},
     routing::{get, post},
 };
@@ -84,9 +85,17 @@ pub(crate) fn routes(site: Arc<McpV1>) -> Router {
 
 async fn call(
     State(site): State<Arc<McpV1>>,
-    Path(method): Path<String>,
+    path: Result<Path<String>, PathRejection>,
     request: Request<Body>,
 ) -> Response<Body> {
+    let method = match path {
+        Ok(Path(method)) => method,
+        // The path is not UTF-8 after decoding: no method has that name.
+        Err(_) => {
+            let path = request.uri().path();
+            path.strip_prefix(BASE).unwrap_or(path).to_owned()
+        }
+    };
     match answer(&site, &method, request).await {
         Ok(result) => json_bytes_response(StatusCode::OK, result),
         Err(problem) => problem.response(),
@@ -103,7 +112,7 @@ async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<By
     let body = body::read(&site.server, &peer, request, limit, &site.limits)
         .await
         .map_err(|error| Problem::of_body(&error, limit))?;
-    let mut params = params(body.bytes(), site.limits.max_nesting.get())?;
+    let mut params = params::parse(method, body.bytes(), site.limits.max_nesting.get())?;
     // A request counts as in flight once its body has arrived.
     let call = site.server.direct_call(peer).await?;
     let result = if method == "resources/list" && params.contains_key("type") {
@@ -117,34 +126,6 @@ async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<By
         result(method, &call.request(method, Some(&raw)).await?)?
     };
     Ok(call.answer(result.to_string().into_bytes()).await?)
-}
-
-/// Parses the parameters in a body: an object, or nothing.
-fn params(body: &[u8], max_nesting: usize) -> Result<Map<String, Value>, Problem> {
-    let body = body::without_bom(body);
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Map::new());
-    }
-    // serde_json has its own limit of 128 levels.
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        Problem::new(400, "invalid_request", format!("the body is not JSON: {error}"))
-    })?;
-    if depth(&value) > max_nesting {
-        let message = format!("the body is nested deeper than limits.max_nesting ({max_nesting})");
-        return Err(RpcError::limit_exceeded(message).into());
-    }
-    match value {
-        Value::Object(params) => Ok(params),
-        _ => Err(Problem::new(400, "invalid_request", "the body is not a JSON object".to_owned())),
-    }
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
 }
 
 /// Adds members that `initialize` requires and callers of seed 003 leave out.

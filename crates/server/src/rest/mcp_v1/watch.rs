@@ -9,10 +9,10 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::stream;
-use marquetry_protocol::{RpcError, server::Watch};
+use marquetry_protocol::server::Watch;
 use serde_json::json;
 
-use super::{super::peer_of, McpV1, error::Problem};
+use super::{super::peer_of, McpV1, error::Problem, params::required};
 
 /// Interval of comments on an idle stream, so that no proxy closes it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -24,8 +24,7 @@ pub(super) async fn subscribe(
     let query = request.uri().query().unwrap_or_default();
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let Some((_, uri)) = pairs.find(|(name, _)| name == "uri") else {
-        let error = RpcError::invalid_params("the parameter uri is required");
-        return Problem::from(error).response();
+        return required("uri").response();
     };
     match site.server.watch(peer_of(&request), &uri).await {
         Ok(watch) => events(watch, &uri),

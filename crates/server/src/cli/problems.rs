@@ -1,0 +1,217 @@
+//! What would not work if the server were started: for `marquetry check`, and for the log of a server.
+
+#[cfg(feature = "knowledge")]
+mod knowledge;
+
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use marquetry_gateway::Namer;
+use marquetry_protocol::client::check_program;
+
+pub(super) use self::knowledge::warning as chat_warning;
+use super::ConfigArgs;
+use crate::config::{Config, Prefix, Transport};
+
+/// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do not do what they seem to. Missing programs
+/// are left out, because the server reports them when it starts them.
+pub(super) fn warnings(
+    config: &Config,
+    arguments: &ConfigArgs,
+    file: Option<&Path>,
+) -> Vec<String> {
+    let chat = knowledge::warning(config).into_iter();
+    chat.chain(problems(config, arguments, file)).collect()
+}
+
+/// Returns the programs that cannot be started here, one sentence each.
+pub(super) fn missing_programs(config: &Config) -> Vec<String> {
+    let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
+    let missing = servers.filter_map(|(name, upstream)| {
+        let Transport::Stdio { command, env, cwd, .. } = &upstream.transport else { return None };
+        let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
+        let error = check_program(command, path, cwd.as_deref()).err()?;
+        Some(format!("server {name:?}: {error}"))
+    });
+    missing.collect()
+}
+
+/// Returns what would not work if the server were started here, apart from missing programs, one sentence each. Starts nothing and writes
+/// nothing.
+pub(super) fn problems(
+    config: &Config,
+    arguments: &ConfigArgs,
+    file: Option<&Path>,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut prefixes: IndexMap<String, &str> = IndexMap::new();
+    for (name, upstream) in config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled) {
+        if let Transport::Stdio { args, .. } = &upstream.transport
+            && let Some(index) = args.iter().position(|arg| arg.starts_with("~/"))
+        {
+            let number = index + 1;
+            problems.push(format!(
+                "server {name:?}: argument {number} begins with ~, which no shell expands here: write ${{userHome}} instead"
+            ));
+        }
+        let head = {
+            let prefix = upstream.prefix.as_ref().map(Prefix::as_str);
+            Namer::new(name, prefix, config.gateway.separator.as_str()).head().to_owned()
+        };
+        if head.is_empty() {
+            continue;
+        }
+        match prefixes.get(&head) {
+            Some(first) => problems.push(format!(
+                "server {name:?}: its tools have the prefix {head:?} of server {first:?}, which keeps names that both have; set \"prefix\""
+            )),
+            None => _ = prefixes.insert(head, name),
+        }
+    }
+    problems.extend(knowledge::problem(config));
+    problems.extend(loops(config, || sources(arguments, file)));
+    problems
+}
+
+/// A file that names servers.
+struct Source {
+    path: PathBuf,
+    /// Names of its servers that run a program.
+    servers: Vec<String>,
+}
+
+/// Returns the files that the configuration comes from, each with the servers that it names itself.
+fn sources(arguments: &ConfigArgs, settings: Option<&Path>) -> Vec<Source> {
+    let names = |config: Config| config.mcp_servers.into_keys().collect();
+    let settings = settings.and_then(|path| {
+        let servers = names(Config::from_toml_file(path).ok()?);
+        Some(Source { path: path.canonicalize().ok()?, servers })
+    });
+    let others = arguments.mcp_config.iter().filter_map(|path| {
+        let mut config = Config::default();
+        config.add_mcp_json_file(path).ok()?;
+        Some(Source { path: path.canonicalize().ok()?, servers: names(config) })
+    });
+    settings.into_iter().chain(others).collect()
+}
+
+/// Returns the servers that would start Marquetry with the file that names them, which starts them again, and so on.
+fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<String> {
+    let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
+    let ours = servers.filter_map(|(name, upstream)| {
+        let Transport::Stdio { command, args, cwd, .. } = &upstream.transport else { return None };
+        let is_ours = Path::new(command).file_stem().is_some_and(|stem| stem == "marquetry")
+            || std::env::current_exe().is_ok_and(|program| program == Path::new(command));
+        if !is_ours {
+            return None;
+        }
+        let cwd = cwd.as_deref().unwrap_or_else(|| "".as_ref());
+        let read = files_of(args).filter_map(|file| cwd.join(file).canonicalize().ok());
+        let read: Vec<PathBuf> = read.collect();
+        (!read.is_empty()).then_some((name, read))
+    });
+    let ours: Vec<_> = ours.collect();
+    if ours.is_empty() {
+        // The files need not be read again.
+        return Vec::new();
+    }
+    let sources = sources();
+    let looping = ours.iter().filter_map(|(name, read)| {
+        let source = sources.iter().find(|source| {
+            source.servers.contains(*name) && read.contains(&source.path)
+        })?;
+        Some(format!(
+            "server {name:?} starts Marquetry with {}, the file that names it: it would start itself again and again; remove the server",
+            source.path.display()
+        ))
+    });
+    looping.collect()
+}
+
+/// Returns the files that arguments of Marquetry name with `--config` and `--mcp-config`.
+fn files_of(args: &[String]) -> impl Iterator<Item = &str> {
+    const OPTIONS: [&str; 2] = ["--config", "--mcp-config"];
+    let separate = args.windows(2).filter(|pair| OPTIONS.contains(&pair[0].as_str()));
+    let joined = args.iter().filter_map(|arg| {
+        let (option, file) = arg.split_once('=')?;
+        OPTIONS.contains(&option).then_some(file)
+    });
+    separate.map(|pair| pair[1].as_str()).chain(joined)
+}
+
+#[cfg(not(feature = "knowledge"))]
+mod knowledge {
+    use crate::config::Config;
+
+    pub(in crate::cli) fn warning(_: &Config) -> Option<String> {
+        None
+    }
+
+    pub(super) fn problem(_: &Config) -> Option<String> {
+        None
+    }
+}
+
+#[cfg(all(test, feature = "knowledge"))]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn problems_name_the_server_and_the_mend() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("notes.txt");
+        std::fs::write(&text, "not a database at all").unwrap();
+        let toml = "[mcp_servers.gone]\ncommand = 'no-such-program'\n[mcp_servers.line]\ncommand = 'npx -y x'\n\
+                    [mcp_servers.home]\ncommand = 'sh'\nargs = ['~/x.py']\n\
+                    [mcp_servers.off]\ncommand = 'no-such-program'\ndisabled = true\n\
+                    [mcp_servers.'a b']\nurl = 'http://h/'\n[mcp_servers.'a_b']\nurl = 'http://h/'\n\
+                    [mcp_servers.sh]\ncommand = 'sh'\n";
+        let mut config = Config::from_toml(toml, "t").unwrap();
+        config.knowledge.database = Some(text.display().to_string());
+        let arguments =
+            ConfigArgs { config: None, mcp_config: Vec::new(), log: None, log_format: None };
+        let mut found = missing_programs(&config);
+        found.extend(problems(&config, &arguments, None));
+        let found = found.join("\n").replace(&text.display().to_string(), "FILE");
+        expect_test::expect![[r#"
+            server "gone": program "no-such-program" not found in PATH
+            server "line": program "npx -y x" not found in PATH; "command" is the program alone, its arguments belong in "args"
+            server "home": argument 1 begins with ~, which no shell expands here: write ${userHome} instead
+            server "a_b": its tools have the prefix "a_b__" of server "a b", which keeps names that both have; set "prefix"
+            knowledge.database: FILE is not a database"#]]
+        .assert_eq(&found);
+    }
+
+    #[test]
+    fn a_server_that_starts_itself_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (folder.path().join("own.json"), folder.path().join("other.json"));
+        std::fs::write(&other, r#"{"mcpServers": {}}"#).unwrap();
+        let server = |args: &[&str]| json!({"command": "marquetry", "args": args});
+        let (own_path, other_path) = (own.to_str().unwrap(), other.to_str().unwrap());
+        let joined = format!("--mcp-config={own_path}");
+        let servers = json!({
+            "itself": server(&["stdio", "--mcp-config", own_path]),
+            "joined": server(&["stdio", &joined]),
+            "another": server(&["stdio", "--mcp-config", other_path]),
+            "defaults": server(&["stdio"]),
+        });
+        std::fs::write(&own, json!({"mcpServers": servers}).to_string()).unwrap();
+        let mut config = Config::default();
+        config.add_mcp_json_file(&own).unwrap();
+        let arguments = ConfigArgs {
+            config: None,
+            mcp_config: vec![own.clone(), other.clone()],
+            log: None,
+            log_format: None,
+        };
+        let found = loops(&config, || sources(&arguments, None)).join("\n");
+        let own_path = own.canonicalize().unwrap().display().to_string();
+        expect_test::expect![[r#"
+            server "itself" starts Marquetry with FILE, the file that names it: it would start itself again and again; remove the server
+            server "joined" starts Marquetry with FILE, the file that names it: it would start itself again and again; remove the server"#]]
+        .assert_eq(&found.replace(&own_path, "FILE"));
+    }
+}

@@ -1,0 +1,191 @@
+//! Checks of settings after every source was read.
+
+use marquetry_protocol::client::Network;
+
+use super::{Config, ConfigError, StoreKind, Transport};
+
+impl Config {
+    /// Checks the settings after every source was read.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that cannot be used, such as an invalid artifact directory, or a server without a transport.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.faults().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Returns an error for each setting that cannot be used.
+    pub(crate) fn faults(&self) -> Vec<ConfigError> {
+        let settings = [
+            self.check_artifacts(),
+            self.gateway.with_proxy(Network::default()).map(drop),
+            self.gateway.with_authorities(Network::default()).map(drop),
+            self.gateway.check_restarts().map_err(|it| ("gateway.restart_delay_ms", it)),
+            self.gateway.check_pass_env().map_err(|it| ("gateway.pass_env", it)),
+            self.plantuml.check_engine().map_err(|it| ("plantuml.engine", it)),
+            self.console.check_views_origin().map_err(|it| ("console.views_origin", it)),
+            self.console
+                .check_views_port(self.server.listen.port())
+                .map_err(|it| ("console.views_port", it)),
+        ];
+        let settings = settings.into_iter().filter_map(Result::err);
+        let mut faults: Vec<_> = settings.map(|(key, problem)| self.fault(key, problem)).collect();
+        faults.extend(self.resource_server().err());
+        faults.extend(self.check_knowledge().err());
+        let missing = |(name, error): (&String, &ConfigError)| {
+            let upstream = self.mcp_servers.get(name)?;
+            (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())
+        };
+        faults.extend(self.incomplete.iter().filter_map(missing));
+        faults
+    }
+
+    /// Checks the store of artifacts.
+    fn check_artifacts(&self) -> Result<(), (&'static str, String)> {
+        let artifacts = &self.artifacts;
+        let sizes: &[_] = match (artifacts.store, &artifacts.directory) {
+            (StoreKind::Memory, Some(_)) => {
+                let problem = "artifacts.store is \"memory\", which uses no directory; remove one of the two settings";
+                return Err(("artifacts.directory", problem.to_owned()));
+            }
+            (StoreKind::Memory, None) => {
+                &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)]
+            }
+            _ => {
+                let checked = artifacts.check_directory();
+                checked.map_err(|problem| ("artifacts.directory", problem.to_string()))?;
+                &[
+                    ("artifacts.directory_max_bytes", artifacts.directory_max_bytes),
+                    (
+                        "artifacts.directory_max_artifact_bytes",
+                        artifacts.directory_max_artifact_bytes,
+                    ),
+                ]
+            }
+        };
+        match sizes.iter().find(|(_, size)| *size == 0) {
+            Some((key, _)) => Err((
+                key,
+                "0 leaves no room for an artifact; expected a number from 1 on".to_owned(),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// Checks the errors about the settings of `text`, one on each line.
+    #[track_caller]
+    fn check(text: &str, want: Expect) {
+        let config = Config::from_toml(text, "m.toml").unwrap();
+        want.assert_eq(&config.faults().iter().map(|it| format!("{it}\n")).collect::<String>());
+    }
+
+    #[test]
+    fn each_setting_that_cannot_work_is_named() {
+        check("", expect![""]);
+        check(
+            "[server]\nlisten = 3001\n[console]\nviews_port = 3001\nviews_origin = 'x'\n\
+             [gateway]\nrestart_delay_ms = 9\nrestart_max_delay_ms = 8\npass_env = ['NVM_*', '*', 'A=b']\n\
+             ca_file = '/no/such.pem'\n[artifacts]\nmemory_max_bytes = 0\n[plantuml]\nengine = 'plantuml'\n\
+             [mcp_servers.a]\nprefix = 'a'\n[mcp_servers.b]\nprefix = 'b'\n",
+            expect![[r#"
+                m.toml:12:20: artifacts.memory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
+                m.toml:10:11: gateway.ca_file: "/no/such.pem": No such file or directory (os error 2)
+                m.toml:7:20: gateway.restart_delay_ms: 9 is above gateway.restart_max_delay_ms, which is 8
+                m.toml:9:12: gateway.pass_env: "A=…" has a value; a value for one server belongs in its env; expected names such as "NVM_DIR" or "NVM_*"
+                m.toml:14:10: plantuml.engine: "plantuml" is not a file; expected "auto", "off", or the path of a program or of a jar
+                m.toml:5:16: console.views_origin: "x" is no origin; expected one such as "https://views.example.org"
+                m.toml:4:14: console.views_port: 3001 is the port of server.listen; expected another one, or 0 for a free port
+                m.toml:15:1: mcp_servers.a: expected "command" (a program) or "url" (a server), here or for this name in an mcp.json file
+                m.toml:17:1: mcp_servers.b: expected "command" (a program) or "url" (a server), here or for this name in an mcp.json file
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_proxy_is_a_url_and_authorities_are_certificates() {
+        check(
+            "[gateway]\nproxy = 'proxy.example:3128'\n",
+            expect![[r#"
+            m.toml:2:9: gateway.proxy: proxy 'proxy.example:3128' is no URL like "http://proxy.example:3128"
+        "#]],
+        );
+        check(
+            "[gateway]\nproxy = 'http://user:hush@'\n",
+            expect![[r#"
+            m.toml:2:9: gateway.proxy: proxy 'http://' is no URL like "http://proxy.example:3128"
+        "#]],
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, "no certificate").unwrap();
+        let config = Config::from_toml(&format!("[gateway]\nca_file = {file:?}\n"), "m.toml");
+        let error = config.unwrap().check().unwrap_err().to_string();
+        let want = format!(
+            "m.toml:2:11: gateway.ca_file: {file:?}: no certificate in PEM (\"BEGIN CERTIFICATE\")"
+        );
+        assert_eq!(error, want);
+    }
+
+    #[test]
+    fn a_variable_that_cannot_exist_is_not_passed() {
+        for (pattern, why) in [
+            ("", "is empty"),
+            ("A*B", "has a * before its end"),
+            ("**", "has a * before its end"),
+            ("$HOME", "begins with $; expected the name alone"),
+            ("A ", "has a space"),
+        ] {
+            let config = Config::from_toml(&format!("[gateway]\npass_env = ['{pattern}']\n"), "m");
+            let error = config.unwrap().check().unwrap_err().to_string();
+            let want = format!("m:2:12: gateway.pass_env: {pattern:?} {why}");
+            assert!(error.starts_with(&want), "{error}");
+        }
+        check("[gateway]\npass_env = ['*', 'NVM_*', 'ProgramFiles(x86)', '_']\n", expect![""]);
+    }
+
+    #[test]
+    fn a_directory_means_the_directory_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("new");
+        let toml = format!("[artifacts]\ndirectory = {directory:?}\n");
+        let config = Config::from_toml(&toml, "m.toml").unwrap();
+        assert_eq!(config.artifacts.store, StoreKind::Directory);
+        assert_eq!(config.check(), Ok(()));
+        let toml = "artifacts = { store = 'memory', directory = 'd' }\n";
+        check(
+            toml,
+            expect![[r#"
+            m.toml:1:45: artifacts.directory: artifacts.store is "memory", which uses no directory; remove one of the two settings
+        "#]],
+        );
+        check(
+            &format!("[artifacts]\ndirectory = {directory:?}\ndirectory_max_bytes = 0\n"),
+            expect![[r#"
+                m.toml:3:23: artifacts.directory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
+            "#]],
+        );
+    }
+
+    #[cfg(all(feature = "knowledge", feature = "postgres"))]
+    #[test]
+    fn a_url_of_a_database_must_be_complete() {
+        for url in ["postgres://", "postgres://me:hush@h:port/k", "postgres://h/k?ssl=on"] {
+            let toml = format!("[knowledge]\ndatabase = '{url}'\n");
+            let error = Config::from_toml(&toml, "m.toml").unwrap().check().unwrap_err();
+            let error = error.to_string();
+            assert!(error.starts_with("m.toml:2:12: knowledge.database: "), "{error}");
+            assert!(!error.contains("hush"), "{error}");
+        }
+        let toml = "[knowledge]\ndatabase = 'postgres://me@h/k?sslrootcert=/no/such.pem'\n";
+        let error = Config::from_toml(toml, "m.toml").unwrap().check().unwrap_err().to_string();
+        assert!(error.contains("sslrootcert, \"/no/such.pem\""), "{error}");
+        check("[knowledge]\ndatabase = 'postgres://me:secret@h:5432/k'\n", expect![""]);
+    }
+}

@@ -1,0 +1,55 @@
+//! `marquetry test` as users see it: exit codes.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// A scenario that holds for every server with or without tools.
+const LISTS: &str = "id: lists\ntitle: Lists tools.\nsteps:\n  - request: {method: tools/list}\n";
+
+/// A scenario that no server passes.
+const FAILS: &str =
+    "id: fails\ntitle: Calls a tool that no server has.\nsteps:\n  - call: no_such_tool\n";
+
+fn test(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
+    command.arg("test").args(arguments).current_dir(directory);
+    command.env_remove("MARQUETRY_CONFIG").env_remove("TEST_DATABASE");
+    command.env("HOME", directory).env("XDG_CONFIG_HOME", directory.join("config"));
+    command.env("XDG_DATA_HOME", directory.join("data"));
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn check(arguments: &[&str], want: i32, contains: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("lists.yaml"), LISTS).unwrap();
+    fs::write(directory.path().join("fails.yaml"), FAILS).unwrap();
+    let output = test(directory.path(), arguments);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(want), "{printed}");
+    assert!(printed.contains(contains), "{printed}");
+}
+
+#[test]
+fn a_scenario_that_cannot_be_run_exits_3() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{free}/mcp");
+    let want = "\nERROR: 1 case could not be run";
+    check(&["lists.yaml", "--", "no-such-program"], 3, want);
+    check(&["lists.yaml", "--url", &url], 3, want);
+    check(&["lists.yaml", "--url", "http://no-such-host.invalid/mcp"], 3, want);
+    // It ends before it answers.
+    check(&["lists.yaml", "--", "true"], 3, want);
+    check(&["lists.yaml", "--format", "json", "--", "no-such-program"], 3, r#""status":"error""#);
+    check(&["lists.yaml", "--format", "junit", "--", "no-such-program"], 3, "<error message=");
+}
+
+#[test]
+fn a_failed_scenario_exits_1() {
+    check(&["lists.yaml"], 0, "1 passed; 0 failed");
+    check(&["fails.yaml"], 1, "0 passed; 1 failed");
+}
