@@ -417,7 +417,7 @@ mod tests {
         let calls = calls();
         let _asking = enter(&calls, "form").await;
         calls.only_agent(|()| true).expect("one call is in flight");
-        let (start, patience) = (Instant::now(), PATIENCE / 3);
+        let (start, patience) = (Instant::now(), PATIENCE / 5);
         calls.enter(entry("form"), &Arc::new(()), patience).await.answered();
         assert_eq!(start.elapsed(), patience);
     }
