@@ -201,7 +201,12 @@ impl Plan {
             if is_check && is_in_lane {
                 line = line.with_env("CARGO_TARGET_DIR", apart());
             }
-            line.yields = is_in_lane && (is_check || matches!(step.work, Work::Compile(_)));
+            // Tests with time limits come first, then the lane with one long step, which would end last.
+            line.niceness = match step.work {
+                Work::Check(_) | Work::Lint(_) if is_in_lane => 3,
+                Work::Compile(_) if is_in_lane => 15,
+                _ => 0,
+            };
             line.limit = self.strict.then_some(LIMIT);
             line
         });
