@@ -201,12 +201,11 @@ impl Engine {
     /// Starts a process that reads nothing.
     ///
     /// A process that ends at once may be Java 24 or later, which has no security manager, or a start that failed by chance. So where a process
-    /// without a security manager reads files, one with it is tried again, with pauses, since such starts failed in a row on a busy machine.
+    /// without a security manager reads files, one with it is tried again.
     async fn start(&self) -> Result<Process, EngineError> {
         use SecurityManager::{Off, On};
         let mut reads_files = false;
-        for (manager, pause) in [(On, 0), (Off, 0), (On, 0), (On, 1), (On, 3)] {
-            tokio::time::sleep(Duration::from_secs(pause)).await;
+        for manager in [On, Off, On, On] {
             let mut process = Process::start(&self.options, manager)?;
             match process.ready().await {
                 Ok(()) => return Ok(process),

@@ -115,9 +115,18 @@ fn policy(program: &Program, path: &OsStr, work: &Path) -> String {
     };
     // The working directory, where PlantUML looks for `plantuml.skin`, by a relative path.
     file(Path::new("-"), "read");
-    LIBRARIES.iter().for_each(|folder| file(&Path::new(folder).join("-"), "read"));
+    for folder in LIBRARIES.map(Path::new) {
+        file(folder, "read");
+        file(&folder.join("-"), "read");
+    }
     if let Program::Jar(jar) = program {
         jars_beside(jar).iter().for_each(|jar| file(jar, "read"));
+        // In some minutes of an hour the picture of an error asks for donations, unless a licence lies beside the jar. Without these two
+        // permissions PlantUML ends then.
+        if let Some(folder) = jar.parent() {
+            file(folder, "read");
+            file(&folder.join("license.txt"), "read");
+        }
     }
     let on_path = std::env::split_paths(path).flat_map(|it| [it.join("dot"), it.join("dot.exe")]);
     GRAPHVIZ.iter().map(PathBuf::from).chain(on_path).for_each(|dot| file(&dot, "read,execute"));
@@ -160,7 +169,10 @@ mod tests {
             format!("  permission java.io.FilePermission \"{path}\", \"{actions}\";\n")
         };
         assert!(policy.contains(&line("/a b/dot", "read,execute")), "{policy}");
-        assert!(policy.contains(&line(jar.to_str().unwrap(), "read")), "{policy}");
+        let license = folder.path().join("license.txt");
+        for path in [jar.as_path(), folder.path(), &license, Path::new("/usr/share/plantuml")] {
+            assert!(policy.contains(&line(path.to_str().unwrap(), "read")), "{path:?}: {policy}");
+        }
         for absent in ["secret.png", "/c", "user.home", "Socket", "write\"", "ALL FILES"] {
             let is_property = |line: &&str| line.contains("PropertyPermission");
             let mut lines = policy.lines().filter(|line| !is_property(line));
