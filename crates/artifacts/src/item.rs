@@ -111,9 +111,15 @@ impl<'a> Item<'a> {
         /// Characters of base64 that contain the first bytes of every checked type.
         const BEGINNING: usize = 64;
         let Some(data) = self.string("data") else { return false };
-        let beginning = &data[..data.floor_char_boundary(BEGINNING)];
+        let digits = match data.strip_prefix("data:") {
+            Some(uri) => uri.split_once(',').map_or(uri, |(_, digits)| digits),
+            None => &data,
+        };
+        // Whole groups of four: a part of a group is no valid base64.
+        let beginning: String =
+            digits.chars().filter(|it| !it.is_ascii_whitespace()).take(BEGINNING).collect();
         let declared = self.string("mimeType").unwrap_or("image/png".into());
-        base64::decode(beginning, BEGINNING as u64)
+        base64::decode(&beginning, BEGINNING as u64)
             .is_ok_and(|decoded| !mime::contradicts(&declared, &decoded.bytes))
     }
 

@@ -453,9 +453,13 @@ async fn images_of_many_items_are_checked_too() {
     let image = |data: &str| json!({"type": "image", "data": data, "mimeType": "image/png"});
     let (right, wrong) = (image(PNG), image("bm8gaW1hZ2U="));
     let settings = settings("mcp_intelligent_processing.max_content_items = 1");
-    let answer = json!({"content": [{"type": "text", "text": "a"}, right, wrong]});
+    // Its head and line breaks do not hide the first bytes.
+    let digits = format!("iVBORw0KGgoA\n{}", "AAAA".repeat(40));
+    let uri = image(&format!("data:image/png;base64,{digits}"));
+    let answer = json!({"content": [{"type": "text", "text": "a"}, right, wrong, uri]});
     let seen = capture(&settings, answer).await;
     assert!(seen.content().contains(&right) && !seen.content().contains(&wrong));
+    assert!(seen.content().contains(&uri), "{:?}", seen.content());
     let is_saved = |artifact: &Artifact| {
         std::str::from_utf8(&artifact.content).is_ok_and(|text| text.contains("bm8gaW1hZ2U="))
     };

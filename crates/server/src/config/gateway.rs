@@ -32,8 +32,7 @@ pub struct GatewayConfig {
     /// Shortest time between two fetches of a list whose lifetime (`ttlMs`) is over, in milliseconds. An announced change is fetched at
     /// once.
     pub list_refetch_ms: u64,
-    /// Pause before the first restart of a failed upstream, in milliseconds; at most `restart_max_delay_ms`. It doubles with every further
-    /// failure.
+    /// Pause before the first restart of a failed upstream, in milliseconds. It doubles with every further failure.
     pub restart_delay_ms: u64,
     /// Longest pause between restarts, in milliseconds.
     pub restart_max_delay_ms: u64,
@@ -125,15 +124,6 @@ impl GatewayConfig {
         let problem = |error: &dyn Display| ("gateway.ca_file", format!("{path:?}: {error}"));
         let pem = std::fs::read_to_string(path).map_err(|error| problem(&error))?;
         network.with_authorities(&pem).map_err(|error| problem(&error))
-    }
-
-    /// Checks that the first pause between restarts is not above the longest.
-    pub(super) fn check_restarts(&self) -> Result<(), String> {
-        let (first, longest) = (self.restart_delay_ms, self.restart_max_delay_ms);
-        if first <= longest {
-            return Ok(());
-        }
-        Err(format!("{first} is above gateway.restart_max_delay_ms, which is {longest}"))
     }
 
     /// Checks that each name in `pass_env` can be that of a variable.
