@@ -43,13 +43,9 @@ pub(super) fn problems(
     arguments: &ConfigArgs,
     file: Option<&Path>,
 ) -> Vec<String> {
-    let settings = [
-        ("plantuml.engine", config.plantuml.check_engine()),
-        ("console.views_port", config.console.check_views_port(config.server.listen.port())),
-    ];
-    let unusable = settings.into_iter().filter_map(|(key, checked)| Some((key, checked.err()?)));
+    let port = config.console.check_views_port(config.server.listen.port()).err();
     let mut problems: Vec<String> =
-        unusable.map(|(key, problem)| format!("{key}: {problem}")).collect();
+        port.map(|problem| format!("console.views_port: {problem}")).into_iter().collect();
     let mut prefixes: IndexMap<String, &str> = IndexMap::new();
     for (name, upstream) in config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled) {
         if let Transport::Stdio { args, .. } = &upstream.transport

@@ -21,6 +21,7 @@ impl Config {
             self.gateway.with_proxy(Network::default()).map(drop),
             self.gateway.with_authorities(Network::default()).map(drop),
             self.gateway.check_pass_env().map_err(|it| ("gateway.pass_env", it)),
+            self.plantuml.check_engine().map_err(|it| ("plantuml.engine", it)),
             self.console.check_views_origin().map_err(|it| ("console.views_origin", it)),
         ];
         let settings = settings.into_iter().filter_map(Result::err);
@@ -93,6 +94,7 @@ mod tests {
                 m.toml:12:20: artifacts.memory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
                 m.toml:10:11: gateway.ca_file: "/no/such.pem": No such file or directory (os error 2)
                 m.toml:9:12: gateway.pass_env: "A=…" has a value; a value for one server belongs in its env; expected names such as "NVM_DIR" or "NVM_*"
+                m.toml:14:10: plantuml.engine: "plantuml" is not a file; expected "auto", "off", or the path of a program or of a jar
                 m.toml:5:16: console.views_origin: "x" is no origin; expected one such as "https://views.example.org"
                 m.toml:15:1: mcp_servers.a: expected "command" (a program) or "url" (a server), here or for this name in an mcp.json file
                 m.toml:17:1: mcp_servers.b: expected "command" (a program) or "url" (a server), here or for this name in an mcp.json file

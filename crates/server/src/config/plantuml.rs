@@ -74,7 +74,7 @@ impl PlantUmlConfig {
     /// # Errors
     ///
     /// It is missing, or no program and no jar.
-    pub(crate) fn check_engine(&self) -> Result<(), String> {
+    pub(super) fn check_engine(&self) -> Result<(), String> {
         match &*self.engine {
             "" => Err(format!("is empty; expected {CHOICES}")),
             AUTO | "off" => Ok(()),
