@@ -33,10 +33,19 @@ fn tidied<'a>(member: &str, schema: &'a mut Value) -> Result<&'a mut JsonObject,
     if schema.get("required").is_some_and(Value::is_null) {
         schema.shift_remove("required");
     }
-    let is_schema = |value: &Value| value.is_object() || value.is_boolean();
+    // Many clients expect objects here, though JSON Schema allows booleans.
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for property in properties.values_mut() {
+            match property {
+                Value::Bool(true) => *property = serde_json::json!({}),
+                Value::Bool(false) => *property = serde_json::json!({ "not": {} }),
+                _ => {}
+            }
+        }
+    }
     match schema.get("properties") {
         None => {}
-        Some(Value::Object(properties)) if properties.values().all(is_schema) => {}
+        Some(Value::Object(properties)) if properties.values().all(Value::is_object) => {}
         Some(_) => return Err(format!("{member}.properties must be an object of schemas")),
     }
     match schema.get("required") {
@@ -45,4 +54,19 @@ fn tidied<'a>(member: &str, schema: &'a mut Value) -> Result<&'a mut JsonObject,
         Some(_) => return Err(format!("{member}.required must be an array of strings")),
     }
     Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn booleans_become_schemas_that_every_client_reads() {
+        let schema = json!({ "type": "object", "properties": { "a": true, "b": false } });
+        let tool = Tool { name: "t".to_owned(), input_schema: schema, ..Tool::default() };
+        let tool = with_valid_schemas(tool).unwrap();
+        assert_eq!(tool.input_schema["properties"], json!({ "a": {}, "b": { "not": {} } }));
+    }
 }
