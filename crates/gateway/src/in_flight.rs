@@ -154,7 +154,7 @@ impl<A> InFlight<A> {
     }
 
     /// Returns the only agent with calls in flight, with its oldest call, for a question that names no call. `can_ask` tells
-    /// whether the agent of a call could be asked: a question that nobody could answer keeps no calls apart.
+    /// whether the agent of a call could be asked: a question that no agent could answer keeps no calls apart.
     ///
     /// # Errors
     /// If there is no such agent, or several. The upstream gets the error.

@@ -17,7 +17,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// The most owners of calls that others have waited for too long. The oldest is forgotten first.
 const MOST_OWNERS: usize = 256;
 
-/// What a request is for: its method and, for a tool or a prompt, its name at the upstream.
+/// The method of a request and, for a tool or a prompt, its name at the upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Target {
     pub(super) method: &'static str,
@@ -90,7 +90,7 @@ impl Turns {
     }
 
     /// Records that a call has waited as long as it could for a call of this owner. Others do not wait for the owner's
-    /// calls from now on, so that nobody can delay the calls of others again and again.
+    /// calls from now on, so that one owner cannot delay others repeatedly.
     pub(super) fn pass(&mut self, owner: &Owner) {
         let now = Instant::now();
         self.passed.retain(|(other, until)| *until > now && other != owner);

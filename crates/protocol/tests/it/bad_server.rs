@@ -1,4 +1,4 @@
-//! A clumsy server on a pipe: what it sends is used as far as possible, and every call ends.
+//! A server on a pipe that sends invalid messages: the client uses their valid parts, and every call ends.
 
 use marquetry_protocol::{
     Revision,
