@@ -10,11 +10,7 @@
 //! | any | stateless, with a task | this server follows the task; its questions are handled like those of a session's
 //! call |
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use marquetry_protocol::{
     Era, RpcError,
@@ -26,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::Instrument as _;
 
 use super::{
     Gateway, Upstream,
@@ -164,7 +161,7 @@ impl Gateway {
                     work.await
                 };
                 let call = Call {
-                    work: AbortOnDropHandle::new(tokio::spawn(work)),
+                    work: AbortOnDropHandle::new(tokio::spawn(work.in_current_span())),
                     questions: asked,
                     open: Vec::new(),
                     asked: 0,
@@ -296,7 +293,8 @@ fn sampler_of(upstream: &Upstream, agent: &ClientCapabilities) -> Option<Arc<dyn
     sampler.filter(|_| !agent.has("sampling")).cloned()
 }
 
-/// Sends the request within its time limit, which includes the wait for calls of other agents.
+/// Sends the request within its time limit. The wait for calls of other agents comes before: the upstream has the whole
+/// time, so the error for a missing answer is true.
 async fn work(
     upstream: Arc<Upstream>,
     client: Client,
@@ -307,13 +305,12 @@ async fn work(
 ) -> Outcome {
     let _over = asker.over.clone().drop_guard();
     let limit = upstream.call_timeout();
-    let (method, start) = (entry.target.method, Instant::now());
-    let place = upstream.in_flight.enter(entry, &asker, limit / 2).await;
-    let left = limit.saturating_sub(start.elapsed());
+    let method = entry.target.method;
+    let place = upstream.in_flight.enter(entry, &asker, limit / 10).await;
     let outcome = tokio::select! {
         biased;
         outcome = client.request(method, Some(&params), options) => outcome,
-        () = asker.run_out(left) => Err(ClientError::Timeout(limit)),
+        () = asker.run_out(limit) => Err(ClientError::Timeout(limit)),
     };
     // After a closed connection the upstream cannot ask any more, either.
     if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_) | ClientError::Closed(_))) {

@@ -47,13 +47,15 @@ struct Table<A> {
     open: Vec<Open<A>>,
     /// Calls that wait for their turn, the oldest first.
     waiting: Vec<(u64, Agent)>,
-    /// Agents whose call has ended without an answer, and until when a question may belong to them.
-    late: Vec<(Agent, Instant)>,
+    /// Agents whose call has ended without an answer.
+    late: Vec<Late>,
+    /// Number of the next call that comes or starts.
     next: u64,
     turns: Turns,
 }
 
 struct Open<A> {
+    /// Given at its start: calls that came earlier have smaller numbers.
     number: u64,
     agent: Agent,
     owner: Owner,
@@ -61,6 +63,13 @@ struct Open<A> {
     asker: Arc<A>,
     /// Whether a call of another agent has waited for it as long as it could.
     outwaited: bool,
+}
+
+/// An agent whose call has ended without an answer, so that a question may still belong to it.
+struct Late {
+    agent: Agent,
+    owner: Owner,
+    until: Instant,
 }
 
 /// Who calls, and what for.
@@ -74,7 +83,6 @@ pub(super) struct Entry {
 pub(super) struct Place<A = Asker> {
     calls: Arc<InFlight<A>>,
     number: u64,
-    agent: Agent,
     answered: bool,
 }
 
@@ -109,23 +117,30 @@ impl<A> InFlight<A> {
         let give_up = Instant::now() + patience.min(PATIENCE);
         let waiting = self.wait_in_line(entry.session);
         let (number, agent) = (waiting.number, waiting.agent);
+        let mut cancelled: Vec<Owner> = Vec::new();
         loop {
             let changed = self.changed.notified();
             let late = {
                 let mut table = self.table();
-                table.forget_late();
+                table.forget_expired();
                 let has_to_start = Instant::now() >= give_up;
                 if has_to_start {
                     table.outwait(number, agent, &entry.target);
                 }
                 if has_to_start || !table.has_to_wait(number, agent, &entry.target) {
+                    cancelled.iter().for_each(|owner| table.turns.pass_when_cancelled(owner));
                     let Entry { session, caller, target } = entry;
                     let owner = Owner::new(session, &caller);
-                    let asker = asker.clone();
+                    let (number, asker) = (table.number(), asker.clone());
                     table.open.push(Open { number, agent, owner, target, asker, outwaited: false });
-                    return Place { calls: self.clone(), number, agent, answered: false };
+                    return Place { calls: self.clone(), number, answered: false };
                 }
-                table.late.iter().map(|(_, until)| *until).min()
+                for late in table.late_before(agent, &entry.target) {
+                    if !cancelled.contains(&late.owner) {
+                        cancelled.push(late.owner.clone());
+                    }
+                }
+                table.late.iter().map(|late| late.until).min()
             };
             tokio::select! {
                 () = changed => {}
@@ -136,8 +151,7 @@ impl<A> InFlight<A> {
 
     fn wait_in_line(&self, session: Option<ConversationId>) -> Waiting<'_, A> {
         let mut table = self.table();
-        let number = table.next;
-        table.next += 1;
+        let number = table.number();
         let agent = session.map_or(Agent::Call(number), Agent::Session);
         table.waiting.push((number, agent));
         Waiting { calls: self, number, agent }
@@ -163,7 +177,7 @@ impl<A> InFlight<A> {
         can_ask: impl Fn(&A) -> bool,
     ) -> Result<(Agent, Arc<A>), RpcError> {
         let mut table = self.table();
-        table.forget_late();
+        table.forget_expired();
         let Table { open, turns, .. } = &mut *table;
         let may_ask = open.iter().filter(|call| can_ask(&call.asker));
         turns.asked(may_ask.map(|call| &call.target));
@@ -183,7 +197,7 @@ impl<A> InFlight<A> {
     /// Passes the only agent's asker to `to`. Returns false if there is not exactly one agent.
     pub(super) fn with_only_agent(&self, to: impl FnOnce(&A)) -> bool {
         let mut table = self.table();
-        table.forget_late();
+        table.forget_expired();
         match table.open.first() {
             Some(oldest) if table.agents().all(|other| other == oldest.agent) => {
                 to(&oldest.asker);
@@ -210,14 +224,20 @@ impl<A> InFlight<A> {
 }
 
 impl<A> Table<A> {
-    fn forget_late(&mut self) {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn forget_expired(&mut self) {
         let now = Instant::now();
-        self.late.retain(|(_, until)| *until > now);
+        self.late.retain(|late| late.until > now);
+        self.turns.forget_expired();
     }
 
     fn agents(&self) -> impl Iterator<Item = Agent> {
         let open = self.open.iter().map(|call| call.agent);
-        open.chain(self.late.iter().map(|(agent, _)| *agent))
+        open.chain(self.late.iter().map(|late| late.agent))
     }
 
     /// Whether a call has to wait for calls of other agents: one of the two asks questions.
@@ -229,7 +249,17 @@ impl<A> Table<A> {
         // A call that asks overtakes no other call, so an agent with many such calls cannot hold up the others.
         let is_earlier = |(other, of): &(u64, Agent)| *other < number && *of != agent;
         self.turns.asks(target)
-            && (self.late.iter().any(|(of, _)| *of != agent) || self.waiting.iter().any(is_earlier))
+            && (self.late_before(agent, target).next().is_some()
+                || self.waiting.iter().any(is_earlier))
+    }
+
+    /// Returns the late agents that a call has to wait for. A call that asks waits for them whatever they called, as it
+    /// does for calls in flight: beside them its questions would be refused.
+    fn late_before(&self, agent: Agent, target: &Target) -> impl Iterator<Item = &Late> {
+        let late: &[Late] = if self.turns.asks(target) { &self.late } else { &[] };
+        late.iter().filter(move |late| {
+            late.agent != agent && !self.turns.passes_when_cancelled(&late.owner)
+        })
     }
 
     fn blocks(&self, call: &Open<A>, agent: Agent, target: &Target) -> bool {
@@ -239,7 +269,8 @@ impl<A> Table<A> {
             && !(asks && self.turns.passes(&call.owner))
     }
 
-    /// Ends the waiting of a call, and of later ones for the same calls: those that were in flight before `number`.
+    /// Ends the waiting of a call, and of later ones for the same calls: those that were in flight when this call came, as
+    /// number `number`. It has waited for these calls as long as it could, and for others only a part of that time.
     fn outwait(&mut self, number: u64, agent: Agent, target: &Target) {
         let waited_for = |call: &Open<A>| {
             !call.outwaited && call.number < number && self.blocks(call, agent, target)
@@ -251,6 +282,12 @@ impl<A> Table<A> {
             call.outwaited = true;
             if self.turns.asks(&call.target) {
                 self.turns.pass(&call.owner);
+                let Target { method, name } = &call.target;
+                tracing::info!(
+                    called = method,
+                    name = name.as_deref(),
+                    "a call has waited as long as it could for a call that asks; for a minute, other calls do not wait for the calls of its user"
+                );
             }
         }
     }
@@ -273,12 +310,14 @@ impl<A> Place<A> {
 impl<A> Drop for Place<A> {
     fn drop(&mut self) {
         let mut table = self.calls.table();
-        table.open.retain(|call| call.number != self.number);
-        if !self.answered {
+        let at = table.open.iter().position(|call| call.number == self.number);
+        let call = at.map(|at| table.open.remove(at));
+        if let Some(Open { agent, owner, .. }) = call
+            && !self.answered
+        {
             // One entry for each agent, however many calls it cancels.
-            let agent = self.agent;
-            table.late.retain(|(other, _)| *other != agent);
-            table.late.push((agent, Instant::now() + LATE));
+            table.late.retain(|late| late.agent != agent);
+            table.late.push(Late { agent, owner, until: Instant::now() + LATE });
         }
         drop(table);
         self.calls.changed.notify_waiters();
@@ -296,8 +335,16 @@ mod tests {
         Entry { session: None, caller: Caller::Local, target }
     }
 
+    fn caller(user: u8) -> Caller {
+        Caller::address([192, 0, 2, user].into())
+    }
+
+    fn owner(user: u8) -> Owner {
+        Owner::new(None, &caller(user))
+    }
+
     async fn enter_as(calls: &Calls, user: u8, tool: &str) -> Place<()> {
-        let caller = Caller::address([192, 0, 2, user].into());
+        let caller = caller(user);
         calls.enter(Entry { caller, ..entry(tool) }, &Arc::new(()), Duration::MAX).await
     }
 
@@ -420,5 +467,72 @@ mod tests {
         let (start, patience) = (Instant::now(), PATIENCE / 5);
         calls.enter(entry("form"), &Arc::new(()), patience).await.answered();
         assert_eq!(start.elapsed(), patience);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_started_after_another_had_come_has_not_been_waited_for() {
+        let calls = calls();
+        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        let _long = enter_as(&calls, 1, "search").await;
+        let second = enter_as(&calls, 2, "form");
+        let third = async {
+            tokio::time::sleep(PATIENCE / 2).await;
+            enter_as(&calls, 3, "form").await
+        };
+        // The second call starts in the middle of the third one's wait, so the third waits for it half of its time.
+        let (_second, _third) = tokio::join!(second, third);
+        assert!(!starts(enter_as(&calls, 4, "search")).await);
+        assert!(!calls.table().turns.passes(&owner(2)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_cannot_delay_others_again_and_again_by_cancelled_calls() {
+        let calls = calls();
+        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        for (round, tool) in ["form", "search", "form", "search"].into_iter().enumerate() {
+            drop(enter_as(&calls, 1, tool).await);
+            tokio::time::sleep(LATE / 5).await;
+            let start = Instant::now();
+            enter_as(&calls, 2, "form").await.answered();
+            let waits = if round == 0 { LATE * 4 / 5 } else { Duration::ZERO };
+            assert_eq!(start.elapsed(), waits, "{round}");
+        }
+        // Their questions still belong to one of two users.
+        let _form = enter_as(&calls, 2, "form").await;
+        assert!(calls.only_agent(|()| true).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_who_cancels_all_the_time_is_waited_for_once() {
+        let calls = calls();
+        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        let cancelling = async {
+            loop {
+                drop(enter_as(&calls, 1, "search").await);
+                tokio::time::sleep(LATE / 5).await;
+            }
+        };
+        let waiting = async {
+            tokio::time::sleep(LATE / 10).await;
+            let start = Instant::now();
+            for _ in 0..3 {
+                enter_as(&calls, 2, "form").await.answered();
+            }
+            start.elapsed()
+        };
+        tokio::select! {
+            waited = waiting => assert_eq!(waited, PATIENCE),
+            () = cancelling => unreachable!("it goes on for ever"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_calls_of_a_user_who_has_cancelled_one_still_take_turns() {
+        let calls = calls();
+        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        drop(enter_as(&calls, 1, "form").await);
+        enter_as(&calls, 2, "form").await.answered();
+        let _form = enter_as(&calls, 1, "form").await;
+        assert!(!starts(enter_as(&calls, 2, "form")).await);
     }
 }

@@ -11,6 +11,10 @@ const ASKED: Duration = Duration::from_secs(600);
 /// The same time for a question that one of several kinds of calls may have caused.
 const SUSPECTED: Duration = Duration::from_secs(60);
 
+/// Time during which others do not wait again for an owner that they have waited for too long. It is short, because a form
+/// that a user fills in takes longer than [`PATIENCE`], too.
+const PASSED: Duration = Duration::from_secs(60);
+
 /// Time that a call waits for calls of other agents. It then starts beside them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -50,8 +54,13 @@ impl Owner {
 #[derive(Default)]
 pub(super) struct Turns {
     asking: HashMap<Target, (Certainty, Instant)>,
-    passed: Vec<(Owner, Instant)>,
+    passed: Owners,
+    passed_when_cancelled: Owners,
 }
+
+/// Owners, and until when each is here.
+#[derive(Default)]
+struct Owners(Vec<(Owner, Instant)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Certainty {
@@ -65,8 +74,8 @@ impl Turns {
     /// Records a question that calls with these targets may have caused.
     pub(super) fn asked<'a>(&mut self, targets: impl Iterator<Item = &'a Target>) {
         let targets: Vec<&Target> = targets.collect();
+        self.forget_expired();
         let now = Instant::now();
-        self.asking.retain(|_, (_, until)| *until > now);
         let known = |target: &&&Target| {
             self.asking.get(**target).is_some_and(|(certainty, _)| *certainty == Certainty::Asked)
         };
@@ -83,6 +92,14 @@ impl Turns {
         }
     }
 
+    /// Forgets the kinds of calls during which the upstream has not asked for a while.
+    pub(super) fn forget_expired(&mut self) {
+        if !self.asking.is_empty() {
+            let now = Instant::now();
+            self.asking.retain(|_, (_, until)| *until > now);
+        }
+    }
+
     /// Whether the upstream may ask during such calls.
     pub(super) fn asks(&self, target: &Target) -> bool {
         !self.asking.is_empty()
@@ -92,18 +109,39 @@ impl Turns {
     /// Records that a call has waited as long as it could for a call of this owner. Others do not wait for the owner's
     /// calls from now on, so that one owner cannot delay others repeatedly.
     pub(super) fn pass(&mut self, owner: &Owner) {
-        let now = Instant::now();
-        self.passed.retain(|(other, until)| *until > now && other != owner);
-        if self.passed.len() == MOST_OWNERS {
-            self.passed.remove(0);
-        }
-        self.passed.push((owner.clone(), now + ASKED));
+        self.passed.add(owner);
     }
 
     /// Whether calls of others start beside those of this owner.
     pub(super) fn passes(&self, owner: &Owner) -> bool {
+        self.passed.has(owner)
+    }
+
+    /// Records that a call has waited for a cancelled call of this owner. Others do not wait for the owner's cancelled
+    /// calls from now on. They still wait for the other calls, since few owners cancel calls to delay others.
+    pub(super) fn pass_when_cancelled(&mut self, owner: &Owner) {
+        self.passed_when_cancelled.add(owner);
+    }
+
+    /// Whether calls of others start although this owner has just cancelled a call.
+    pub(super) fn passes_when_cancelled(&self, owner: &Owner) -> bool {
+        self.passed_when_cancelled.has(owner) || self.passes(owner)
+    }
+}
+
+impl Owners {
+    fn add(&mut self, owner: &Owner) {
         let now = Instant::now();
-        self.passed.iter().any(|(other, until)| other == owner && *until > now)
+        self.0.retain(|(other, until)| *until > now && other != owner);
+        if self.0.len() == MOST_OWNERS {
+            self.0.remove(0);
+        }
+        self.0.push((owner.clone(), now + PASSED));
+    }
+
+    fn has(&self, owner: &Owner) -> bool {
+        let now = Instant::now();
+        self.0.iter().any(|(other, until)| other == owner && *until > now)
     }
 }
 
@@ -147,7 +185,16 @@ mod tests {
         let owner = Owner::new(None, &Caller::Local);
         turns.pass(&owner);
         assert!(turns.passes(&owner));
-        tokio::time::advance(ASKED).await;
+        tokio::time::advance(PASSED).await;
         assert!(!turns.passes(&owner));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kinds_of_calls_are_forgotten_when_their_time_is_over() {
+        let mut turns = Turns::default();
+        turns.asked([tool("form")].iter());
+        tokio::time::advance(ASKED).await;
+        turns.forget_expired();
+        assert!(turns.asking.is_empty());
     }
 }
