@@ -87,8 +87,8 @@ pub(super) struct Asked {
 
 impl Asker {
     /// Whether the agent, or the model of this server, could answer such a question.
-    pub(super) fn can_ask(&self, method: &str, params: &RawValue) -> bool {
-        (self.sampler.is_some() && method == SAMPLING) || self.check(method, params).is_ok()
+    pub(super) fn can_ask(&self, question: &QuestionKind<'_>) -> bool {
+        (self.sampler.is_some() && question.method == SAMPLING) || self.check(question).is_ok()
     }
 
     /// Asks the agent.
@@ -102,7 +102,7 @@ impl Asker {
     ) -> Result<Box<RawValue>, RpcError> {
         let sampler = self.sampler.as_deref().filter(|_| method == SAMPLING);
         if sampler.is_none() {
-            self.check(method, params)?;
+            self.check(&QuestionKind::of(method, params))?;
         }
         if self.asked.fetch_add(1, Ordering::Relaxed) >= self.most {
             let most = self.most;
@@ -190,20 +190,13 @@ impl Asker {
 
     /// Refuses questions that the agent does not support, with the error codes of a client (2025-11-25): the upstream
     /// knows what this server can forward, but not the capabilities of each agent.
-    fn check(&self, method: &str, params: &RawValue) -> Result<(), RpcError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params<'a> {
-            #[serde(borrow)]
-            mode: Option<Cow<'a, str>>,
-            tools: Option<IgnoredAny>,
-            tool_choice: Option<IgnoredAny>,
-        }
-        let params: Params<'_> = serde_json::from_str(params.get())
-            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+    fn check(&self, question: &QuestionKind<'_>) -> Result<(), RpcError> {
+        let QuestionKind { method, params } = question;
+        let params =
+            params.as_ref().map_err(|error| RpcError::invalid_params(error.to_string()))?;
         let offers = &self.agent.offers;
         let with_tools = params.tools.is_some() || params.tool_choice.is_some();
-        let (capability, part) = match method {
+        let (capability, part) = match *method {
             "elicitation/create" if params.mode.as_deref() == Some("url") => {
                 ("elicitation", Some(("mode 'url'", offers.has_url_elicitation())))
             }
@@ -226,6 +219,28 @@ impl Asker {
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+/// The parts of a question that decide whether an agent could answer it.
+pub(super) struct QuestionKind<'a> {
+    method: &'a str,
+    params: serde_json::Result<QuestionParams<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QuestionParams<'a> {
+    #[serde(borrow)]
+    mode: Option<Cow<'a, str>>,
+    tools: Option<IgnoredAny>,
+    tool_choice: Option<IgnoredAny>,
+}
+
+impl<'a> QuestionKind<'a> {
+    /// Parses a question, which may be large.
+    pub(super) fn of(method: &'a str, params: &'a RawValue) -> Self {
+        Self { method, params: serde_json::from_str(params.get()) }
     }
 }
 

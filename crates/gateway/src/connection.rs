@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use super::{
     Gateway,
-    asker::{ConnectionEvents, or_empty},
+    asker::{ConnectionEvents, QuestionKind, or_empty},
     in_flight::InFlight,
     observer::Observed,
 };
@@ -59,7 +59,9 @@ impl ClientHandler for Connection {
             return Err(RpcError::internal("the gateway is shutting down"));
         };
         let params = &*or_empty(params);
-        let (agent, asker) = calls.only_agent(|asker| asker.can_ask(method, params)).inspect_err(|error| {
+        // Parsed here and not for each call, since the calls are locked meanwhile.
+        let question = QuestionKind::of(method, params);
+        let (agent, asker) = calls.only_agent(|asker| asker.can_ask(&question)).inspect_err(|error| {
             tracing::debug!(upstream = self.upstream, method, %error, "refused a question of the upstream");
         })?;
         tokio::select! {

@@ -691,6 +691,22 @@ async fn the_time_limit_of_a_call_excludes_its_questions() {
 }
 
 #[tokio::test]
+async fn the_time_limit_of_a_call_excludes_its_wait_for_calls_of_others() {
+    let toml = format!("{}call_timeout_ms = 3000\n", child_toml("pipe", SESSION));
+    let server = Running::start(&toml).await;
+    let world =
+        World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
+    let (asked, other) =
+        (ByHand::of(&world).await, world.person(Revision::V2025_11_25, "bob").await.0);
+    asked.round("pipe__form", json!({})).await.unwrap();
+    let start = std::time::Instant::now();
+    let slow = text_of(&other, "pipe__slow", json!({ "ms": 2_000 })).await;
+    assert_eq!(slow, "slow is done");
+    assert!(start.elapsed() > Duration::from_millis(2_200), "it has waited for the form");
+    world.server.stop().await;
+}
+
+#[tokio::test]
 async fn one_subscription_at_the_upstream_serves_all_agents() {
     let world = World::with("gateway.restart_delay_ms = 50\n").await;
     for upstream in UPSTREAMS {
