@@ -18,6 +18,7 @@ mod handshake;
 #[cfg(feature = "http")]
 mod http;
 mod link;
+mod listed_tool;
 mod lists;
 mod log_rate;
 mod methods;
@@ -38,7 +39,6 @@ mod skills;
 mod sse;
 mod subscribing;
 mod tasks;
-mod tool_schemas;
 mod upgrade;
 
 use std::{pin::Pin, sync::Arc, time::Duration};

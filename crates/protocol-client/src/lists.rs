@@ -13,8 +13,7 @@ use serde_json::{
 };
 
 use super::{
-    CallOptions, Client, ClientError, ProtocolError, log_rate::LogRate,
-    tool_schemas::with_valid_schemas,
+    CallOptions, Client, ClientError, ProtocolError, listed_tool::repaired, log_rate::LogRate,
 };
 
 const TEMPLATES: &str = "resourceTemplates";
@@ -37,18 +36,19 @@ pub struct Fetched<T> {
 
 /// An item of a list.
 pub(super) trait Item: DeserializeOwned {
-    /// Checks rules that its type does not express.
+    /// Checks rules that its type does not express. Violations that can be repaired are repaired, and added to `repairs`.
     ///
     /// # Errors
     /// The violated rule.
-    fn checked(self) -> Result<Self, String> {
+    fn checked(self, repairs: &mut Vec<String>) -> Result<Self, String> {
+        _ = repairs;
         Ok(self)
     }
 }
 
 impl Item for Tool {
-    fn checked(self) -> Result<Self, String> {
-        with_valid_schemas(self)
+    fn checked(self, repairs: &mut Vec<String>) -> Result<Self, String> {
+        repaired(self, repairs)
     }
 }
 
@@ -57,9 +57,10 @@ impl Item for Resource {}
 impl Item for ResourceTemplate {}
 
 impl Client {
-    /// Lists every tool of the server. Tools with invalid schemas are left out with a warning in the log. Over HTTP, tools of a stateless server with an invalid `x-mcp-header` are left
-    /// out with a warning in the log, as the specification demands. The arguments that other tools mark are repeated
-    /// in headers when they are called.
+    /// Lists every tool of the server. Members of a tool that strict clients refuse are removed or rewritten. Tools
+    /// whose arguments cannot be an object are left out. So are tools of a stateless server over HTTP with an invalid
+    /// `x-mcp-header`, as the specification demands. The log has a warning for each. The arguments that other tools mark
+    /// are repeated in headers when they are called.
     ///
     /// # Errors
     /// As [`Client::request`]; also if the list has more items or bytes, or takes longer, than the
@@ -191,7 +192,8 @@ impl Client {
                 let (method, limit) = (method.to_owned(), most_items);
                 return Err(ProtocolError::TooManyItems { method, limit }.into());
             }
-            let Some(next) = next else { return Ok(fetched) };
+            // Some servers send an empty cursor with the last page.
+            let Some(next) = next.filter(|next| !next.is_empty()) else { return Ok(fetched) };
             let method = || method.to_owned();
             fetched.incomplete = if !cursors.insert(next.clone()) {
                 Some(ProtocolError::RepeatedCursor { method: method() })
@@ -244,14 +246,34 @@ fn read_page<T: Item>(
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
     let items = items.into_iter().filter_map(|item| {
-        let checked = T::deserialize(&item).map_err(|error| error.to_string()).and_then(T::checked);
-        let warn = |error: &String| {
-            if let Some(count) = invalid.count() {
-                let name = item.get("name").and_then(Value::as_str).map(shortened);
-                tracing::warn!(error, member, name, count, "skipped an invalid item of a list");
+        let mut repairs = Vec::new();
+        let found = T::deserialize(&item).map_err(|error| error.to_string());
+        let checked = found.and_then(|item| item.checked(&mut repairs));
+        let name = item.get("name").and_then(Value::as_str).map(shortened);
+        match checked {
+            Ok(item) => {
+                if !repairs.is_empty()
+                    && let Some(count) = invalid.count()
+                {
+                    let error = repairs.join("; ");
+                    let error = shortened(&error);
+                    tracing::warn!(
+                        error,
+                        member,
+                        name,
+                        count,
+                        "repaired an invalid item of a list"
+                    );
+                }
+                Some(item)
             }
-        };
-        checked.inspect_err(warn).ok()
+            Err(error) => {
+                if let Some(count) = invalid.count() {
+                    tracing::warn!(error, member, name, count, "skipped an invalid item of a list");
+                }
+                None
+            }
+        }
     });
     Ok(Page { items: items.collect(), next: next_cursor, hint: hint_of(&rest) })
 }
