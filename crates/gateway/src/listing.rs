@@ -16,8 +16,16 @@ pub struct Listing {
     pub templates: Vec<ResourceTemplate>,
     /// Instructions of the upstream for models.
     pub instructions: Option<String>,
-    /// Lists that could not be fetched, each with the reason. They stay empty.
+    /// Lists that could not be fetched or may lack items, each with the reason.
     pub left_out: Vec<(&'static str, String)>,
     /// Whether the upstream has the capability `resources`.
     pub has_resources: bool,
+}
+
+impl Listing {
+    /// Replaces the reason why a list is left out or may lack items.
+    pub(super) fn set_problem(&mut self, list: &'static str, problem: Option<String>) {
+        self.left_out.retain(|(known, _)| *known != list);
+        self.left_out.extend(problem.map(|problem| (list, problem)));
+    }
 }

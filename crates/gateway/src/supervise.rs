@@ -138,6 +138,8 @@ struct Running {
     client: Client,
     notifications: Receiver<ServerNotification>,
     tools: Vec<Tool>,
+    /// Why the tools may be incomplete.
+    incomplete: Option<String>,
 }
 
 /// Returns the span of the log lines of a connection, which know the upstream only by it.
@@ -154,15 +156,16 @@ async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> 
         .await?;
     // Subscribe before the lists are fetched, so that no change in between is missed.
     let notifications = client.notifications();
-    let tools = match client.server().capabilities.tools {
+    let (tools, incomplete) = match client.server().capabilities.tools {
         Some(_) => {
             let fetched = client.fetch_tools().instrument(span(upstream)).await?;
             upstream.freshness.note(List::Tools, fetched.cache);
-            fetched.items
+            let incomplete = incomplete(&fetched);
+            (fetched.items, incomplete)
         }
-        None => Vec::new(),
+        None => (Vec::new(), None),
     };
-    Ok(Running { client, notifications, tools })
+    Ok(Running { client, notifications, tools, incomplete })
 }
 
 /// The reason why the supervision of a connection ended.
@@ -181,7 +184,7 @@ enum End {
 /// others.
 async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
     let upstream = &*gateway.upstreams[index];
-    let Running { client, notifications, tools } = running;
+    let Running { client, notifications, tools, incomplete } = running;
     let server = client.server();
     tracing::info!(
         upstream = upstream.name(),
@@ -197,7 +200,10 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
         listing.instructions.clone_from(&server.instructions);
         listing.has_resources = server.capabilities.resources.is_some();
         listing.left_out.clear();
+        listing.set_problem("tools", incomplete);
     });
+    // An answer that came after the last connection ended says nothing about this one.
+    upstream.take_answered();
     upstream.in_flight.begin_anew();
     upstream.freshness.begin_anew();
     // Ready before its names appear, so that every listed name can be called.
@@ -300,7 +306,10 @@ impl Session<'_> {
             match self.client.fetch_tools().instrument(span(self.upstream)).await {
                 Ok(fetched) => {
                     self.upstream.freshness.note(List::Tools, fetched.cache);
-                    self.publish(|listing| listing.tools = fetched.items);
+                    self.publish(|listing| {
+                        listing.set_problem("tools", incomplete(&fetched));
+                        listing.tools = fetched.items;
+                    });
                 }
                 Err(ClientError::Closed(reason)) => return reason.to_string(),
                 Err(error @ (ClientError::Io { .. } | ClientError::Http { .. })) => {
@@ -391,7 +400,10 @@ impl Session<'_> {
     ) {
         let name = self.upstream.name();
         let (items, problem) = match fetched {
-            Ok(fetched) => (Some(fetched.items), None),
+            Ok(fetched) => {
+                let incomplete = incomplete(&fetched);
+                (Some(fetched.items), incomplete)
+            }
             // Servers that declare resources often know no templates.
             Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => {
                 tracing::debug!(upstream = name, list, "list is unknown to the upstream");
@@ -408,8 +420,7 @@ impl Session<'_> {
             }
         };
         self.publish(|listing| {
-            listing.left_out.retain(|(known, _)| *known != list);
-            listing.left_out.extend(problem.map(|problem| (list, problem)));
+            listing.set_problem(list, problem);
             if let Some(items) = items {
                 *place(listing) = items;
             }
@@ -424,6 +435,11 @@ impl Session<'_> {
             self.gateway.relist();
         }
     }
+}
+
+/// Returns why a list may lack items.
+fn incomplete<T>(fetched: &Fetched<T>) -> Option<String> {
+    fetched.incomplete.as_ref().map(|error| format!("items may be missing: {error}"))
 }
 
 /// Warns of settings for tools that the upstream does not have: most of them are typing errors.

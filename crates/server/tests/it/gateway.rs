@@ -322,6 +322,64 @@ async fn crashes_during_calls_do_not_add_up_while_other_calls_are_answered() {
     server.stop().await;
 }
 
+/// Returns the settings of an upstream `sh` of 2025-11-25 that answers `tools/list` with `list`, and calls with a text.
+/// `$n` is the number of earlier starts; `at_start` and `after_list` are run then.
+fn shell_toml(starts: &std::path::Path, list: &str, at_start: &str, after_list: &str) -> String {
+    let introduction = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+    let result = r#"{"content":[{"type":"text","text":"done"}]}"#;
+    let starts = starts.display();
+    let program = format!(
+        r#"touch '{starts}'; n=$(wc -l < '{starts}'); echo x >> '{starts}'; {at_start}
+        answer() {{ id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/'); echo '{{"jsonrpc":"2.0","id":'$id',"result":'"$1"'}}'; }}
+        while read -r line; do case "$line" in
+            *'"initialize"'*) answer '{introduction}';;
+            *tools/list*) answer '{list}'; {after_list};;
+            *tools/call*) answer '{result}';;
+        esac; done"#
+    );
+    format!(
+        "[mcp_servers.sh]\ncommand = 'sh'\nrevision = '2025-11-25'\nargs = ['-c', {program:?}]\n"
+    )
+}
+
+#[tokio::test]
+async fn an_answer_before_a_restart_does_not_excuse_later_failures() {
+    let directory = tempfile::tempdir().unwrap();
+    let starts = directory.path().join("starts");
+    let list = r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}"#;
+    let at_start = "case $n in 0|2) ;; *) exit 1;; esac";
+    let after_list = "test $n = 0 || { sleep 0.2; exit 1; }";
+    let limits =
+        "[gateway]\nrestart_delay_ms = 10\nrestart_max_failures = 2\nstop_grace_ms = 100\n";
+    let toml = format!("{limits}{}", shell_toml(&starts, list, at_start, after_list));
+    let server = Running::start(&toml).await;
+    assert_eq!(text_of(&server.agent().await, "sh__t", json!({})).await, "done");
+    let restarted = server.http("POST", "/api/console/servers/sh/restart", &[], b"").await;
+    assert_eq!(restarted.status, 200);
+    until("given up", async || server.app.health()["upstreams"][0]["state"] == "failed").await;
+    // The second start fails. The third one succeeds, and the program ends without an answer to a call.
+    assert_eq!(std::fs::read_to_string(starts).unwrap(), "x\n".repeat(3));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_may_lack_items_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":"again"}"#;
+    let toml = shell_toml(&directory.path().join("starts"), list, "", "");
+    let server = Running::start(&toml).await;
+    let health = server.app.health();
+    assert_eq!(health["upstreams"][0]["state"], "ready");
+    assert_eq!(
+        health["upstreams"][0]["left_out"],
+        json!([{
+            "list": "tools",
+            "problem": "items may be missing: 'tools/list' names the cursor of an earlier page as its next",
+        }])
+    );
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn an_http_upstream_that_goes_and_comes_back_is_found_again() {
     let web = HttpUpstream::start().await;
