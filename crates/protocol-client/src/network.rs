@@ -69,7 +69,7 @@ impl Network {
             Some((user, host)) => (Some(user), host),
             None => (None, authority),
         };
-        let authorization = user.map(basic).transpose().map_err(|_| refused())?;
+        let authorization = basic(user.unwrap_or_default()).map_err(|_| refused())?;
         let host: Authority = host.parse().map_err(|_| refused())?;
         let uri = Uri::builder().scheme("http").authority(host).path_and_query("/").build();
         self.proxy = Some(Arc::new(Proxy { uri: uri.map_err(|_| refused())?, authorization }));
@@ -125,11 +125,17 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Returns the `Basic` credentials for the user and password of a URL.
-pub(super) fn basic(user: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(decoded(user))))?;
+/// Returns the `Basic` credentials for the user and password of a URL; `None` if both are empty. They have a colon without
+/// a password, too (RFC 7617, section 2).
+pub(super) fn basic(user: &str) -> Result<Option<HeaderValue>, http::header::InvalidHeaderValue> {
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    if name.is_empty() && password.is_empty() {
+        return Ok(None);
+    }
+    let credentials = [&*decoded(name), b":", &*decoded(password)].concat();
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(credentials)))?;
     value.set_sensitive(true);
-    Ok(value)
+    Ok(Some(value))
 }
 
 /// Decodes percent-encoded text.
@@ -284,6 +290,26 @@ mod tests {
         {
             assert!(Network::default().with_proxy(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn credentials_have_a_colon_unless_they_are_empty() {
+        for (user, want) in [
+            ("me:pw", Some("me:pw")),
+            ("me", Some("me:")),
+            ("me:", Some("me:")),
+            (":pw", Some(":pw")),
+            ("m%65:a:b%3A", Some("me:a:b:")),
+            ("", None),
+            (":", None),
+        ] {
+            let want = want.map(|want| format!("Basic {}", STANDARD.encode(want)));
+            let found = basic(user).unwrap();
+            assert_eq!(found.as_ref().map(|value| value.to_str().unwrap()), want.as_deref());
+            assert!(found.is_none_or(|value| value.is_sensitive()), "{user}");
+        }
+        let proxy = Network::default().with_proxy("http://@proxy.example:3128").unwrap().proxy;
+        assert_eq!(proxy.unwrap().authorization, None);
     }
 
     #[test]

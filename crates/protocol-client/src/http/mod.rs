@@ -273,7 +273,7 @@ fn endpoint(
         && !headers.contains_key(header::AUTHORIZATION)
     {
         let value = basic(&user).map_err(|_| not_valid(format!("user in URL '{shown}'")))?;
-        headers.insert(header::AUTHORIZATION, value);
+        headers.extend(value.map(|value| (header::AUTHORIZATION, value)));
     }
     let client = HyperClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
