@@ -6,7 +6,10 @@ use http::{HeaderValue, StatusCode};
 use marquetry_protocol_wire::{Revision, envelope, types::InitializeResult};
 use serde_json::value::RawValue;
 
-use super::{endpoint::Endpoint, session::StateRequest};
+use super::{
+    endpoint::{Endpoint, http_error},
+    session::StateRequest,
+};
 use crate::{
     error::ClientError,
     events::CloseReason,
@@ -57,11 +60,18 @@ impl Endpoint {
     }
 
     /// Returns whether the server still has the session, by a ping.
+    ///
+    /// # Errors
+    /// If the ping fails, which tells nothing about the session. A server error (5xx) is a failure, too.
     pub(super) async fn has_session(&self, revision: Revision) -> Result<bool, ClientError> {
         let own = &RequestState::default();
         let ping = Outgoing { id: self.shared.next_id(), method: "ping", params: None, own };
         let response = self.send(self.request(revision, &ping)?).await?;
-        Ok(response.status() != StatusCode::NOT_FOUND)
+        let status = response.status();
+        if status.is_server_error() {
+            return Err(http_error(status, &self.whole(response).await?));
+        }
+        Ok(status != StatusCode::NOT_FOUND)
     }
 
     /// Closes the connection because no session can be opened.

@@ -258,9 +258,15 @@ impl Endpoint {
         if !response.status().is_success() || !is_events(&response) {
             let refused_id = announcements.parser.last_id.take().is_some();
             return match (response.status(), &announcements.session) {
-                // Without a stream before, the server does not support it; with one, it has dropped the session.
+                // Without a stream before, the server does not support it; with one, it may have dropped the session.
                 (StatusCode::NOT_FOUND, Some(lost)) if announcements.opened => {
-                    self.renew(revision, lost).await.map(|()| Heard::Nothing)
+                    const PATIENCE: Duration = Duration::from_secs(30);
+                    // It may also refuse the stream alone, and would do so in each further session.
+                    let pinged = tokio::time::timeout(PATIENCE, self.has_session(revision)).await;
+                    if !pinged.unwrap_or(Ok(true))? {
+                        self.renew(revision, lost).await?;
+                    }
+                    Ok(Heard::Nothing)
                 }
                 // The server may have refused only that id.
                 _ if refused_id => Ok(Heard::Nothing),

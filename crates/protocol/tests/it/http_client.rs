@@ -325,6 +325,61 @@ async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
     assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 3);
 }
 
+/// A failed ping does not tell whether the server means the request or the session.
+#[tokio::test]
+async fn a_server_error_to_the_ping_does_not_count_as_a_session() {
+    let server = script(|seen, log| match rpc(seen) {
+        "tools/call" => status(StatusCode::NOT_FOUND),
+        "ping" if log.iter().any(|seen| rpc(seen) == "ping") => answer(seen, json!({})),
+        "ping" => status(StatusCode::SERVICE_UNAVAILABLE),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    for (status, opened) in [(503, 2), (404, 3), (404, 3)] {
+        let error = call(&client).await.unwrap_err();
+        assert!(
+            matches!(error, ClientError::Http { status: found, .. } if found == status),
+            "{error}"
+        );
+        assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), opened);
+    }
+    assert!(!client.is_closed());
+}
+
+/// Only a server that has forgotten the session gets another one because of the stream of announcements.
+#[tokio::test]
+async fn a_stream_that_is_not_found_any_more_renews_a_lost_session_alone() {
+    for has_session in [true, false] {
+        let server = script(move |seen, log| match (&seen.method, rpc(seen)) {
+            (&Method::GET, _) if seen.session.as_deref() == Some("s2") => {
+                status(StatusCode::METHOD_NOT_ALLOWED)
+            }
+            (&Method::GET, _) if log.iter().any(|seen| seen.method == Method::GET) => {
+                status(StatusCode::NOT_FOUND)
+            }
+            (&Method::GET, _) => events(&event(&changed("a"))),
+            (_, "ping") if has_session => answer(seen, json!({})),
+            (_, "ping") => status(StatusCode::NOT_FOUND),
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        let streams = |wanted| {
+            let server = &server;
+            async move {
+                while server.find(|seen| seen.method == Method::GET).len() < wanted {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        };
+        soon("another try", streams(3)).await;
+        let opened = server.find(|seen| rpc(seen) == "initialize").len();
+        assert_eq!(opened, if has_session { 1 } else { 2 });
+        assert!(!client.is_closed());
+    }
+}
+
 #[tokio::test]
 async fn a_session_ends_with_its_last_client() {
     let deleted = |seen: &Seen| seen.method == Method::DELETE;
