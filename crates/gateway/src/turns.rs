@@ -58,7 +58,7 @@ pub(super) struct Turns {
     passed_when_cancelled: Owners,
 }
 
-/// Owners, and until when each is here.
+/// Owners, each with the time at which it is forgotten.
 #[derive(Default)]
 struct Owners(Vec<(Owner, Instant)>);
 
