@@ -377,6 +377,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_log_says_that_a_user_is_passed() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(log.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
+        let _guard = tracing::subscriber::set_default(subscriber.finish());
+        let calls = calls();
+        let _parked = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
+        enter_as(&calls, 2, "search").await.answered();
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        assert!(log.contains("INFO") && log.contains(r#"name="form""#), "{log}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_user_cannot_delay_the_calls_of_others_again_and_again() {
         let calls = calls();
         for round in 0..3 {
