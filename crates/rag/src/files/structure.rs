@@ -49,7 +49,9 @@ pub(super) fn keep(document: &mut Document, extracted: &Extracted) {
             document.metadata.insert(STRUCTURE.to_owned(), json.into());
             return;
         }
-        let Some(lowest) = structure.headings.iter().map(|(level, ..)| *level).max() else { return };
+        let Some(lowest) = structure.headings.iter().map(|(level, ..)| *level).max() else {
+            return;
+        };
         structure.headings.retain(|(level, ..)| *level < lowest);
         if structure.headings.is_empty() && structure.pages.is_empty() {
             return;
