@@ -88,6 +88,13 @@ impl<'a> Package<'a> {
         Ok(Some(bytes))
     }
 
+    /// Counts bytes of a part that are kept besides the part, before they are copied.
+    pub(crate) fn count(&mut self, bytes: usize) -> Result<(), ExtractError> {
+        self.source.stop.check()?;
+        self.unpacked = self.unpacked.saturating_add(bytes as u64);
+        self.source.limits.check_unpacked(self.unpacked)
+    }
+
     /// Checks that an OpenDocument document is not encrypted.
     pub(crate) fn check_open_document(&mut self) -> Result<(), ExtractError> {
         const MANIFEST: &str = "META-INF/manifest.xml";
