@@ -368,6 +368,15 @@ fn shared_texts_count_for_the_unpacked_bytes() {
 }
 
 #[test]
+fn metadata_may_have_character_references() {
+    let core = "<a><title> Salt &amp; Pepper&#33; </title><creator>B. &lt;b@c&gt;</creator></a>";
+    let document = workbook(&[("Sheet1", "", "<sheetData/>")], &[("docProps/core.xml", core)]);
+    let extracted = file("a.xlsx", document);
+    assert_eq!(extracted.title.as_deref(), Some("Salt & Pepper!"));
+    assert_eq!(extracted.metadata["author"], "B. <b@c>");
+}
+
+#[test]
 fn long_metadata_is_cut() {
     let core = format!("<a><title>{}</title><creator>B.</creator></a>", "é".repeat(100_000));
     let document = workbook(&[("Sheet1", "", "<sheetData/>")], &[("docProps/core.xml", &core)]);
