@@ -354,7 +354,8 @@ fn warnings_are_about_what_the_command_does() {
         (output.status.code(), text(&output.stderr))
     };
     let java = "plantuml.engine: no diagram can be drawn, since \"plantuml.jar\" is a jar, which java runs: program \"java\" not found in PATH";
-    let directory = "m.toml:9:13: artifacts.directory: is not used, since artifacts.store is \"memory\"";
+    let directory =
+        "m.toml:9:13: artifacts.directory: is not used, since artifacts.store is \"memory\"";
     let port = "console.views_port: 3950 is the port of server.listen";
     let (code, log) = warnings("check");
     assert!([java, directory, port].iter().all(|it| log.contains(it)), "{log}");
