@@ -17,7 +17,7 @@ pub struct Limits {
     /// Longest text of a document, in bytes of UTF-8; 64 MiB by default.
     pub max_content_bytes: u64,
     /// Largest total size of the compressed parts of a document (DOCX, EPUB, ODT, PPTX, spreadsheets, PDF) after
-    /// unpacking, in bytes; 256 MiB by default.
+    /// unpacking, in bytes; 256 MiB by default. The texts that the sheets of an XLSX share count twice.
     pub max_unpacked_bytes: u64,
     /// Largest total size after unpacking of all documents that this process reads at the same time, in bytes; 512
     /// MiB by default. A document that does not fit waits; a larger one is read alone. The wait does not count for

@@ -88,6 +88,13 @@ impl<'a> Package<'a> {
         Ok(Some(bytes))
     }
 
+    /// Counts bytes of a part that are kept besides the part, before they are copied.
+    pub(crate) fn count(&mut self, bytes: usize) -> Result<(), ExtractError> {
+        self.source.stop.check()?;
+        self.unpacked = self.unpacked.saturating_add(bytes as u64);
+        self.source.limits.check_unpacked(self.unpacked)
+    }
+
     /// Checks that an OpenDocument document is not encrypted.
     pub(crate) fn check_open_document(&mut self) -> Result<(), ExtractError> {
         const MANIFEST: &str = "META-INF/manifest.xml";
@@ -174,10 +181,16 @@ pub(crate) fn properties(
     xml: &[u8],
     extracted: &mut Extracted,
 ) -> Result<(), ExtractError> {
-    let mut name: Option<&str> = None;
+    let (mut name, mut value) = (None::<&str>, String::new());
+    let push = |value: &mut String, text: &str| {
+        let text = if value.is_empty() { text.trim_start() } else { text };
+        let room = MAX_PROPERTY.saturating_sub(value.len());
+        value.push_str(&text[..text.floor_char_boundary(room)]);
+    };
     each_event(format, part, xml, |event| {
         match event {
             Event::Start(element) => {
+                value.clear();
                 name = match element.local_name().as_ref() {
                     "creator" => Some("author"),
                     "created" | "creation-date" => Some("date"),
@@ -189,19 +202,23 @@ pub(crate) fn properties(
                     _ => None,
                 };
             }
-            Event::Text(text) => {
-                let text = text.trim();
-                let value = match name {
-                    Some("title") if !text.is_empty() => extracted.title.get_or_insert_default(),
-                    Some(name) if !text.is_empty() => {
-                        extracted.metadata.entry(name.to_owned()).or_default()
-                    }
-                    _ => return Ok(()),
-                };
-                let room = MAX_PROPERTY.saturating_sub(value.len());
-                value.push_str(&text[..text.floor_char_boundary(room)]);
+            Event::Text(text) if name.is_some() => push(&mut value, &text),
+            Event::CData(text) if name.is_some() => push(&mut value, &text),
+            Event::GeneralRef(reference) if name.is_some() => {
+                push(&mut value, &resolved(&reference).unwrap_or_default());
             }
-            Event::End(_) => name = None,
+            Event::End(_) => {
+                let text = value.trim_end();
+                match name.take() {
+                    Some("title") if !text.is_empty() => {
+                        push(extracted.title.get_or_insert_default(), text);
+                    }
+                    Some(name) if !text.is_empty() => {
+                        push(extracted.metadata.entry(name.to_owned()).or_default(), text);
+                    }
+                    _ => {}
+                }
+            }
             _ => {}
         }
         Ok(())

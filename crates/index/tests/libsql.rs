@@ -394,6 +394,50 @@ async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
     assert_eq!(std::fs::read(&path).unwrap(), b"");
 }
 
+/// In version 3, chunks have no page starts. A program of that version must refuse those that have them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_the_former_version_is_migrated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    store.checkpoint().await.unwrap();
+    drop(store);
+    set_version(&path, 3).await;
+    let mut options = LibsqlOptions::default();
+    for (read_only, found) in [(true, 3), (false, 4), (true, 4)] {
+        options.read_only = read_only;
+        let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+        assert_eq!(store.chunks("doc").await.unwrap().len(), 2);
+        drop(store);
+        // Fails with another version: a setting has one row.
+        let check = format!(
+            "INSERT INTO rag_setting SELECT 'schema', 0 FROM rag_setting WHERE name = 'schema' AND value <> {found}"
+        );
+        execute(&path, &check).await;
+    }
+    set_version(&path, 5).await;
+    for read_only in [false, true] {
+        options.read_only = read_only;
+        let error = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
+        let newer = DatabaseError::NewerSchema { found: 5, known: 4 };
+        assert_eq!(error.to_string(), newer.in_file(&path).to_string());
+    }
+}
+
+/// Sets the version of the tables in a file.
+async fn set_version(path: &Path, version: i64) {
+    execute(path, &format!("UPDATE rag_setting SET value = {version} WHERE name = 'schema'")).await;
+}
+
+async fn execute(path: &Path, sql: &str) {
+    let database = libsql::Builder::new_local(path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    // The writer of the store may still be about to close the database.
+    connection.busy_timeout(Duration::from_secs(10)).unwrap();
+    connection.execute_batch(sql).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn reset_deletes_the_index_of_an_older_version() {
     let folder = tempfile::tempdir().unwrap();
@@ -402,19 +446,13 @@ async fn reset_deletes_the_index_of_an_older_version() {
     store.replace(Document::new("doc"), version(1)).await.unwrap();
     store.checkpoint().await.unwrap();
     drop(store);
-    let older =
-        "UPDATE rag_setting SET value = 1 WHERE name = 'schema'; UPDATE rag_rows SET rows = x'01'";
-    let database = libsql::Builder::new_local(&path).build().await.unwrap();
-    let connection = database.connect().unwrap();
-    // The writer of the store may still be about to close the database.
-    connection.busy_timeout(Duration::from_secs(10)).unwrap();
-    connection.execute_batch(older).await.unwrap();
-    drop((connection, database));
+    set_version(&path, 1).await;
+    execute(&path, "UPDATE rag_rows SET rows = x'01'").await;
     let mut options = LibsqlOptions::default();
     for read_only in [false, true] {
         options.read_only = read_only;
         let error = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
-        assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 3 }), "{error}");
+        assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 4 }), "{error}");
         assert!(error.to_string().contains("`marquetry index --reset PATH…`"), "{error}");
     }
     (options.read_only, options.reset) = (false, true);

@@ -132,6 +132,15 @@ mod tests {
             knowledge.records.update(&me, &uri, patch).await.unwrap();
             let found = text_of().await;
             assert!(found.pages.is_empty() && found.headings.is_empty(), "{found:?}");
+
+            let structure = async || {
+                let document = knowledge.pipeline.store().document(&uri).await.unwrap().unwrap();
+                document.metadata.contains_key("structure")
+            };
+            assert!(structure().await, "{name}");
+            let record = knowledge.records.get(&me, &uri).await.unwrap();
+            knowledge.renew(&record).await.unwrap();
+            assert!(!structure().await, "{name} keeps the structure of its former text");
         }
     }
 }

@@ -295,6 +295,8 @@ async fn a_program_that_does_not_work_is_an_error_that_names_it() {
     let missing = EngineOptions::new(Program::Command(PathBuf::from("/nowhere/plantuml")));
     let error = Engine::new(missing).render(source("A -> B")).await.unwrap_err();
     assert!(matches!(error, EngineError::Process(_)), "{error}");
+    let want = "PlantUML cannot be used: /nowhere/plantuml cannot be started: ";
+    assert!(error.to_string().starts_with(want), "{error}");
 }
 
 #[cfg(unix)]

@@ -356,12 +356,28 @@ async fn another_model_is_refused_until_it_is_told_to_reset() {
 async fn tables_of_newer_programs_are_refused() {
     let Some(url) = database().await else { return };
     drop(open(&url).await);
-    connect(&url).await.batch_execute("UPDATE rag_state SET version = 4").await.unwrap();
+    connect(&url).await.batch_execute("UPDATE rag_state SET version = 5").await.unwrap();
     let error = PostgresStore::open(&url, model()).await.err().unwrap();
     assert!(
-        matches!(error, StoreError::Database(DatabaseError::NewerSchema { found: 4, known: 3 })),
+        matches!(error, StoreError::Database(DatabaseError::NewerSchema { found: 5, known: 4 })),
         "{error}"
     );
+}
+
+/// In version 3, chunks have no page starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_the_former_version_are_migrated() {
+    let Some(url) = database().await else { return };
+    let store = open(&url).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    drop(store);
+    let client = connect(&url).await;
+    client.batch_execute("UPDATE rag_state SET version = 3").await.unwrap();
+    let (one, other) = tokio::join!(open(&url), open(&url));
+    assert_eq!(one.count(&Filter::default()).await.unwrap(), 2);
+    assert_eq!(other.chunks("doc").await.unwrap().len(), 2);
+    let found = client.query_one("SELECT version FROM rag_state", &[]).await.unwrap();
+    assert_eq!(found.get::<_, i64>(0), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -372,7 +388,7 @@ async fn reset_deletes_the_index_of_an_older_version() {
     let old = "UPDATE rag_state SET version = 1; UPDATE rag_chunk SET packed = 'x'";
     connect(&url).await.batch_execute(old).await.unwrap();
     let error = PostgresStore::open(&url, model()).await.err().unwrap();
-    assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 3 }), "{error}");
+    assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 4 }), "{error}");
     let reset = async || open_with(&url, |options| options.reset = true).await;
     let (one, other) = tokio::join!(reset(), reset());
     assert_eq!(one.count(&Filter::default()).await.unwrap(), 0);

@@ -91,7 +91,13 @@ impl Schema {
         sql.number(&format!("SELECT value FROM {} WHERE name = 'schema'", self.settings))
     }
 
-    fn migrate(&self, sql: Sql<'_>) -> Result<(), DatabaseError> {
+    /// Migrates tables of an older version, as far as there are migrations.
+    ///
+    /// # Errors
+    ///
+    /// The error of the engine.
+    pub fn migrate<'a>(&self, database: impl Into<Sql<'a>>) -> Result<(), DatabaseError> {
+        let sql = database.into();
         while let Some(found) = self.found(sql)?
             && let Some((_, statements)) = self.migrations.iter().find(|(from, _)| *from == found)
         {

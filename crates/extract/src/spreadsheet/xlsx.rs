@@ -49,7 +49,7 @@ impl Extractor for Xlsx {
         let workbook = Workbook::read(&package.required("xl/workbook.xml")?)?;
         let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
         let values = Values {
-            strings: Strings::read(&package.optional(&related.strings)?, source)?,
+            strings: Strings::read(&mut package, &related.strings)?,
             shown: read_formats(&package.optional(&related.styles)?)?,
             since_1904: workbook.since_1904,
         };
@@ -169,16 +169,18 @@ struct Strings {
 }
 
 impl Strings {
-    fn read(xml: &[u8], source: &Source<'_>) -> Result<Self, ExtractError> {
+    /// Reads the texts. They count as unpacked bytes, and not as text of the document: hidden sheets may refer to
+    /// them, or none.
+    fn read(package: &mut Package<'_>, part: &str) -> Result<Self, ExtractError> {
+        let xml = package.optional(part)?;
         let mut strings = Self::default();
         let (mut in_text, mut phonetic, mut item) = (false, 0_usize, String::new());
-        // A text may be as large as the part. Checks the limit before the copy.
-        let push = |item: &mut String, before: &str, text: &str| {
-            source.check(before.len() + item.len() + text.len())?;
+        let mut push = |item: &mut String, text: &str| {
+            package.count(text.len())?;
             item.push_str(text);
             Ok::<_, ExtractError>(())
         };
-        each_event(FORMAT, "shared strings", xml, |event| {
+        each_event(FORMAT, "shared strings", &xml, |event| {
             match event {
                 Event::Start(element) => match element.local_name().as_ref() {
                     "t" => in_text = phonetic == 0,
@@ -198,10 +200,10 @@ impl Strings {
                 Event::Empty(element) if element.local_name().as_ref() == "si" => {
                     strings.ends.push(strings.text.len());
                 }
-                Event::Text(text) if in_text => push(&mut item, &strings.text, &text)?,
-                Event::CData(text) if in_text => push(&mut item, &strings.text, &text)?,
+                Event::Text(text) if in_text => push(&mut item, &text)?,
+                Event::CData(text) if in_text => push(&mut item, &text)?,
                 Event::GeneralRef(reference) if in_text => {
-                    item.push_str(&resolved(&reference).unwrap_or_default());
+                    push(&mut item, &resolved(&reference).unwrap_or_default())?;
                 }
                 _ => {}
             }

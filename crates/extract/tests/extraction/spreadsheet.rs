@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use marquetry_extract::{ExtractError, Extracted, Hint, Problem};
+use marquetry_extract::{ExtractError, Extracted, Hint, Problem, extract};
 
 use super::{
     file, refusal,
@@ -322,13 +322,13 @@ fn damaged_and_locked_spreadsheets_are_told() {
 fn texts_above_the_limit_are_refused() {
     let text = "x".repeat(2_000);
     let strings = format!("<sst><si><t>{text}</t></si></sst>");
-    let none = ("Sheet1", "", "<sheetData/>");
+    let shared = ("Sheet1", "", "<sheetData><row><c t='s'><v>0</v></c></row></sheetData>");
     let cell = format!("<row><c t='str'><v>{text}</v></c></row>");
     let paragraph = format!(
         "<table:table><table:table-row><table:table-cell><text:p>{text}</text:p></table:table-cell></table:table-row></table:table>"
     );
     for (name, document) in [
-        ("a.xlsx", workbook(&[none], &[("xl/sharedStrings.xml", &strings)])),
+        ("a.xlsx", workbook(&[shared], &[("xl/sharedStrings.xml", &strings)])),
         ("b.xlsx", rows(&cell)),
         ("c.ods", tables("", &paragraph, &[])),
     ] {
@@ -341,6 +341,39 @@ fn texts_above_the_limit_are_refused() {
         );
         assert!(is_limit, "{name}: {error}");
     }
+}
+
+/// Only text that is taken counts for the limit on text. What Excel keeps for all sheets counts as unpacked.
+#[test]
+fn shared_texts_count_for_the_unpacked_bytes() {
+    let text = "x".repeat(2_000);
+    let strings = format!("<sst><si><t>{text}</t></si><si><t>few</t></si></sst>");
+    let hidden = "<sheetData><row><c t='s'><v>0</v></c></row></sheetData>";
+    let shown = "<sheetData><row><c t='s'><v>1</v></c></row></sheetData>";
+    let sheets = [("A", "state='hidden'", hidden), ("B", "", shown)];
+    let mut hint = Hint::file("a.xlsx");
+    hint.limits.max_content_bytes = 1_000;
+    let book = workbook(&sheets, &[("xl/sharedStrings.xml", &strings)]);
+    assert_eq!(extract(&book, &hint).unwrap().content, "B\n\nfew\n");
+
+    for text in ["x".repeat(40_000), "&#x1F35E;".repeat(10_000), "&lt;".repeat(40_000)] {
+        let strings = format!("<sst><si><t>{text}</t></si></sst>");
+        let book = workbook(&sheets, &[("xl/sharedStrings.xml", &strings)]);
+        let mut hint = Hint::file("a.xlsx");
+        hint.limits.max_unpacked_bytes = strings.len() as u64 + 20_000;
+        let error = refusal(book, &hint);
+        let limit = "max_unpacked_bytes";
+        assert!(matches!(error, ExtractError::Limit { limit: it, .. } if it == limit), "{error}");
+    }
+}
+
+#[test]
+fn metadata_may_have_character_references() {
+    let core = "<a><title> Salt &amp; Pepper&#33; </title><creator>B. &lt;b@c&gt;</creator></a>";
+    let document = workbook(&[("Sheet1", "", "<sheetData/>")], &[("docProps/core.xml", core)]);
+    let extracted = file("a.xlsx", document);
+    assert_eq!(extracted.title.as_deref(), Some("Salt & Pepper!"));
+    assert_eq!(extracted.metadata["author"], "B. <b@c>");
 }
 
 #[test]

@@ -80,7 +80,10 @@ impl Process {
         // In a process group, so that Graphviz, which PlantUML starts, ends with it.
         #[cfg(unix)]
         command.process_group(0);
-        let mut child = command.spawn()?;
+        let mut child = command.spawn().map_err(|error| {
+            let program = command.as_std().get_program().display();
+            io::Error::new(error.kind(), format!("{program} cannot be started: {error}"))
+        })?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("the process has no pipes"));
         };

@@ -81,7 +81,7 @@ struct Shared {
 }
 
 /// Version of the indexing. A new version makes the next run index all files again.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Most files in the queue.
 const QUEUE: usize = 256;
 /// Most chunks, files and bytes of text in one transaction.

@@ -27,8 +27,8 @@ pub(super) struct Gone {
     pub(super) uri: String,
 }
 
-/// Number of documents in one read.
-const PAGE: usize = 1_000;
+/// Number of documents in one read. Each may have the pages of a long book.
+const PAGE: usize = 100;
 
 /// Returns the caller's documents of files at or below the named paths that the walk did not find.
 ///

@@ -71,11 +71,11 @@ pub struct IndexReport {
     pub chunks: u64,
     /// Size of the new and changed files, in bytes.
     pub bytes: u64,
-    /// Files that failed, at most [`Self::MAX_NAMED`].
+    /// Files that failed, in the order of their paths: the first [`Self::MAX_NAMED`].
     pub failures: Vec<Refused>,
     /// Number of files that failed.
     pub failed: u64,
-    /// Files that are not documents, at most [`Self::MAX_NAMED`].
+    /// Files that are not documents, in the order of their paths: the first [`Self::MAX_NAMED`].
     pub skips: Vec<Refused>,
     /// Numbers of files that are not documents, by [`FileProblem::code`].
     pub skipped: BTreeMap<&'static str, u64>,
@@ -104,16 +104,17 @@ impl IndexReport {
             *self.skipped.entry(problem.code()).or_default() += 1;
             &mut self.skips
         };
-        if named.len() < Self::MAX_NAMED {
-            named.push(Refused { path, problem });
+        named.push(Refused { path, problem });
+        // Sorting at twice the length takes little time for each file.
+        if named.len() >= 2 * Self::MAX_NAMED {
+            keep_first(named);
         }
     }
 
-    /// Sorts the lists at the end of a run.
+    /// Sorts and cuts the lists at the end of a run.
     pub(super) fn end(&mut self, started: Instant) {
-        let by_path = |left: &Refused, right: &Refused| left.path.cmp(&right.path);
-        self.failures.sort_by(by_path);
-        self.skips.sort_by(by_path);
+        keep_first(&mut self.failures);
+        keep_first(&mut self.skips);
         self.elapsed = started.elapsed();
     }
 
@@ -124,5 +125,36 @@ impl IndexReport {
             + self.unchanged
             + self.failed
             + self.skipped.values().sum::<u64>()
+    }
+}
+
+/// Keeps the first files in the order of their paths. Files end in any order, and the list of a run is compared with
+/// that of the run before.
+fn keep_first(named: &mut Vec<Refused>) {
+    named.sort_by(|left, right| left.path.cmp(&right.path));
+    named.truncate(IndexReport::MAX_NAMED);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_named_files_do_not_depend_on_the_order_in_which_files_end() {
+        let named = |order: &mut dyn Iterator<Item = usize>| {
+            let mut report = IndexReport::default();
+            for number in order {
+                let path = PathBuf::from(format!("{number:05}"));
+                report.refuse(path.clone(), FileProblem::Panic.into());
+                report.refuse(path, FileProblem::NoText.into());
+                assert!(report.failures.len() < 2 * IndexReport::MAX_NAMED);
+            }
+            report.end(Instant::now());
+            let paths = |list: Vec<Refused>| list.into_iter().map(|one| one.path);
+            let (failed, skipped) = (paths(report.failures), paths(report.skips));
+            assert!(report.failed == 5_000 && failed.len() == IndexReport::MAX_NAMED);
+            failed.chain(skipped).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&mut (0..5_000)), named(&mut (0..5_000).rev()));
     }
 }

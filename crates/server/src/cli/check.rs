@@ -21,6 +21,7 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let Loaded { config, file, mut warnings } = arguments.load()?;
     warnings.extend(chat_warning(&config));
     let mut problems = missing_programs(&config);
+    problems.extend(problems::port_problem(&config));
     problems.extend(problems::problems(&config, &arguments.config, file.as_deref()));
     warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
     if logging::is_json() {

@@ -189,7 +189,8 @@ Examples:
     Decode(DecodeArgs),
     /// Check the configuration and print what would be started, without starting anything.
     ///
-    /// The first mistake in the TOML, such as an unknown name or a wrong type, ends the check. Settings that cannot work are all reported.
+    /// The first mistake in the TOML, such as an unknown name or a wrong type, ends the check. Settings that cannot work are all reported;
+    /// of [auth], [knowledge.embedding] and [knowledge.chat], whose settings depend on each other, the first.
     #[command(after_help = "\
 Examples:
   marquetry check
@@ -433,6 +434,7 @@ impl ConfigArgs {
             logging::use_json();
         }
         config = config.with_user_folders();
+        warnings.extend(config.unused_directory());
         #[cfg(feature = "knowledge")]
         if config.knowledge.enabled && config.knowledge.database.is_none() {
             warnings.push(

@@ -43,9 +43,9 @@ pub(super) fn problems(
     arguments: &ConfigArgs,
     file: Option<&Path>,
 ) -> Vec<String> {
-    let port = config.console.check_views_port(config.server.listen.port()).err();
+    let java = config.plantuml.missing_java(std::env::var_os("PATH"));
     let mut problems: Vec<String> =
-        port.map(|problem| format!("console.views_port: {problem}")).into_iter().collect();
+        java.map(|problem| format!("plantuml.engine: {problem}")).into_iter().collect();
     let mut prefixes: IndexMap<String, &str> = IndexMap::new();
     for (name, upstream) in config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled) {
         if let Transport::Stdio { args, .. } = &upstream.transport
@@ -73,6 +73,12 @@ pub(super) fn problems(
     problems.extend(knowledge::problem(config));
     problems.extend(loops(config, || sources(arguments, file)));
     problems
+}
+
+/// Returns what would not work of the ports of a server, one sentence each. `stdio` has none.
+pub(super) fn port_problem(config: &Config) -> Option<String> {
+    let problem = config.console.check_views_port(config.server.listen.port()).err()?;
+    Some(format!("console.views_port: {problem}"))
 }
 
 /// A file that names servers.

@@ -26,6 +26,7 @@ use crate::{
 
 pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
     let Loaded { mut config, file, mut warnings } = arguments.server.load_asking(&prompt::ask)?;
+    warnings.extend(problems::port_problem(&config));
     warnings.extend(problems::warnings(&config, &arguments.server.config, file.as_deref()));
     let address = config.server.listen;
     if !address.ip().is_unspecified() {

@@ -1,8 +1,10 @@
 //! Checks of settings after every source was read.
 
+use std::io;
+
 use marquetry_protocol::client::Network;
 
-use super::{Config, ConfigError, StoreKind, Transport};
+use super::{Config, ConfigError, StoreKind, Transport, gateway::SettingProblem};
 
 impl Config {
     /// Checks the settings after every source was read.
@@ -16,18 +18,18 @@ impl Config {
 
     /// Returns an error for each setting that cannot be used.
     pub(crate) fn faults(&self) -> Vec<ConfigError> {
-        let settings = [
-            self.check_artifacts(),
-            self.gateway.with_proxy(Network::default()).map(drop),
-            self.gateway.with_authorities(Network::default()).map(drop),
-            self.gateway.check_pass_env().map_err(|it| ("gateway.pass_env", it)),
-            self.plantuml.check_engine().map_err(|it| ("plantuml.engine", it)),
-            self.console.check_views_origin().map_err(|it| ("console.views_origin", it)),
-        ];
-        let settings = settings.into_iter().filter_map(Result::err);
-        let mut faults: Vec<_> = settings.map(|(key, problem)| self.fault(key, problem)).collect();
+        let mut problems = self.artifact_problems();
+        problems.extend(self.gateway.with_proxy(Network::default()).err());
+        problems.extend(self.gateway.with_authorities(Network::default()).err());
+        let pass_env = self.gateway.pass_env_problems().into_iter();
+        problems.extend(pass_env.map(|it| ("gateway.pass_env", it)));
+        problems.extend(self.plantuml.check_engine().map_err(|it| ("plantuml.engine", it)).err());
+        let views_origin = self.console.check_views_origin();
+        problems.extend(views_origin.map_err(|it| ("console.views_origin", it)).err());
+        let faults = problems.into_iter().map(|(key, problem)| self.fault(key, problem));
+        let mut faults: Vec<_> = faults.collect();
         faults.extend(self.resource_server().err());
-        faults.extend(self.check_knowledge().err());
+        faults.extend(self.knowledge_faults());
         let missing = |(name, error): (&String, &ConfigError)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())
@@ -36,20 +38,38 @@ impl Config {
         faults
     }
 
-    /// Checks the store of artifacts.
-    fn check_artifacts(&self) -> Result<(), (&'static str, String)> {
+    /// Returns this error for each server that may use the chat model.
+    pub(super) fn sampling_faults(&self, problem: &str) -> impl Iterator<Item = ConfigError> {
+        let servers = self.mcp_servers.iter().filter(|(_, server)| server.sampling);
+        servers.map(move |(name, _)| {
+            self.fault(&format!("mcp_servers.{name}.sampling"), problem.to_owned())
+        })
+    }
+
+    /// Returns a warning if a directory is set that the store of artifacts does not use.
+    pub(crate) fn unused_directory(&self) -> Option<String> {
+        let is_unused =
+            self.artifacts.store == StoreKind::Memory && self.artifacts.directory.is_some();
+        let problem = "is not used, since artifacts.store is \"memory\"; remove one of the two settings, or set artifacts.store = \"directory\"";
+        is_unused.then(|| self.fault("artifacts.directory", problem.to_owned()).to_string())
+    }
+
+    /// Returns the settings of the store of artifacts that cannot work.
+    fn artifact_problems(&self) -> Vec<SettingProblem> {
         let artifacts = &self.artifacts;
-        let sizes: &[_] = match (artifacts.store, &artifacts.directory) {
-            (StoreKind::Memory, Some(_)) => {
-                let problem = "artifacts.store is \"memory\", which uses no directory; remove one of the two settings";
-                return Err(("artifacts.directory", problem.to_owned()));
-            }
-            (StoreKind::Memory, None) => {
-                &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)]
-            }
+        let mut problems = Vec::new();
+        let sizes: &[_] = match artifacts.store {
+            StoreKind::Memory => &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)],
             _ => {
-                let checked = artifacts.check_directory();
-                checked.map_err(|problem| ("artifacts.directory", problem.to_string()))?;
+                if let Err(error) = artifacts.check_directory() {
+                    let advice = match error.kind() {
+                        io::ErrorKind::AlreadyExists => {
+                            ", or keep artifacts in memory with artifacts.store = \"memory\""
+                        }
+                        _ => "",
+                    };
+                    problems.push(("artifacts.directory", format!("{error}{advice}")));
+                }
                 &[
                     ("artifacts.directory_max_bytes", artifacts.directory_max_bytes),
                     (
@@ -59,13 +79,10 @@ impl Config {
                 ]
             }
         };
-        match sizes.iter().find(|(_, size)| *size == 0) {
-            Some((key, _)) => Err((
-                key,
-                "0 leaves no room for an artifact; expected a number from 1 on".to_owned(),
-            )),
-            None => Ok(()),
-        }
+        let no_room = "0 leaves no room for an artifact; expected a number from 1 on";
+        let empty = sizes.iter().filter(|(_, size)| *size == 0);
+        problems.extend(empty.map(|(key, _)| (*key, no_room.to_owned())));
+        problems
     }
 }
 
@@ -87,13 +104,14 @@ mod tests {
         check("", expect![""]);
         check(
             "[server]\nlisten = 3001\n[console]\nviews_port = 3001\nviews_origin = 'x'\n\
-             [gateway]\nrestart_delay_ms = 9\nrestart_max_delay_ms = 8\npass_env = ['NVM_*', '*', 'A=b']\n\
+             [gateway]\nrestart_delay_ms = 9\nrestart_max_delay_ms = 8\npass_env = ['NVM_*', '*', 'A=b', '']\n\
              ca_file = '/no/such.pem'\n[artifacts]\nmemory_max_bytes = 0\n[plantuml]\nengine = 'plantuml'\n\
              [mcp_servers.a]\nprefix = 'a'\n[mcp_servers.b]\nprefix = 'b'\n",
             expect![[r#"
                 m.toml:12:20: artifacts.memory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
                 m.toml:10:11: gateway.ca_file: "/no/such.pem": No such file or directory (os error 2)
                 m.toml:9:12: gateway.pass_env: "A=…" has a value; a value for one server belongs in its env; expected names such as "NVM_DIR" or "NVM_*"
+                m.toml:9:12: gateway.pass_env: "" is empty; expected names such as "NVM_DIR" or "NVM_*"
                 m.toml:14:10: plantuml.engine: "plantuml" is not a file; expected "auto", "off", or the path of a program or of a jar
                 m.toml:5:16: console.views_origin: "x" is no origin; expected one such as "https://views.example.org"
                 m.toml:15:1: mcp_servers.a: expected "command" (a program) or "url" (a server), here or for this name in an mcp.json file
@@ -152,17 +170,20 @@ mod tests {
         let config = Config::from_toml(&toml, "m.toml").unwrap();
         assert_eq!(config.artifacts.store, StoreKind::Directory);
         assert_eq!(config.check(), Ok(()));
+        assert_eq!(config.unused_directory(), None);
         let toml = "artifacts = { store = 'memory', directory = 'd' }\n";
+        check(toml, expect![""]);
+        let config = Config::from_toml(toml, "m.toml").unwrap();
+        assert_eq!(config.artifacts.store, StoreKind::Memory);
+        let want = "m.toml:1:45: artifacts.directory: is not used, since artifacts.store is \"memory\"; remove one of the two settings, or set artifacts.store = \"directory\"";
+        assert_eq!(config.unused_directory().as_deref(), Some(want));
         check(
-            toml,
-            expect![[r#"
-            m.toml:1:45: artifacts.directory: artifacts.store is "memory", which uses no directory; remove one of the two settings
-        "#]],
-        );
-        check(
-            &format!("[artifacts]\ndirectory = {directory:?}\ndirectory_max_bytes = 0\n"),
+            &format!(
+                "[artifacts]\ndirectory = {directory:?}\ndirectory_max_bytes = 0\ndirectory_max_artifact_bytes = 0\n"
+            ),
             expect![[r#"
                 m.toml:3:23: artifacts.directory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
+                m.toml:4:32: artifacts.directory_max_artifact_bytes: 0 leaves no room for an artifact; expected a number from 1 on
             "#]],
         );
     }

@@ -36,7 +36,7 @@ Settings are TOML. The program reads the first of these files that exists:
 
 No file is required: every setting has a default. `marquetry check` reads the file and reports errors with their line and column; it
 starts nothing. It stops at the first mistake in the TOML, such as an unknown name or a wrong type; of the settings that are read but cannot
-work, it reports all. The file `marquetry.example.toml` of the repository holds the same settings, ready to copy.
+work, it reports all. Of `[auth]`, `[knowledge.embedding]` and `[knowledge.chat]`, whose settings depend on each other, it reports the first. The file `marquetry.example.toml` of the repository holds the same settings, ready to copy.
 
 A setting without a default is shown with an example.
 ";

@@ -90,7 +90,7 @@ impl Default for GatewayConfig {
 }
 
 /// A setting, and why it cannot be used.
-type SettingProblem = (&'static str, String);
+pub(super) type SettingProblem = (&'static str, String);
 
 impl GatewayConfig {
     /// Returns the network settings for upstreams over HTTP.
@@ -126,8 +126,8 @@ impl GatewayConfig {
         network.with_authorities(&pem).map_err(|error| problem(&error))
     }
 
-    /// Checks that each name in `pass_env` can be that of a variable.
-    pub(super) fn check_pass_env(&self) -> Result<(), String> {
+    /// Returns a message for each name in `pass_env` that cannot be that of a variable.
+    pub(super) fn pass_env_problems(&self) -> Vec<String> {
         let problem = |pattern: &str| {
             let name = pattern.strip_suffix('*').unwrap_or(pattern);
             if pattern.is_empty() {
@@ -144,17 +144,16 @@ impl GatewayConfig {
                 None
             }
         };
-        match self.pass_env.iter().find_map(|it| Some((it, problem(it)?))) {
-            Some((pattern, problem)) => {
-                // The value may be secret.
-                let shown = match pattern.split_once('=') {
-                    Some((name, _)) => format!("{name}=…"),
-                    None => pattern.clone(),
-                };
-                Err(format!("{shown:?} {problem}; expected names such as \"NVM_DIR\" or \"NVM_*\""))
-            }
-            None => Ok(()),
-        }
+        let message = |pattern: &String| {
+            let problem = problem(pattern)?;
+            // The value may be secret.
+            let shown = match pattern.split_once('=') {
+                Some((name, _)) => format!("{name}=…"),
+                None => pattern.clone(),
+            };
+            Some(format!("{shown:?} {problem}; expected names such as \"NVM_DIR\" or \"NVM_*\""))
+        };
+        self.pass_env.iter().filter_map(message).collect()
     }
 }
 

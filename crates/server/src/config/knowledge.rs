@@ -7,27 +7,26 @@ use marquetry_knowledge::{KnowledgeConfig, KnowledgeOptions, Place, config::Inva
 use super::{Config, ConfigError, environment};
 
 impl Config {
-    /// Checks that the settings of `[knowledge]` can work.
-    pub(super) fn check_knowledge(&self) -> Result<(), ConfigError> {
+    /// Returns the settings of `[knowledge]` that cannot work; the first of its embedding model and of its chat model.
+    pub(super) fn knowledge_faults(&self) -> Vec<ConfigError> {
         let KnowledgeConfig { enabled, database, embedding, chat, .. } = &self.knowledge;
+        let mut faults = Vec::new();
         if *enabled {
             let place = self.knowledge_place();
             let checked = place.and_then(|place| place.check());
             if let (Some(_), Err(problem)) = (database, checked) {
-                return Err(self.fault("knowledge.database", problem));
+                faults.push(self.fault("knowledge.database", problem));
             }
-            embedding.check(&environment).map_err(|InvalidSetting { key, problem, .. }| {
-                self.fault(&format!("knowledge.embedding.{key}"), problem)
-            })?;
+            if let Err(InvalidSetting { key, problem, .. }) = embedding.check(&environment) {
+                faults.push(self.fault(&format!("knowledge.embedding.{key}"), problem));
+            }
         }
-        chat.check(&environment).map_err(|invalid| self.chat_fault(invalid))?;
-        if chat.model.is_none()
-            && let Some((name, _)) = self.mcp_servers.iter().find(|(_, server)| server.sampling)
-        {
-            let problem = "needs a model: set provider and model in [knowledge.chat]".to_owned();
-            return Err(self.fault(&format!("mcp_servers.{name}.sampling"), problem));
+        faults.extend(chat.check(&environment).map_err(|invalid| self.chat_fault(invalid)).err());
+        if chat.model.is_none() {
+            let problem = "needs a model: set provider and model in [knowledge.chat]";
+            faults.extend(self.sampling_faults(problem));
         }
-        Ok(())
+        faults
     }
 
     /// Returns the error of a setting of `[knowledge.chat]`.

@@ -316,7 +316,7 @@ impl Config {
             let problem = "the directory store needs \"directory\" in the same section";
             return Err(ConfigError::of_key(file, text, offset, &key, problem));
         }
-        // `Config::check` reports a directory beside another store.
+        // `Config::unused_directory` reports a directory beside another store.
         if config.artifacts.directory.is_some() && !config.places.0.contains_key("artifacts.store")
         {
             config.artifacts.store = StoreKind::Directory;
@@ -535,7 +535,7 @@ mod tests {
         std::fs::create_dir(&empty).unwrap();
         let no_directory = format!("{file:?} is not a directory");
         let other_files = format!(
-            "{:?}: directory holds other files, such as \"file\"; name an empty directory, or one that does not exist yet",
+            "{:?}: directory holds other files, such as \"file\"; name an empty directory, or one that does not exist yet, or keep artifacts in memory with artifacts.store = \"memory\"",
             directory.path()
         );
         for (path, problem) in [

@@ -69,7 +69,7 @@ impl PlantUmlConfig {
         }
     }
 
-    /// Checks that the engine that the configuration names can be started.
+    /// Checks that the engine that the configuration names is a program or a jar.
     ///
     /// # Errors
     ///
@@ -81,8 +81,7 @@ impl PlantUmlConfig {
             path if !Path::new(path).is_file() => {
                 Err(format!("{path:?} is not a file; expected {CHOICES}"))
             }
-            jar if is_jar(Path::new(jar)) => check_program("java", std::env::var_os("PATH"), None)
-                .map_err(|error| format!("{jar:?} is a jar, which java runs: {error}")),
+            jar if is_jar(Path::new(jar)) => Ok(()),
             // The system looks for a name alone on the `PATH`.
             name if Path::new(name).components().count() == 1 && !name.contains('/') => {
                 Err(format!("{name:?} is a name without a folder; write \"./{name}\""))
@@ -92,6 +91,15 @@ impl PlantUmlConfig {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns a message if no Java on this `PATH` can run the jar that the configuration names. Only diagrams fail then.
+    pub(crate) fn missing_java(&self, path: Option<std::ffi::OsString>) -> Option<String> {
+        let jar = Some(&self.engine).filter(|engine| is_jar(Path::new(engine)))?;
+        let error = check_program("java", path, None).err()?;
+        Some(format!(
+            "no diagram can be drawn, since {jar:?} is a jar, which java runs: {error}; install Java, or set plantuml.engine = \"off\""
+        ))
     }
 
     /// Returns the options of the engine; `None` without one.
@@ -177,6 +185,25 @@ mod tests {
         assert_eq!(config.check_engine(), Err(want));
         set_executable(&file);
         assert_eq!(config.check_engine(), Ok(()));
+    }
+
+    #[test]
+    fn a_jar_needs_java_for_diagrams_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let jar = folder.path().join("plantuml.jar");
+        std::fs::write(&jar, "").unwrap();
+        let config = config(jar.to_str().unwrap());
+        assert_eq!(config.check_engine(), Ok(()));
+        let path = || Some(folder.path().as_os_str().to_owned());
+        let want = format!(
+            "no diagram can be drawn, since {jar:?} is a jar, which java runs: program \"java\" not found in PATH; install Java, or set plantuml.engine = \"off\""
+        );
+        assert_eq!(config.missing_java(path()), Some(want));
+        let java = folder.path().join("java");
+        std::fs::write(&java, "").unwrap();
+        set_executable(&java);
+        assert_eq!(config.missing_java(path()), None);
+        assert_eq!(PlantUmlConfig::default().missing_java(None), None);
     }
 
     fn set_executable(_file: &Path) {

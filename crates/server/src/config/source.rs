@@ -9,6 +9,7 @@ use std::{
     fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::{Config, ConfigError};
@@ -24,6 +25,9 @@ const SYSTEM: &str = "/etc/marquetry";
 
 /// Maximum size of a configuration file. The example with every setting has 30 KiB.
 const MAX_BYTES: u64 = 8 << 20;
+
+/// Longest wait for the writer of a named pipe, which a shell may start after this program.
+const WRITER_WAIT: Duration = Duration::from_secs(2);
 
 /// The configuration of a run, before the command line changes it.
 #[derive(Debug)]
@@ -133,15 +137,21 @@ pub(super) fn read(
     }
     let warning = check_writers(path, &metadata, writers)
         .map_err(|problem| ConfigError::of_file(&file, problem))?;
-    let mut bytes = Vec::new();
+    let mut bytes = match is_pipe(&metadata) {
+        true => first_bytes(&opened).map_err(unreadable)?,
+        false => Vec::new(),
+    };
+    let_reads_wait(&opened).map_err(unreadable)?;
     opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_BYTES {
         let problem = format!("is larger than {MAX_BYTES} bytes, the limit for a configuration");
         return Err(ConfigError::of_file(&file, problem));
     }
     if bytes.is_empty() && is_pipe(&metadata) {
-        let problem =
-            "is a pipe into which nothing was written; expected a file, or a pipe with a writer";
+        let problem = format!(
+            "is a pipe into which nothing was written within {} s; expected a file, or a pipe with a writer",
+            WRITER_WAIT.as_secs()
+        );
         return Err(ConfigError::of_file(&file, problem));
     }
     let text = decode(bytes).map_err(|problem| ConfigError::of_file(&file, problem))?;
@@ -158,18 +168,54 @@ fn decode(bytes: Vec<u8>) -> Result<String, &'static str> {
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text; save it as UTF-8")
 }
 
-/// Opens a file. A named pipe without a writer is opened at once, and is then empty.
+/// Opens a file. A named pipe without a writer is opened at once; [`first_bytes`] waits for the writer.
 #[cfg(unix)]
 fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
 
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    use rustix::fs::OFlags;
 
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
-    let file = File::options().read(true).custom_flags(at_once).open(path)?;
-    // A read waits for the writer of a pipe, if there is one.
-    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    Ok(file)
+    File::options().read(true).custom_flags(at_once).open(path)
+}
+
+/// Returns the first bytes of a pipe from [`open`], if there are some already. Without a writer, waits for one, at most
+/// [`WRITER_WAIT`].
+#[cfg(unix)]
+fn first_bytes(mut pipe: &File) -> io::Result<Vec<u8>> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let began = std::time::Instant::now();
+    let mut buffer = [0; 4_096];
+    let bytes = loop {
+        match pipe.read(&mut buffer) {
+            // It has no writer.
+            Ok(0) if began.elapsed() < WRITER_WAIT => std::thread::sleep(PAUSE),
+            Ok(length) => break buffer[..length].to_vec(),
+            // It has a writer, which has written nothing yet.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Vec::new(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    };
+    Ok(bytes)
+}
+
+#[cfg(not(unix))]
+fn first_bytes(_pipe: &File) -> io::Result<Vec<u8>> {
+    Ok(Vec::new())
+}
+
+/// Lets reads of a file from [`open`] wait for bytes.
+#[cfg(unix)]
+fn let_reads_wait(file: &File) -> io::Result<()> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::NONBLOCK)?)
+}
+
+#[cfg(not(unix))]
+fn let_reads_wait(_file: &File) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(not(unix))]
@@ -413,6 +459,22 @@ mod tests {
         set_mode(&path, 0o600);
         let error = read(&path, Writers::Owner).unwrap_err();
         assert!(error.problem.starts_with("is a pipe into which nothing was written"), "{error}");
+
+        // Its writer is late, and slow, and writes more than a pipe holds.
+        let text = text.repeat(10_000);
+        let writing = std::thread::spawn({
+            let (path, text) = (path.clone(), text.clone());
+            move || {
+                let pause = || std::thread::sleep(Duration::from_millis(300));
+                pause();
+                let mut writer = File::options().write(true).open(path).unwrap();
+                pause();
+                writer.write_all(text.as_bytes()).unwrap();
+            }
+        });
+        let read = read(&path, Writers::Owner).map(|(text, ..)| text);
+        writing.join().unwrap();
+        assert!(read.unwrap() == text);
     }
 
     #[test]

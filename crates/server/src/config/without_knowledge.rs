@@ -12,14 +12,9 @@ pub(crate) const NOT_BUILT: &str =
     "this program was built without search; build it with the cargo feature `knowledge`";
 
 impl Config {
-    /// Checks that no setting needs knowledge.
-    pub(super) fn check_knowledge(&self) -> Result<(), ConfigError> {
-        match self.mcp_servers.iter().find(|(_, server)| server.sampling) {
-            Some((name, _)) => {
-                Err(self.fault(&format!("mcp_servers.{name}.sampling"), NOT_BUILT.to_owned()))
-            }
-            None => Ok(()),
-        }
+    /// Returns the settings that need knowledge.
+    pub(super) fn knowledge_faults(&self) -> Vec<ConfigError> {
+        self.sampling_faults(NOT_BUILT).collect()
     }
 }
 

@@ -340,6 +340,33 @@ fn all_settings_that_cannot_be_used_are_reported() {
 }
 
 #[test]
+fn warnings_are_about_what_the_command_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("plantuml.jar"), "").unwrap();
+    let settings = "[server]\nlisten = 3950\n[console]\nviews_port = 3950\n[plantuml]\nengine = 'plantuml.jar'\n\
+                    [artifacts]\nstore = 'memory'\ndirectory = 'd'\n";
+    fs::write(path.join("m.toml"), settings).unwrap();
+    let warnings = |command_name: &str| {
+        // No Java is in this folder.
+        let mut command = command(path, &[command_name, "--config", "m.toml"]);
+        let output = command.env("PATH", path).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let java = "plantuml.engine: no diagram can be drawn, since \"plantuml.jar\" is a jar, which java runs: program \"java\" not found in PATH";
+    let directory =
+        "m.toml:9:13: artifacts.directory: is not used, since artifacts.store is \"memory\"";
+    let port = "console.views_port: 3950 is the port of server.listen";
+    let (code, log) = warnings("check");
+    assert!([java, directory, port].iter().all(|it| log.contains(it)), "{log}");
+    assert!(code == Some(1) && log.contains("2 problems were found"), "{log}");
+    // Without input, it ends.
+    let (code, log) = warnings("stdio");
+    assert!([java, directory].iter().all(|it| log.contains(it)), "{log}");
+    assert!(code == Some(0) && !log.contains(port), "{log}");
+}
+
+#[test]
 fn diagrams_go_there_and_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

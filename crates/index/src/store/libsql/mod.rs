@@ -95,6 +95,8 @@ pub struct LibsqlOptions {
 /// Bytes of the file that are mapped into memory while the whole file is read, which avoids copies. After that, no
 /// bytes are mapped.
 const MAPPED: u64 = 1 << 34;
+/// Most documents that one statement reads.
+const MAX_AT_ONCE: usize = 256;
 /// Most idle readers.
 const MAX_IDLE: usize = 8;
 /// Most attempts of a search until index and database have the same revision. The first attempt nearly always
@@ -238,9 +240,10 @@ impl ChunkStore for LibsqlStore {
             let mut found = Vec::new();
             while found.len() < limit {
                 let sql = "SELECT uri, labels, fields FROM rag_document \
-                    WHERE live AND (?1 IS NULL OR uri > ?1) AND (?2 IS NULL OR uri = ?2) ORDER BY uri LIMIT 256";
+                    WHERE live AND (?1 IS NULL OR uri > ?1) AND (?2 IS NULL OR uri = ?2) ORDER BY uri LIMIT ?3";
                 let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
-                let values = params![bytes(&after), bytes(&filter.scope)];
+                let at_once = limit.min(MAX_AT_ONCE) as i64;
+                let values = params![bytes(&after), bytes(&filter.scope), at_once];
                 let page = select(connection, sql, values, |row| {
                     let labels: Vec<u8> = get(row, 1)?;
                     let passes = compiled.matches(&read_labels(&labels)?);
@@ -603,13 +606,13 @@ mod tests {
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
         // The writer of the store may still be closing the database.
         connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-        let newer = "UPDATE rag_setting SET value = 4 WHERE name = 'schema'";
+        let newer = "UPDATE rag_setting SET value = 5 WHERE name = 'schema'";
         connection.execute(newer, ()).await.unwrap();
         let error = LibsqlStore::open(&path, model()).await.err().unwrap();
         assert!(
             matches!(
                 error,
-                StoreError::Database(DatabaseError::NewerSchema { found: 4, known: 3 })
+                StoreError::Database(DatabaseError::NewerSchema { found: 5, known: 4 })
             ),
             "{error}"
         );

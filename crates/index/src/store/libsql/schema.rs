@@ -10,8 +10,15 @@ use crate::{EmbeddingModel, types::StoreError};
 
 /// The tables. `FORGET_TABLES` drops those of every version so far. Raise the version if the tables change, or the
 /// meaning of their values, or the rules that derive terms from texts.
-const SCHEMA: Schema =
-    Schema { settings: "rag_setting", version: 3, tables: TABLES, migrations: &[] };
+const SCHEMA: Schema = Schema {
+    settings: "rag_setting",
+    version: 4,
+    tables: TABLES,
+    migrations: &[(WITHOUT_PAGE_STARTS, "")],
+};
+
+/// The version in which chunks have no page starts, but which is read as the current one.
+const WITHOUT_PAGE_STARTS: i64 = 3;
 
 /// Tables that identify a database of this program.
 pub(super) const OURS: [&str; 2] = ["rag_setting", "record_setting"];
@@ -55,7 +62,10 @@ pub(super) fn check_readable(
     if !SCHEMA.exists(connection)? {
         return Err(DatabaseError::ReadOnly.into());
     }
-    SCHEMA.check(connection)?;
+    match SCHEMA.check(connection) {
+        Err(DatabaseError::OlderSchema { found: WITHOUT_PAGE_STARTS, .. }) => {}
+        checked => checked?,
+    }
     match stored_model(connection)? {
         Some(stored) if stored != *model => {
             Err(StoreError::OtherModel { stored, wanted: model.clone() })
@@ -64,7 +74,7 @@ pub(super) fn check_readable(
     }
 }
 
-/// Creates missing tables, and refuses tables that cannot be used.
+/// Creates missing tables, migrates older ones, and refuses tables that cannot be used.
 ///
 /// With `reset`, deletes data of another model or of an older version.
 pub(super) fn check(
@@ -74,6 +84,9 @@ pub(super) fn check(
 ) -> Result<(), StoreError> {
     transaction(connection, "BEGIN IMMEDIATE", || {
         let mut exists = SCHEMA.exists(connection)?;
+        if exists {
+            SCHEMA.migrate(connection)?;
+        }
         let is_older =
             || matches!(SCHEMA.check(connection), Err(DatabaseError::OlderSchema { .. }));
         if exists && reset && is_older() {

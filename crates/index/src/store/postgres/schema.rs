@@ -7,7 +7,10 @@ use super::half::HalfVector;
 use crate::{EmbeddingModel, types::StoreError};
 
 /// Version of the tables. Tables with another version cannot be read.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
+
+/// The version in which chunks have no page starts. Its tables are the same.
+const WITHOUT_PAGE_STARTS: i64 = 3;
 
 /// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL, and in some databases not every character.
 ///
@@ -113,7 +116,7 @@ impl State {
     }
 }
 
-/// Creates missing tables, and refuses tables that cannot be used.
+/// Creates missing tables, migrates older ones, and refuses tables that cannot be used.
 pub(super) async fn check(
     pool: &PostgresPool,
     model: &EmbeddingModel,
@@ -130,6 +133,8 @@ pub(super) async fn check(
         "{TABLES} INSERT INTO rag_state (version, model, dimension) VALUES ({VERSION}, '', 0)"
     );
     pool.create_tables("rag_state", &version).await?;
+    let is_without = format!("SELECT version = {WITHOUT_PAGE_STARTS} FROM rag_state");
+    pool.run_if(&is_without, &format!("UPDATE rag_state SET version = {VERSION}")).await?;
     if reset {
         let is_older = format!("SELECT version BETWEEN 1 AND {VERSION} - 1 FROM rag_state");
         pool.run_if(&is_older, &format!("{FORGET_TABLES} {version}")).await?;
