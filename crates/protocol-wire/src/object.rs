@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
 use serde_json::value::RawValue;
 
 use crate::{nesting::after_string, scan::position};
@@ -102,7 +103,8 @@ impl<'a> ObjectText<'a> {
 /// and searching for a few bytes is much faster than parsing an object. A name can also be written with escapes.
 #[must_use]
 pub fn may_have(json: &RawValue, names: &[&str]) -> bool {
-    names.iter().chain(&["\\u00"]).any(|name| json.get().contains(name))
+    let json = json.get().as_bytes();
+    names.iter().chain(&["\\u00"]).any(|name| memmem::find(json, name.as_bytes()).is_some())
 }
 
 /// Returns the length of the JSON value at the start of `json`.

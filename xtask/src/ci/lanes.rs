@@ -1,7 +1,7 @@
 //! Runs steps in three lanes at the same time.
 //!
 //! One lane compiles and one checks, each with a separate build directory, since much of that work uses only one core. The third runs built programs,
-//! most of which wait more than they compute. The first two yield the processor, so that tests with time limits run as if they were alone.
+//! most of which wait more than they compute. The first yields the processor to the others: tests have time limits, and the lane of checks ends last.
 
 use std::{
     collections::VecDeque,
@@ -201,9 +201,8 @@ impl Plan {
             if is_check && is_in_lane {
                 line = line.with_env("CARGO_TARGET_DIR", apart());
             }
-            // Tests with time limits come first, then the lane with one long step, which would end last.
+            // The lane of checks is one long step on one core, which would end last: it yields to nothing.
             line.niceness = match step.work {
-                Work::Check(_) | Work::Lint(_) if is_in_lane => 3,
                 Work::Compile(_) if is_in_lane => 15,
                 _ => 0,
             };

@@ -14,6 +14,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Request as HttpRequest, Response as HttpResponse, Version, header};
 use http_body::Body;
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use hyper::{
     body::Incoming,
     rt::Executor,
@@ -96,6 +97,31 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let answerer = move || -> Answerer {
+        let service = service.clone();
+        Box::new(move |request| {
+            let service = service.clone();
+            Box::pin(async move {
+                let Ok(response) = service.call(request).await;
+                response.map(|body| UnsyncBoxBody::new(body.map_err(Into::into)))
+            })
+        })
+    };
+    serve_connections(listener, Box::new(answerer), options, stop).await
+}
+
+/// The service of a connection. It is boxed, so that hyper's connections are compiled once, here, and not anew in each
+/// crate that serves.
+type Answerer = Box<dyn Fn(HttpRequest<RequestBody>) -> BoxedAnswer + Send>;
+type BoxedAnswer = Pin<Box<dyn Future<Output = HttpResponse<BoxedBody>> + Send>>;
+type BoxedBody = UnsyncBoxBody<Bytes, Failure>;
+
+async fn serve_connections(
+    listener: TcpListener,
+    answerer: Box<dyn Fn() -> Answerer + Send>,
+    options: ServeOptions,
+    stop: CancellationToken,
+) -> io::Result<()> {
     let open =
         Arc::new(Connections::new(options.max_connections, options.max_connections_per_address));
     let tasks = TaskTracker::new();
@@ -119,7 +145,7 @@ where
             }
         };
         let served = Served {
-            service: service.clone(),
+            answerer: answerer(),
             options: options.clone(),
             connection: connection.clone(),
             stop: stop.clone(),
@@ -191,8 +217,8 @@ impl Drop for Leave<'_> {
 }
 
 /// A connection that is being served.
-struct Served<S> {
-    service: S,
+struct Served {
+    answerer: Answerer,
     options: ServeOptions,
     connection: Arc<Connection>,
     stop: CancellationToken,
@@ -201,16 +227,7 @@ struct Served<S> {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-impl<S, B> Served<S>
-where
-    S: Service<HttpRequest<RequestBody>, Response = HttpResponse<B>, Error = Infallible>
-        + Clone
-        + Send
-        + 'static,
-    S::Future: Send,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Failure>,
-{
+impl Served {
     async fn run(self, stream: TcpStream) -> Result<(), Failure> {
         let begins_with_http2 = tokio::select! {
             begins = tokio::time::timeout(self.options.head_timeout, begins_with_http2(&stream)) => {
@@ -231,11 +248,11 @@ where
     }
 
     async fn run_http1(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
-        let Self { service, options, connection, stop, .. } = self;
+        let Self { answerer, options, connection, stop, .. } = self;
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(options.head_timeout)
-            .serve_connection(stream, answering(service, connection))
+            .serve_connection(stream, answering(answerer, connection))
             // The limits of connections do not apply to a WebSocket; the service that accepts it must limit it.
             .with_upgrades();
         let mut serving = pin!(serving);
@@ -256,7 +273,7 @@ where
         const MOST_STREAMS: u32 = 100;
         /// Bytes of one answer that are buffered while the client does not read.
         const MOST_KEPT: usize = 64 << 10;
-        let Self { service, options, connection, stop, streams } = self;
+        let Self { answerer, options, connection, stop, streams } = self;
         let serving = http2::Builder::new(streams)
             .timer(TokioTimer::new())
             .max_concurrent_streams(MOST_STREAMS)
@@ -264,7 +281,7 @@ where
             // Notices a client that has gone.
             .keep_alive_interval(options.head_timeout)
             .keep_alive_timeout(options.head_timeout)
-            .serve_connection(stream, answering(service, connection.clone()));
+            .serve_connection(stream, answering(answerer, connection.clone()));
         let mut serving = pin!(serving);
         let mut watch = Watch::new(&options, connection);
         let mut stopping = false;
@@ -310,31 +327,23 @@ async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
 }
 
 /// Returns the service of one connection, with the parts that every request and answer needs.
-fn answering<S, B>(
-    service: S,
+fn answering(
+    answerer: Answerer,
     connection: Arc<Connection>,
 ) -> impl Service<
     HttpRequest<Incoming>,
-    Response = HttpResponse<PacedBody<B>>,
+    Response = HttpResponse<PacedBody<BoxedBody>>,
     Error = Infallible,
     Future: Send + 'static,
->
-where
-    S: Service<HttpRequest<RequestBody>, Response = HttpResponse<B>, Error = Infallible>
-        + Clone
-        + Send
-        + 'static,
-    S::Future: Send,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-{
+> {
     service_fn(move |mut request: HttpRequest<Incoming>| {
-        let (service, connection) = (service.clone(), connection.clone());
+        let connection = connection.clone();
         let busy = connection.begin();
         let version = request.version();
         request.extensions_mut().insert(ConnectionInfo(connection.clone()));
-        let request = request.map(|body| RequestBody::new(body, connection.clone()));
+        let answer = answerer(request.map(|body| RequestBody::new(body, connection.clone())));
         async move {
-            let Ok(mut response) = service.call(request).await;
+            let mut response = answer.await;
             if version < Version::HTTP_2 && connection.body_is_open() {
                 // The unread rest of a body would be taken for the next request, so the connection must close.
                 let close = HeaderValue::from_static("close");
