@@ -89,6 +89,7 @@ impl<'a> Package<'a> {
     }
 
     /// Counts bytes of a part that are kept besides the part, before they are copied.
+    #[cfg(feature = "spreadsheet")]
     pub(crate) fn count(&mut self, bytes: usize) -> Result<(), ExtractError> {
         self.source.stop.check()?;
         self.unpacked = self.unpacked.saturating_add(bytes as u64);

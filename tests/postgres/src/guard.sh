@@ -13,7 +13,8 @@ end() {
 }
 stop() {
   [ -z "$pid" ] && return
-  kill -INT "$pid" 2>/dev/null || true
+  # At once: a server that shuts down ends its transactions in turn, and one that waits for another's lock may get it.
+  kill -QUIT "$pid" 2>/dev/null || true
   wait "$pid" 2>/dev/null || true
   pid=
 }
@@ -49,7 +50,7 @@ $drop "$home/bin/initdb" --pgdata="$folder/data" --username=postgres --pwfile="$
 
 start() {
   $drop "$home/bin/postgres" -D "$folder/data" -p "$port" -c listen_addresses=127.0.0.1 \
-    -c unix_socket_directories= -c fsync=off -c full_page_writes=off -c synchronous_commit=off \
+    -c unix_socket_directories= -c fsync=off -c full_page_writes=off \
     -c max_connections=200 </dev/null >>"$folder/log" 2>&1 &
   pid=$!
   # About a minute.

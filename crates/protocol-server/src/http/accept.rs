@@ -94,10 +94,10 @@ where
         + Send
         + 'static,
     S::Future: Send,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let answerer = move || -> Answerer {
+    let boxed = move || -> BoxedService {
         let service = service.clone();
         Box::new(move |request| {
             let service = service.clone();
@@ -107,18 +107,18 @@ where
             })
         })
     };
-    serve_connections(listener, Box::new(answerer), options, stop).await
+    serve_connections(listener, Box::new(boxed), options, stop).await
 }
 
 /// The service of a connection. It is boxed, so that hyper's connections are compiled once, here, and not anew in each
 /// crate that serves.
-type Answerer = Box<dyn Fn(HttpRequest<RequestBody>) -> BoxedAnswer + Send>;
+type BoxedService = Box<dyn Fn(HttpRequest<RequestBody>) -> BoxedAnswer + Send>;
 type BoxedAnswer = Pin<Box<dyn Future<Output = HttpResponse<BoxedBody>> + Send>>;
 type BoxedBody = UnsyncBoxBody<Bytes, Failure>;
 
 async fn serve_connections(
     listener: TcpListener,
-    answerer: Box<dyn Fn() -> Answerer + Send>,
+    new_service: Box<dyn Fn() -> BoxedService + Send>,
     options: ServeOptions,
     stop: CancellationToken,
 ) -> io::Result<()> {
@@ -145,7 +145,7 @@ async fn serve_connections(
             }
         };
         let served = Served {
-            answerer: answerer(),
+            service: new_service(),
             options: options.clone(),
             connection: connection.clone(),
             stop: stop.clone(),
@@ -218,7 +218,7 @@ impl Drop for Leave<'_> {
 
 /// A connection that is being served.
 struct Served {
-    answerer: Answerer,
+    service: BoxedService,
     options: ServeOptions,
     connection: Arc<Connection>,
     stop: CancellationToken,
@@ -248,11 +248,11 @@ impl Served {
     }
 
     async fn run_http1(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
-        let Self { answerer, options, connection, stop, .. } = self;
+        let Self { service, options, connection, stop, .. } = self;
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(options.head_timeout)
-            .serve_connection(stream, answering(answerer, connection))
+            .serve_connection(stream, answering(service, connection))
             // The limits of connections do not apply to a WebSocket; the service that accepts it must limit it.
             .with_upgrades();
         let mut serving = pin!(serving);
@@ -273,7 +273,7 @@ impl Served {
         const MOST_STREAMS: u32 = 100;
         /// Bytes of one answer that are buffered while the client does not read.
         const MOST_KEPT: usize = 64 << 10;
-        let Self { answerer, options, connection, stop, streams } = self;
+        let Self { service, options, connection, stop, streams } = self;
         let serving = http2::Builder::new(streams)
             .timer(TokioTimer::new())
             .max_concurrent_streams(MOST_STREAMS)
@@ -281,7 +281,7 @@ impl Served {
             // Notices a client that has gone.
             .keep_alive_interval(options.head_timeout)
             .keep_alive_timeout(options.head_timeout)
-            .serve_connection(stream, answering(answerer, connection.clone()));
+            .serve_connection(stream, answering(service, connection.clone()));
         let mut serving = pin!(serving);
         let mut watch = Watch::new(&options, connection);
         let mut stopping = false;
@@ -328,7 +328,7 @@ async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
 
 /// Returns the service of one connection, with the parts that every request and answer needs.
 fn answering(
-    answerer: Answerer,
+    service: BoxedService,
     connection: Arc<Connection>,
 ) -> impl Service<
     HttpRequest<Incoming>,
@@ -341,7 +341,7 @@ fn answering(
         let busy = connection.begin();
         let version = request.version();
         request.extensions_mut().insert(ConnectionInfo(connection.clone()));
-        let answer = answerer(request.map(|body| RequestBody::new(body, connection.clone())));
+        let answer = service(request.map(|body| RequestBody::new(body, connection.clone())));
         async move {
             let mut response = answer.await;
             if version < Version::HTTP_2 && connection.body_is_open() {
