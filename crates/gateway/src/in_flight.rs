@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Time after a call has ended without an answer, for example by cancellation, during which the upstream may still ask for it.
-const LATE: Duration = Duration::from_secs(5);
+const LATE_QUESTIONS: Duration = Duration::from_secs(5);
 
 /// The agent of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ struct Table<A> {
     open: Vec<Open<A>>,
     /// Calls that wait for their turn, the oldest first.
     waiting: Vec<(u64, Agent)>,
-    /// Agents whose call has ended without an answer.
-    late: Vec<Late>,
+    /// Calls that have ended without an answer.
+    unanswered: Vec<UnansweredCall>,
     /// Number of the next call that comes or starts.
     next: u64,
     turns: Turns,
@@ -61,15 +61,24 @@ struct Open<A> {
     owner: Owner,
     target: Target,
     asker: Arc<A>,
-    /// Whether a call of another agent has waited for it as long as it could.
-    outwaited: bool,
+    /// Time that calls of other agents have waited for it. From [`PATIENCE`] on, calls start beside it.
+    waited: Duration,
 }
 
-/// An agent whose call has ended without an answer, so that a question may still belong to it.
-struct Late {
+/// A call that has ended without an answer, so that a question may still belong to it.
+struct UnansweredCall {
     agent: Agent,
     owner: Owner,
     until: Instant,
+}
+
+impl UnansweredCall {
+    /// Whether the entry of an earlier call is not needed any more: there is one for each session, and one for all calls of
+    /// an owner without a session, however many it cancels.
+    fn replaces(&self, earlier: &Self) -> bool {
+        let are_calls = matches!((self.agent, earlier.agent), (Agent::Call(_), Agent::Call(_)));
+        self.agent == earlier.agent || (are_calls && self.owner == earlier.owner)
+    }
 }
 
 /// Who calls, and what for.
@@ -91,6 +100,10 @@ struct Waiting<'a, A> {
     calls: &'a InFlight<A>,
     number: u64,
     agent: Agent,
+    target: Target,
+    since: Instant,
+    /// Owners of unanswered calls that it has waited for.
+    cancelled: Vec<Owner>,
 }
 
 impl<A> Default for InFlight<A> {
@@ -98,7 +111,7 @@ impl<A> Default for InFlight<A> {
         let table = Table {
             open: Vec::new(),
             waiting: Vec::new(),
-            late: Vec::new(),
+            unanswered: Vec::new(),
             next: 0,
             turns: Turns::default(),
         };
@@ -115,53 +128,53 @@ impl<A> InFlight<A> {
         patience: Duration,
     ) -> Place<A> {
         let give_up = Instant::now() + patience.min(PATIENCE);
-        let waiting = self.wait_in_line(entry.session);
-        let (number, agent) = (waiting.number, waiting.agent);
-        let mut cancelled: Vec<Owner> = Vec::new();
+        let mut waiting = self.wait_in_line(&entry);
         loop {
             let changed = self.changed.notified();
-            let late = {
+            let forgotten = {
                 let mut table = self.table();
                 table.forget_expired();
                 let has_to_start = Instant::now() >= give_up;
-                if has_to_start {
-                    table.outwait(number, agent, &entry.target);
-                }
-                if has_to_start || !table.has_to_wait(number, agent, &entry.target) {
-                    cancelled.iter().for_each(|owner| table.turns.pass_when_cancelled(owner));
+                if has_to_start || !table.has_to_wait(&waiting) {
+                    // It has waited as long as it could, or for no call that is still in flight.
+                    let waited = if has_to_start { PATIENCE } else { Duration::ZERO };
+                    let passed = table.stop_waiting(&waiting, waited);
                     let Entry { session, caller, target } = entry;
-                    let owner = Owner::new(session, &caller);
-                    let (number, asker) = (table.number(), asker.clone());
-                    table.open.push(Open { number, agent, owner, target, asker, outwaited: false });
+                    let (owner, agent) = (Owner::new(session, &caller), waiting.agent);
+                    let (number, asker, waited) = (table.number(), asker.clone(), Duration::ZERO);
+                    table.open.push(Open { number, agent, owner, target, asker, waited });
+                    drop(table);
+                    log_passed(&passed);
                     return Place { calls: self.clone(), number, answered: false };
                 }
-                for late in table.late_before(agent, &entry.target) {
-                    if !cancelled.contains(&late.owner) {
-                        cancelled.push(late.owner.clone());
+                for call in table.unanswered_before(waiting.agent, &waiting.target) {
+                    if !waiting.cancelled.contains(&call.owner) {
+                        waiting.cancelled.push(call.owner.clone());
                     }
                 }
-                table.late.iter().map(|late| late.until).min()
+                table.unanswered.iter().map(|call| call.until).min()
             };
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep_until(late.unwrap_or(give_up).min(give_up)) => {}
+                () = tokio::time::sleep_until(forgotten.unwrap_or(give_up).min(give_up)) => {}
             }
         }
     }
 
-    fn wait_in_line(&self, session: Option<ConversationId>) -> Waiting<'_, A> {
+    fn wait_in_line(&self, entry: &Entry) -> Waiting<'_, A> {
         let mut table = self.table();
         let number = table.number();
-        let agent = session.map_or(Agent::Call(number), Agent::Session);
+        let agent = entry.session.map_or(Agent::Call(number), Agent::Session);
         table.waiting.push((number, agent));
-        Waiting { calls: self, number, agent }
+        let (target, since) = (entry.target.clone(), Instant::now());
+        Waiting { calls: self, number, agent, target, since, cancelled: Vec::new() }
     }
 
     /// Resets the state for a new process: it does not know the unanswered calls of the old one, and has asked
     /// nothing yet.
     pub(super) fn begin_anew(&self) {
         let mut table = self.table();
-        table.late.clear();
+        table.unanswered.clear();
         table.turns = Turns::default();
         drop(table);
         self.changed.notify_waiters();
@@ -231,71 +244,96 @@ impl<A> Table<A> {
 
     fn forget_expired(&mut self) {
         let now = Instant::now();
-        self.late.retain(|late| late.until > now);
+        self.unanswered.retain(|call| call.until > now);
         self.turns.forget_expired();
     }
 
     fn agents(&self) -> impl Iterator<Item = Agent> {
         let open = self.open.iter().map(|call| call.agent);
-        open.chain(self.late.iter().map(|late| late.agent))
+        open.chain(self.unanswered.iter().map(|call| call.agent))
     }
 
     /// Whether a call has to wait for calls of other agents: one of the two asks questions.
-    fn has_to_wait(&self, number: u64, agent: Agent, target: &Target) -> bool {
-        let blocks = |call: &Open<A>| !call.outwaited && self.blocks(call, agent, target);
-        if self.open.iter().any(blocks) {
+    fn has_to_wait(&self, waiting: &Waiting<'_, A>) -> bool {
+        let Waiting { number, agent, target, .. } = waiting;
+        if self.open.iter().any(|call| self.blocks(call, *agent, target)) {
             return true;
         }
         // A call that asks overtakes no other call, so an agent with many such calls cannot hold up the others.
-        let is_earlier = |(other, of): &(u64, Agent)| *other < number && *of != agent;
+        let is_earlier = |(other, of): &(u64, Agent)| other < number && of != agent;
         self.turns.asks(target)
-            && (self.late_before(agent, target).next().is_some()
+            && (self.unanswered_before(*agent, target).next().is_some()
                 || self.waiting.iter().any(is_earlier))
     }
 
-    /// Returns the late agents that a call has to wait for. A call that asks waits for them whatever they called, as it
-    /// does for calls in flight: beside them its questions would be refused.
-    fn late_before(&self, agent: Agent, target: &Target) -> impl Iterator<Item = &Late> {
-        let late: &[Late] = if self.turns.asks(target) { &self.late } else { &[] };
-        late.iter().filter(move |late| {
-            late.agent != agent && !self.turns.passes_when_cancelled(&late.owner)
+    /// Returns the unanswered calls that a call has to wait for. A call that asks waits for them whatever they called, as
+    /// it does for calls in flight: beside them its questions would be refused.
+    fn unanswered_before(
+        &self,
+        agent: Agent,
+        target: &Target,
+    ) -> impl Iterator<Item = &UnansweredCall> {
+        let asks = self.turns.asks(target);
+        let unanswered: &[UnansweredCall] = if asks { &self.unanswered } else { &[] };
+        unanswered.iter().filter(move |call| {
+            call.agent != agent && !self.turns.passes_when_cancelled(&call.owner)
         })
     }
 
     fn blocks(&self, call: &Open<A>, agent: Agent, target: &Target) -> bool {
         let asks = self.turns.asks(&call.target);
-        call.agent != agent
+        call.waited < PATIENCE
+            && call.agent != agent
             && (asks || self.turns.asks(target))
             && !(asks && self.turns.passes(&call.owner))
     }
 
-    /// Ends the waiting of a call, and of later ones for the same calls: those that were in flight when this call came, as
-    /// number `number`. It has waited for these calls as long as it could, and for others only a part of that time.
-    fn outwait(&mut self, number: u64, agent: Agent, target: &Target) {
-        let waited_for = |call: &Open<A>| {
-            !call.outwaited && call.number < number && self.blocks(call, agent, target)
-        };
+    /// Ends the waiting of a call, and adds `waited` to the calls that it has waited for: those that were in flight when it
+    /// came. For others it has waited only a part of that time. Calls do not wait any more for a call that they have waited
+    /// [`PATIENCE`] for, nor, if it asks, for its owner. Returns calls whose owners are passed from now on.
+    fn stop_waiting(&mut self, waiting: &Waiting<'_, A>, waited: Duration) -> Vec<Target> {
+        let Waiting { number, agent, target, .. } = waiting;
+        self.waiting.retain(|(other, _)| other != number);
+        waiting.cancelled.iter().for_each(|owner| self.turns.pass_when_cancelled(owner));
+        let waited_for =
+            |call: &Open<A>| call.number < *number && self.blocks(call, *agent, target);
         let waited_for: Vec<usize> =
             (0..self.open.len()).filter(|at| waited_for(&self.open[*at])).collect();
+        let mut passed = Vec::new();
         for at in waited_for {
             let call = &mut self.open[at];
-            call.outwaited = true;
-            if self.turns.asks(&call.target) {
+            call.waited += waited;
+            if call.waited >= PATIENCE
+                && self.turns.asks(&call.target)
+                && !self.turns.passes(&call.owner)
+            {
                 self.turns.pass(&call.owner);
-                let Target { method, name } = &call.target;
-                tracing::info!(
-                    called = method,
-                    name = name.as_deref(),
-                    "a call has waited as long as it could for a call that asks; for a minute, other calls do not wait for the calls of its user"
-                );
+                passed.push(call.target.clone());
             }
         }
+        passed
+    }
+}
+
+fn log_passed(calls: &[Target]) {
+    for Target { method, name } in calls {
+        tracing::info!(
+            called = method,
+            name = name.as_deref(),
+            "others have waited as long as they may for a call that asks; for a minute, they do not wait for its user's calls of tools that ask"
+        );
     }
 }
 
 impl<A> Drop for Waiting<'_, A> {
     fn drop(&mut self) {
-        self.calls.table().waiting.retain(|(number, _)| *number != self.number);
+        let mut table = self.calls.table();
+        let is_cancelled = table.waiting.iter().any(|(number, _)| *number == self.number);
+        // An agent that waits less than others, and tries again, has waited for the same calls.
+        let waited = self.since.elapsed();
+        let passed = if is_cancelled { table.stop_waiting(self, waited) } else { Vec::new() };
+        drop(table);
+        log_passed(&passed);
         self.calls.changed.notify_waiters();
     }
 }
@@ -315,9 +353,9 @@ impl<A> Drop for Place<A> {
         if let Some(Open { agent, owner, .. }) = call
             && !self.answered
         {
-            // One entry for each agent, however many calls it cancels.
-            table.late.retain(|late| late.agent != agent);
-            table.late.push(Late { agent, owner, until: Instant::now() + LATE });
+            let call = UnansweredCall { agent, owner, until: Instant::now() + LATE_QUESTIONS };
+            table.unanswered.retain(|other| !call.replaces(other));
+            table.unanswered.push(call);
         }
         drop(table);
         self.calls.changed.notify_waiters();
@@ -377,17 +415,42 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_log_says_that_a_user_is_passed() {
+    async fn the_log_says_once_that_a_user_is_passed() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let writer = Arc::new(log.reopen().unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
         let _guard = tracing::subscriber::set_default(subscriber.finish());
         let calls = calls();
-        let _parked = enter(&calls, "form").await;
-        calls.only_agent(|()| true).expect("one call is in flight");
+        let _parked = (enter(&calls, "form").await, enter(&calls, "form").await);
+        assert!(calls.only_agent(|()| true).is_err());
         enter_as(&calls, 2, "search").await.answered();
         let log = std::fs::read_to_string(log.path()).unwrap();
         assert!(log.contains("INFO") && log.contains(r#"name="form""#), "{log}");
+        assert_eq!(log.lines().count(), 1, "{log}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_of_cancelled_calls_count_together() {
+        let calls = calls();
+        let _parked = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
+        for _ in 0..2 {
+            let impatient = enter_as(&calls, 2, "search");
+            assert!(tokio::time::timeout(PATIENCE * 3 / 5, impatient).await.is_err());
+        }
+        assert!(starts(enter_as(&calls, 2, "search")).await);
+        assert!(calls.table().turns.passes(&owner(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_passed_user_is_still_waited_for_by_calls_that_ask() {
+        let calls = calls();
+        let form = enter(&calls, "form").await;
+        calls.only_agent(|()| true).expect("one call is in flight");
+        enter_as(&calls, 2, "search").await.answered();
+        form.answered();
+        let _search = enter(&calls, "search").await;
+        assert!(!starts(enter_as(&calls, 2, "form")).await);
     }
 
     #[tokio::test(start_paused = true)]
@@ -399,7 +462,7 @@ mod tests {
             let start = Instant::now();
             enter_as(&calls, 2, "search").await.answered();
             assert_eq!(start.elapsed(), if round == 0 { PATIENCE } else { Duration::ZERO });
-            tokio::time::advance(LATE).await;
+            tokio::time::advance(LATE_QUESTIONS).await;
         }
     }
 
@@ -505,10 +568,10 @@ mod tests {
         calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
         for (round, tool) in ["form", "search", "form", "search"].into_iter().enumerate() {
             drop(enter_as(&calls, 1, tool).await);
-            tokio::time::sleep(LATE / 5).await;
+            tokio::time::sleep(LATE_QUESTIONS / 5).await;
             let start = Instant::now();
             enter_as(&calls, 2, "form").await.answered();
-            let waits = if round == 0 { LATE * 4 / 5 } else { Duration::ZERO };
+            let waits = if round == 0 { LATE_QUESTIONS * 4 / 5 } else { Duration::ZERO };
             assert_eq!(start.elapsed(), waits, "{round}");
         }
         // Their questions still belong to one of two users.
@@ -523,11 +586,11 @@ mod tests {
         let cancelling = async {
             loop {
                 drop(enter_as(&calls, 1, "search").await);
-                tokio::time::sleep(LATE / 5).await;
+                tokio::time::sleep(LATE_QUESTIONS / 5).await;
             }
         };
         let waiting = async {
-            tokio::time::sleep(LATE / 10).await;
+            tokio::time::sleep(LATE_QUESTIONS / 10).await;
             let start = Instant::now();
             for _ in 0..3 {
                 enter_as(&calls, 2, "form").await.answered();
@@ -538,6 +601,29 @@ mod tests {
             waited = waiting => assert_eq!(waited, PATIENCE),
             () = cancelling => unreachable!("it goes on for ever"),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancelled_call_has_waited_for_users_who_cancel_too() {
+        let calls = calls();
+        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        drop(enter_as(&calls, 1, "search").await);
+        assert!(!starts(enter_as(&calls, 2, "form")).await);
+        assert!(starts(enter_as(&calls, 2, "form")).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cancelled_calls_of_a_user_without_a_session_have_one_entry() {
+        let calls = calls();
+        for user in [1, 2] {
+            for _ in 0..100 {
+                drop(enter_as(&calls, user, "search").await);
+            }
+        }
+        assert_eq!(calls.table().unanswered.len(), 2);
+        // Each call may have another agent.
+        let _form = enter_as(&calls, 2, "form").await;
+        assert!(calls.only_agent(|()| true).is_err());
     }
 
     #[tokio::test(start_paused = true)]

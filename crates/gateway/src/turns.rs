@@ -11,8 +11,8 @@ const ASKED: Duration = Duration::from_secs(600);
 /// The same time for a question that one of several kinds of calls may have caused.
 const SUSPECTED: Duration = Duration::from_secs(60);
 
-/// Time during which others do not wait again for an owner that they have waited for too long. It is short, because a form
-/// that a user fills in takes longer than [`PATIENCE`], too.
+/// Time during which others do not wait again for calls that ask of an owner that they have waited for too long. It is short,
+/// because a form that a user fills in takes longer than [`PATIENCE`], too.
 const PASSED: Duration = Duration::from_secs(60);
 
 /// Time that a call waits for calls of other agents. It then starts beside them.
@@ -50,7 +50,7 @@ impl Owner {
     }
 }
 
-/// The kinds of calls that an upstream asks during, and the owners whose calls others do not wait for.
+/// The kinds of calls that an upstream asks during, and the owners whose calls of these kinds others do not wait for.
 #[derive(Default)]
 pub(super) struct Turns {
     asking: HashMap<Target, (Certainty, Instant)>,
@@ -74,10 +74,10 @@ impl Turns {
     /// Records a question that calls with these targets may have caused.
     pub(super) fn asked<'a>(&mut self, targets: impl Iterator<Item = &'a Target>) {
         let targets: Vec<&Target> = targets.collect();
-        self.forget_expired();
         let now = Instant::now();
         let known = |target: &&&Target| {
-            self.asking.get(**target).is_some_and(|(certainty, _)| *certainty == Certainty::Asked)
+            let known = self.asking.get(**target);
+            known.is_some_and(|(certainty, until)| *certainty == Certainty::Asked && *until > now)
         };
         let mut asked: Vec<&Target> = targets.iter().filter(known).copied().collect();
         if asked.is_empty() && targets.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -106,13 +106,14 @@ impl Turns {
             && self.asking.get(target).is_some_and(|(_, until)| *until > Instant::now())
     }
 
-    /// Records that a call has waited as long as it could for a call of this owner. Others do not wait for the owner's
-    /// calls from now on, so that one owner cannot delay others repeatedly.
+    /// Records that others have waited as long as they may for a call that asks of this owner. They do not wait for the
+    /// owner's calls that ask from now on, so that one owner cannot delay others repeatedly. A call that asks still waits
+    /// for the owner's other calls, which are short as a rule.
     pub(super) fn pass(&mut self, owner: &Owner) {
         self.passed.add(owner);
     }
 
-    /// Whether calls of others start beside those of this owner.
+    /// Whether calls of others start beside calls that ask of this owner.
     pub(super) fn passes(&self, owner: &Owner) -> bool {
         self.passed.has(owner)
     }
@@ -177,6 +178,15 @@ mod tests {
         turns.asked([tool("form")].iter());
         turns.asked([tool("search"), tool("form")].iter());
         assert!(turns.asks(&tool("form")) && !turns.asks(&tool("search")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_has_not_asked_for_a_while_is_suspected_like_others() {
+        let mut turns = Turns::default();
+        turns.asked([tool("form")].iter());
+        tokio::time::advance(ASKED).await;
+        turns.asked([tool("search"), tool("form")].iter());
+        assert!(turns.asks(&tool("form")) && turns.asks(&tool("search")));
     }
 
     #[tokio::test(start_paused = true)]

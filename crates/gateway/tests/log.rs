@@ -40,15 +40,30 @@ async fn an_invalid_line_is_logged_with_its_upstream() {
 
 #[tokio::test]
 async fn an_invalid_tool_is_logged_with_its_upstream() {
-    let server = r#"while read -r line; do case "$line" in
-        *server/discover*) echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}';;
-        *'"initialize"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}';;
-        *tools/list*) echo '{"jsonrpc":"2.0","id":3,"result":{"tools":[{"name":"odd","inputSchema":"x"}]}}';;
-    esac; done"#;
-    let line = line_of(server, "skipped an invalid item of a list").await;
+    let server = server_with_tools(r#"{"name":"odd","inputSchema":"x"}"#);
+    let line = line_of(&server, "skipped an invalid item of a list").await;
     assert!(line.contains(r#"connection{upstream="noisy"}"#), "{line}");
     assert!(line.contains(r#"name="odd""#), "{line}");
     assert!(line.contains("inputSchema must be an object"), "{line}");
+}
+
+#[tokio::test]
+async fn a_skipped_tool_is_logged_after_many_repaired_ones() {
+    let mut tools =
+        [r#"{"name":"repaired","inputSchema":{},"annotations":{"openWorldHint":1}}"#; 12].join(",");
+    tools.push_str(r#",{"name":"odd","inputSchema":"x"}"#);
+    let line = line_of(&server_with_tools(&tools), "skipped an invalid item of a list").await;
+    assert!(line.contains(r#"name="odd""#) && line.contains("count=1"), "{line}");
+}
+
+/// Returns a server in shell with these tools.
+fn server_with_tools(tools: &str) -> String {
+    let script = r#"while read -r line; do case "$line" in
+        *server/discover*) echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}';;
+        *'"initialize"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}';;
+        *tools/list*) echo '{"jsonrpc":"2.0","id":3,"result":{"tools":[TOOLS]}}';;
+    esac; done"#;
+    script.replace("TOOLS", tools)
 }
 
 /// Starts an upstream `noisy` in shell, and returns the first line of the log that contains `text`.

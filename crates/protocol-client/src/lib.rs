@@ -18,7 +18,7 @@ mod handshake;
 #[cfg(feature = "http")]
 mod http;
 mod link;
-mod listed_tool;
+mod list_item;
 mod lists;
 mod log_rate;
 mod methods;

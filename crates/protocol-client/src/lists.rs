@@ -6,14 +6,16 @@ use marquetry_protocol_wire::{
     Era, Revision, error_code, shortened,
     types::{CacheHint, CacheScope, JsonObject, Prompt, Resource, ResourceTemplate, Tool},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
 
 use super::{
-    CallOptions, Client, ClientError, ProtocolError, listed_tool::repaired, log_rate::LogRate,
+    CallOptions, Client, ClientError, ProtocolError,
+    list_item::{self, Item},
+    log_rate::LogRate,
 };
 
 const TEMPLATES: &str = "resourceTemplates";
@@ -34,33 +36,11 @@ pub struct Fetched<T> {
     pub incomplete: Option<ProtocolError>,
 }
 
-/// An item of a list.
-pub(super) trait Item: DeserializeOwned {
-    /// Checks rules that its type does not express. Violations that can be repaired are repaired, and added to `repairs`.
-    ///
-    /// # Errors
-    /// The violated rule.
-    fn checked(self, repairs: &mut Vec<String>) -> Result<Self, String> {
-        _ = repairs;
-        Ok(self)
-    }
-}
-
-impl Item for Tool {
-    fn checked(self, repairs: &mut Vec<String>) -> Result<Self, String> {
-        repaired(self, repairs)
-    }
-}
-
-impl Item for Prompt {}
-impl Item for Resource {}
-impl Item for ResourceTemplate {}
-
 impl Client {
     /// Lists every tool of the server. Members of a tool that strict clients refuse are removed or rewritten. Tools
-    /// whose arguments cannot be an object are left out. So are tools of a stateless server over HTTP with an invalid
-    /// `x-mcp-header`, as the specification demands. The log has a warning for each. The arguments that other tools mark
-    /// are repeated in headers when they are called.
+    /// without a name, or whose arguments cannot be an object, are left out. So are tools of a stateless server over HTTP
+    /// with an invalid `x-mcp-header`, as the specification demands. The log has a warning for each. The arguments that
+    /// other tools mark are repeated in headers when they are called.
     ///
     /// # Errors
     /// As [`Client::request`]; also if the list has more items or bytes, or takes longer, than the
@@ -171,7 +151,7 @@ impl Client {
         // A server may send cursors in a circle, and pages without items for ever.
         let mut cursors = HashSet::new();
         let mut empty_pages = 0;
-        let invalid = LogRate::default();
+        let rates = LogRates::default();
         loop {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
             let params = params.transpose().map_err(ClientError::params)?;
@@ -181,7 +161,7 @@ impl Client {
                 let (method, limit) = (method.to_owned(), most_bytes);
                 return Err(ProtocolError::ListTooLong { method, limit }.into());
             }
-            let Page { items: page, next, hint } = read_page::<T>(&result, member, &invalid)
+            let Page { items: page, next, hint } = read_page::<T>(&result, member, &rates)
                 .map_err(|error| ClientError::result(method, error))?;
             if self.inner.server.revision.era() == Era::Stateless {
                 fetched.cache = Some(fetched.cache.map_or(hint, |cache| narrowest(cache, hint)));
@@ -225,11 +205,18 @@ struct Page<T> {
     hint: CacheHint,
 }
 
-/// Parses one page. Invalid items are left out with a warning, so that they do not hide the others.
+/// How often invalid items of a list are logged. Many repaired items do not hide one that is left out.
+#[derive(Default)]
+struct LogRates {
+    repaired: LogRate,
+    skipped: LogRate,
+}
+
+/// Parses one page. Invalid items are repaired, or else left out, with a warning, so that they do not hide the others.
 fn read_page<T: Item>(
     result: &RawValue,
     member: &str,
-    invalid: &LogRate,
+    rates: &LogRates,
 ) -> serde_json::Result<Page<T>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -245,15 +232,14 @@ fn read_page<T: Item>(
         None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
-    let items = items.into_iter().filter_map(|item| {
+    let items = items.into_iter().filter_map(|mut item| {
         let mut repairs = Vec::new();
-        let found = T::deserialize(&item).map_err(|error| error.to_string());
-        let checked = found.and_then(|item| item.checked(&mut repairs));
+        let parsed = list_item::parse(&mut item, &mut repairs);
         let name = item.get("name").and_then(Value::as_str).map(shortened);
-        match checked {
+        match parsed {
             Ok(item) => {
                 if !repairs.is_empty()
-                    && let Some(count) = invalid.count()
+                    && let Some(count) = rates.repaired.count()
                 {
                     let error = repairs.join("; ");
                     let error = shortened(&error);
@@ -268,7 +254,7 @@ fn read_page<T: Item>(
                 Some(item)
             }
             Err(error) => {
-                if let Some(count) = invalid.count() {
+                if let Some(count) = rates.skipped.count() {
                     tracing::warn!(error, member, name, count, "skipped an invalid item of a list");
                 }
                 None

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::to_raw_value};
 use sha2::{Digest, Sha256};
 
-use super::{CallOptions, Client, ClientError, lists::Item};
+use super::{CallOptions, Client, ClientError, list_item::Item};
 
 /// The name of the extension.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";

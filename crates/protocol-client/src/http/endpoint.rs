@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::{
     address::resolved,
     headers::{Marks, standard_headers},
-    session::Session,
+    session::{Session, SessionStatus},
 };
 use crate::{
     authorizer::{Authorizer, Refusal},
@@ -179,10 +179,21 @@ impl Endpoint {
             let lost = used.filter(|_| response.status() == StatusCode::NOT_FOUND);
             let Some(lost) = lost else { break self.answer(revision, response, outgoing).await? };
             // Some servers mean the request by a 404, others forget a session at once.
-            if (renewed || self.session.has_ambiguous_404()) && self.has_session(revision).await? {
-                self.session.set_ambiguous_404();
-                let answer = self.answer(revision, response, outgoing).await;
-                break answer.map_err(refused_alone)?;
+            if renewed || self.session.has_ambiguous_404() {
+                let session = self.session_status(revision).await?;
+                if session == SessionStatus::Open {
+                    self.session.set_ambiguous_404();
+                }
+                // An unknown session that is not new is replaced: the request might never succeed in it.
+                let fails_alone = match session {
+                    SessionStatus::Open => true,
+                    SessionStatus::Lost => false,
+                    SessionStatus::Unknown(_) => renewed || session.is_temporary(),
+                };
+                if fails_alone {
+                    let answer = self.answer(revision, response, outgoing).await;
+                    break answer.map_err(|error| refused_alone(error, session))?;
+                }
             }
             if std::mem::replace(&mut renewed, true) {
                 return Err(self.session_is_lost("it forgets sessions at once"));
@@ -291,11 +302,17 @@ impl Endpoint {
     }
 }
 
-/// Adds to the error of a request that the server refuses with 404 that its session goes on.
-fn refused_alone(error: ClientError) -> ClientError {
+/// Adds to the error of a request that the server refuses with 404 what is known about its session.
+fn refused_alone(error: ClientError, session: SessionStatus) -> ClientError {
     let ClientError::Http { status, body } = error else { return error };
-    let what = "it refuses this request, and its session goes on";
-    let body = if body.is_empty() { what.into() } else { format!("{what}: {body}") };
+    let what = match session {
+        SessionStatus::Unknown(ping) => format!(
+            "it refuses this request, and a ping of the session with HTTP status {}",
+            ping.as_u16()
+        ),
+        _ => "it refuses this request, and its session goes on".to_owned(),
+    };
+    let body = if body.is_empty() { what } else { format!("{what}: {body}") };
     ClientError::Http { status, body }
 }
 

@@ -7,8 +7,8 @@ use marquetry_protocol_wire::{Revision, envelope, types::InitializeResult};
 use serde_json::value::RawValue;
 
 use super::{
-    endpoint::{Endpoint, http_error},
-    session::StateRequest,
+    endpoint::Endpoint,
+    session::{SessionStatus, StateRequest},
 };
 use crate::{
     error::ClientError,
@@ -62,16 +62,27 @@ impl Endpoint {
     /// Returns whether the server still has the session, by a ping.
     ///
     /// # Errors
-    /// If the ping fails, which tells nothing about the session. A server error (5xx) is a failure, too.
-    pub(super) async fn has_session(&self, revision: Revision) -> Result<bool, ClientError> {
+    /// If there is no answer, or a demand for authorization, which both tell nothing about the session.
+    pub(super) async fn session_status(
+        self: &Arc<Self>,
+        revision: Revision,
+    ) -> Result<SessionStatus, ClientError> {
         let own = &RequestState::default();
         let ping = Outgoing { id: self.shared.next_id(), method: "ping", params: None, own };
         let response = self.send(self.request(revision, &ping)?).await?;
         let status = response.status();
-        if status.is_server_error() {
-            return Err(http_error(status, &self.whole(response).await?));
+        if status.is_success() {
+            return Ok(SessionStatus::Open);
         }
-        Ok(status != StatusCode::NOT_FOUND)
+        if status == StatusCode::NOT_FOUND {
+            return Ok(SessionStatus::Lost);
+        }
+        match self.answer(revision, response, &ping).await {
+            // The server has processed the ping.
+            Ok(_) | Err(ClientError::Rpc(_)) => Ok(SessionStatus::Open),
+            Err(ClientError::Http { .. }) => Ok(SessionStatus::Unknown(status)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Closes the connection because no session can be opened.

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -30,6 +30,27 @@ pub(super) struct State {
     /// Whether the server has answered 404 to a request of a session that it had. Without this, each such request would
     /// open another session.
     ambiguous_404: bool,
+}
+
+/// Whether the server has the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionStatus {
+    /// The server has answered within the session.
+    Open,
+    /// The server does not know the session.
+    Lost,
+    /// The server has refused to tell, with this status.
+    Unknown(StatusCode),
+}
+
+impl SessionStatus {
+    /// Whether the server may be able to tell later. It might refuse to open a session now, too, which would close the
+    /// connection.
+    pub(super) fn is_temporary(self) -> bool {
+        const TEMPORARY: [StatusCode; 2] =
+            [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        matches!(self, Self::Unknown(status) if status.is_server_error() || TEMPORARY.contains(&status))
+    }
 }
 
 impl Session {

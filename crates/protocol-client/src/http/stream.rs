@@ -9,7 +9,10 @@ use marquetry_protocol_wire::{EnvelopeError, Era, Message, RequestId, Revision};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::endpoint::{Endpoint, is_events};
+use super::{
+    endpoint::{Endpoint, is_events},
+    session::SessionStatus,
+};
 use crate::{
     authorization::authorized_by,
     error::{ClientError, ProtocolError},
@@ -262,8 +265,12 @@ impl Endpoint {
                 (StatusCode::NOT_FOUND, Some(lost)) if announcements.opened => {
                     const PATIENCE: Duration = Duration::from_secs(30);
                     // It may also refuse the stream alone, and would do so in each further session.
-                    let pinged = tokio::time::timeout(PATIENCE, self.has_session(revision)).await;
-                    if !pinged.unwrap_or(Ok(true))? {
+                    let pinged =
+                        tokio::time::timeout(PATIENCE, self.session_status(revision)).await;
+                    // A session of unknown status is left to the calls, which renew it if they need to.
+                    if let Ok(status) = pinged
+                        && status? == SessionStatus::Lost
+                    {
                         self.renew(revision, lost).await?;
                     }
                     Ok(Heard::Nothing)
@@ -310,7 +317,57 @@ fn pause(retry: Option<Duration>, attempts: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+    };
+
     use super::*;
+    use crate::{http::HttpTarget, options::ClientOptions, shared::Shared};
+
+    /// Starts a server that answers one request after another, each on a connection of its own. Returns its endpoint.
+    fn endpoint_that_answers(answers: &'static [&'static str]) -> Arc<Endpoint> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let (mut request, mut part) = (String::new(), [0; 4_096]);
+                let is_whole = |request: &str| match request.split_once("\r\n\r\n") {
+                    Some((head, body)) => head.starts_with("GET") || body.ends_with('}'),
+                    None => false,
+                };
+                while !is_whole(&request) {
+                    let bytes = stream.read(&mut part).unwrap();
+                    request.push_str(std::str::from_utf8(&part[..bytes]).unwrap());
+                }
+                write!(stream, "HTTP/1.1 {answer}\r\nconnection: close\r\n\r\n").unwrap();
+            }
+        });
+        let options = ClientOptions::default();
+        let target = HttpTarget { url, ..HttpTarget::default() };
+        let endpoint =
+            crate::http::endpoint(&target, Arc::new(Shared::new(&options)), &options).unwrap();
+        endpoint.session.begin(Some(HeaderValue::from_static("s1")), None);
+        Arc::new(endpoint)
+    }
+
+    /// A server that refuses both the stream and the ping may serve calls. Failures would close the connection.
+    #[tokio::test]
+    async fn an_error_status_of_the_ping_is_no_failure_of_the_stream() {
+        let endpoint = endpoint_that_answers(&[
+            "200 OK\r\ncontent-type: text/event-stream",
+            "404 Not Found\r\ncontent-length: 0",
+            "501 Not Implemented\r\ncontent-length: 0",
+        ]);
+        let mut announcements = Announcements::new(endpoint.most, None);
+        for number in 1..=2 {
+            let id = endpoint.shared.next_id();
+            let heard = endpoint.listen(Revision::V2025_11_25, id, None, &mut announcements).await;
+            assert!(matches!(heard, Ok(Heard::Nothing)), "{number}: {:?}", heard.err());
+        }
+        assert!(!endpoint.shared.is_closed());
+    }
 
     #[test]
     fn pauses_start_as_the_server_wants_and_grow() {

@@ -82,6 +82,29 @@ async fn tools_without_an_object_of_arguments_are_left_out() {
     }
 }
 
+/// One invalid member must not hide an item: strict clients would refuse the list, and lenient ones this item.
+#[tokio::test]
+async fn items_stay_without_their_invalid_members() {
+    let client = connected(|request| {
+        let list = match request["method"].as_str() {
+            Some("tools/list") => json!({ "tools": [{ "name": "t", "annotations": "x" }] }),
+            Some("prompts/list") => json!({ "prompts": [{ "name": "p", "arguments": {} }] }),
+            Some("resources/list") => {
+                json!({ "resources": [{ "name": "r", "uri": "test://r", "size": "7" }] })
+            }
+            _ => json!({
+                "resourceTemplates": [{ "name": "r", "uriTemplate": "test://{r}", "mimeType": 1 }],
+            }),
+        };
+        answer(request, &list)
+    })
+    .await;
+    assert_eq!(client.list_tools().await.unwrap()[0].annotations, None);
+    assert_eq!(client.list_prompts().await.unwrap()[0].arguments, []);
+    assert_eq!(client.list_resources().await.unwrap()[0].size, None);
+    assert_eq!(client.list_resource_templates().await.unwrap()[0].mime_type, None);
+}
+
 /// The forms in which libraries of several languages write a tool without arguments.
 #[tokio::test]
 async fn schemas_without_arguments_get_the_form_that_every_client_accepts() {
@@ -111,7 +134,7 @@ async fn pages_after_one_without_tools_are_fetched() {
     let (names, incomplete) = listed(|cursor| match cursor {
         "" => json!({ "tools": [tool("a")], "nextCursor": "1" }),
         "1" => json!({ "tools": [], "nextCursor": "2" }),
-        "2" => json!({ "tools": [{ "name": "invalid" }], "nextCursor": "3" }),
+        "2" => json!({ "tools": [{ "name": 1 }], "nextCursor": "3" }),
         _ => json!({ "tools": [tool("b")] }),
     })
     .await;

@@ -325,26 +325,64 @@ async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
     assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 3);
 }
 
-/// A failed ping does not tell whether the server means the request or the session.
+/// Without an answer to the ping, it is unknown whether the server means the request or the session.
 #[tokio::test]
-async fn a_server_error_to_the_ping_does_not_count_as_a_session() {
-    let server = script(|seen, log| match rpc(seen) {
-        "tools/call" => status(StatusCode::NOT_FOUND),
-        "ping" if log.iter().any(|seen| rpc(seen) == "ping") => answer(seen, json!({})),
-        "ping" => status(StatusCode::SERVICE_UNAVAILABLE),
-        _ => session(seen, log),
-    })
-    .await;
-    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
-    for (status, opened) in [(503, 2), (404, 3), (404, 3)] {
-        let error = call(&client).await.unwrap_err();
-        assert!(
-            matches!(error, ClientError::Http { status: found, .. } if found == status),
-            "{error}"
+async fn only_an_answer_to_the_ping_tells_that_the_session_goes_on() {
+    for refusal in [400, 403, 408, 429, 501, 503] {
+        let server = script(move |seen, log| match rpc(seen) {
+            "tools/call" => status(StatusCode::NOT_FOUND),
+            "ping" if log.iter().any(|seen| rpc(seen) == "ping") => {
+                let error = json!({ "code": -32601, "message": "no such method" });
+                let mut answer =
+                    body(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error }));
+                *answer.status_mut() = StatusCode::BAD_REQUEST;
+                answer
+            }
+            "ping" => status(StatusCode::from_u16(refusal).unwrap()),
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        let unknown = format!(
+            "server answered with HTTP status 404: it refuses this request, and a ping of the session with HTTP status {refusal}"
         );
-        assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), opened);
+        let goes_on = "server answered with HTTP status 404: it refuses this request, and its session goes on";
+        for (message, opened) in [(unknown.as_str(), 2), (goes_on, 3), (goes_on, 3)] {
+            assert_eq!(call(&client).await.unwrap_err().to_string(), message);
+            assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), opened, "{refusal}");
+        }
+        assert!(!client.is_closed());
     }
-    assert!(!client.is_closed());
+}
+
+/// A server under load might refuse the new session, too, which would end the calls of all users.
+#[tokio::test]
+async fn a_session_of_unknown_status_is_renewed_unless_the_server_is_overloaded() {
+    for (refusal, is_renewed) in
+        [(400, true), (405, true), (408, false), (429, false), (503, false)]
+    {
+        let has_lost_s2 = Arc::new(AtomicBool::new(false));
+        let has_lost = has_lost_s2.clone();
+        let server = script(move |seen, log| match rpc(seen) {
+            method if seen.session.as_deref() == Some("s2") && has_lost.load(Ordering::Relaxed) => {
+                let refusal = if method == "ping" { refusal } else { 404 };
+                status(StatusCode::from_u16(refusal).unwrap())
+            }
+            "tools/call" => status(StatusCode::NOT_FOUND),
+            "ping" => answer(seen, json!({})),
+            "tools/list" => answer(seen, json!({ "tools": [] })),
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        // The server means the request by a 404, as the ping tells.
+        assert!(call(&client).await.is_err());
+        has_lost_s2.store(true, Ordering::Relaxed);
+        assert_eq!(client.list_tools().await.is_ok(), is_renewed, "{refusal}");
+        let opened = server.find(|seen| rpc(seen) == "initialize").len();
+        assert_eq!(opened, if is_renewed { 3 } else { 2 }, "{refusal}");
+        assert!(!client.is_closed());
+    }
 }
 
 /// Only a server that has forgotten the session gets another one because of the stream of announcements.
