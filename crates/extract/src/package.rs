@@ -182,14 +182,23 @@ pub(crate) fn properties(
     xml: &[u8],
     extracted: &mut Extracted,
 ) -> Result<(), ExtractError> {
-    let (mut name, mut value) = (None::<&str>, String::new());
+    let (mut name, mut value, mut nested) = (None::<&str>, String::new(), 0_usize);
     let push = |value: &mut String, text: &str| {
         let text = if value.is_empty() { text.trim_start() } else { text };
         let room = MAX_PROPERTY.saturating_sub(value.len());
         value.push_str(&text[..text.floor_char_boundary(room)]);
     };
+    // Some documents have several authors and keywords, each in an element.
+    let add = |values: &mut String, value: &str| {
+        if !values.is_empty() {
+            push(values, ", ");
+        }
+        push(values, value);
+    };
     each_event(format, part, xml, |event| {
         match event {
+            // Its text belongs to the element around it.
+            Event::Start(_) if name.is_some() => nested += 1,
             Event::Start(element) => {
                 value.clear();
                 name = match element.local_name().as_ref() {
@@ -208,14 +217,15 @@ pub(crate) fn properties(
             Event::GeneralRef(reference) if name.is_some() => {
                 push(&mut value, &resolved(&reference).unwrap_or_default());
             }
+            Event::End(_) if nested > 0 => nested -= 1,
             Event::End(_) => {
                 let text = value.trim_end();
                 match name.take() {
                     Some("title") if !text.is_empty() => {
-                        push(extracted.title.get_or_insert_default(), text);
+                        add(extracted.title.get_or_insert_default(), text);
                     }
                     Some(name) if !text.is_empty() => {
-                        push(extracted.metadata.entry(name.to_owned()).or_default(), text);
+                        add(extracted.metadata.entry(name.to_owned()).or_default(), text);
                     }
                     _ => {}
                 }

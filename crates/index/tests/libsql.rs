@@ -399,11 +399,7 @@ async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
 async fn a_file_of_the_former_version_is_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let store = open(&path).await;
-    store.replace(Document::new("doc"), version(1)).await.unwrap();
-    store.checkpoint().await.unwrap();
-    drop(store);
-    set_version(&path, 3).await;
+    create_with_version(&path, 3).await;
     let mut options = LibsqlOptions::default();
     for (read_only, found) in [(true, 3), (false, 4), (true, 4)] {
         options.read_only = read_only;
@@ -425,6 +421,15 @@ async fn a_file_of_the_former_version_is_migrated() {
     }
 }
 
+/// Creates a file with one document, and sets the version of its tables.
+async fn create_with_version(path: &Path, schema: i64) {
+    let store = open(path).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    store.checkpoint().await.unwrap();
+    drop(store);
+    set_version(path, schema).await;
+}
+
 /// Sets the version of the tables in a file.
 async fn set_version(path: &Path, version: i64) {
     execute(path, &format!("UPDATE rag_setting SET value = {version} WHERE name = 'schema'")).await;
@@ -442,11 +447,7 @@ async fn execute(path: &Path, sql: &str) {
 async fn reset_deletes_the_index_of_an_older_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let store = open(&path).await;
-    store.replace(Document::new("doc"), version(1)).await.unwrap();
-    store.checkpoint().await.unwrap();
-    drop(store);
-    set_version(&path, 1).await;
+    create_with_version(&path, 1).await;
     execute(&path, "UPDATE rag_rows SET rows = x'01'").await;
     let mut options = LibsqlOptions::default();
     for read_only in [false, true] {

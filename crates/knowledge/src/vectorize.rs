@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::{
     ChunkError, ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, PipelineError,
-    Record, RecordError, RecordPatch, Stop, Strategy, files::remove_other_structure, is_current,
+    Record, RecordError, RecordPatch, Stop, Strategy, files::remove_stale_structure, is_current,
     record_document,
 };
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ impl Knowledge {
         document.metadata.insert(CHUNKING.to_owned(), json!(options));
         document.media_type = Some(extracted.mime_type.clone());
         document.content_hash = None;
-        remove_other_structure(&mut document, &extracted.content);
+        remove_stale_structure(&mut document, &extracted.content);
         let prepare = async |stop: Stop| {
             Ok(self.pipeline.prepare_until(&document, true, &extracted, &options, &stop).await?)
         };
@@ -181,7 +181,7 @@ impl Knowledge {
             document.media_type = Some(media_type);
             document.content_hash = None;
         }
-        remove_other_structure(&mut document, &extracted.content);
+        remove_stale_structure(&mut document, &extracted.content);
         store.replace(document, chunks).await?;
         Ok(())
     }

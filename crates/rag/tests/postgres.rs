@@ -372,12 +372,33 @@ async fn tables_of_the_former_version_are_migrated() {
     store.replace(Document::new("doc"), version(1)).await.unwrap();
     drop(store);
     let client = connect(&url).await;
-    client.batch_execute("UPDATE rag_state SET version = 3").await.unwrap();
+    let set_former = "UPDATE rag_state SET version = 3";
+    let found = async || {
+        let row = client.query_one("SELECT version FROM rag_state", &[]).await.unwrap();
+        row.get::<_, i64>(0)
+    };
+    client.batch_execute(set_former).await.unwrap();
+    // A program that cannot use them does not change them: programs of the former version go on.
+    let other_model = EmbeddingModel::new("other", 32);
+    let error = PostgresStore::open(&url, other_model.clone()).await.err().unwrap();
+    assert!(matches!(error, StoreError::OtherModel { .. }), "{error}");
+    assert_eq!(found().await, 3);
+
     let (one, other) = tokio::join!(open(&url), open(&url));
     assert_eq!(one.count(&Filter::default()).await.unwrap(), 2);
     assert_eq!(other.chunks("doc").await.unwrap().len(), 2);
-    let found = client.query_one("SELECT version FROM rag_state", &[]).await.unwrap();
-    assert_eq!(found.get::<_, i64>(0), 4);
+    assert_eq!(found().await, 4);
+
+    client.batch_execute(set_former).await.unwrap();
+    let same = open_with(&url, |options| options.reset = true).await;
+    assert_eq!(same.count(&Filter::default()).await.unwrap(), 2, "the same model is no reason");
+    assert_eq!(found().await, 4);
+    client.batch_execute(set_former).await.unwrap();
+    let mut options = PostgresOptions::default();
+    options.reset = true;
+    let reset = PostgresStore::open_with(&url, other_model, options).await.unwrap();
+    assert_eq!(reset.count(&Filter::default()).await.unwrap(), 0);
+    assert_eq!(found().await, 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]

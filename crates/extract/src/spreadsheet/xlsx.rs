@@ -46,7 +46,7 @@ impl Extractor for Xlsx {
             return Err(ExtractError::Encrypted);
         }
         let mut package = Package::open(FORMAT, source)?;
-        let workbook = Workbook::read(&package.required("xl/workbook.xml")?)?;
+        let workbook = Workbook::read(&mut package)?;
         let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
         let values = Values {
             strings: Strings::read(&mut package, &related.strings)?,
@@ -95,17 +95,24 @@ struct Sheet {
 }
 
 impl Workbook {
-    fn read(xml: &[u8]) -> Result<Self, ExtractError> {
+    /// Reads the list of sheets, which count as unpacked bytes: an element takes less space than its sheet.
+    fn read(package: &mut Package<'_>) -> Result<Self, ExtractError> {
+        const PART: &str = "xl/workbook.xml";
+        let xml = package.required(PART)?;
         let mut workbook = Self::default();
-        each_event(FORMAT, "xl/workbook.xml", xml, |event| {
+        each_event(FORMAT, PART, &xml, |event| {
             let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
             match element.local_name().as_ref() {
                 "workbookPr" => workbook.since_1904 = is_set(&element, "date1904"),
-                "sheet" => workbook.sheets.push(Sheet {
-                    name: attribute(&element, "name").unwrap_or_default(),
-                    relation: attribute(&element, "id").unwrap_or_default(),
-                    is_hidden: attribute(&element, "state").is_some_and(|state| state != "visible"),
-                }),
+                "sheet" => {
+                    package.count(size_of::<Sheet>())?;
+                    workbook.sheets.push(Sheet {
+                        name: attribute(&element, "name").unwrap_or_default(),
+                        relation: attribute(&element, "id").unwrap_or_default(),
+                        is_hidden: attribute(&element, "state")
+                            .is_some_and(|state| state != "visible"),
+                    });
+                }
                 _ => {}
             }
             Ok(())
@@ -169,13 +176,13 @@ struct Strings {
 }
 
 impl Strings {
-    /// Reads the texts. They count as unpacked bytes, and not as text of the document: hidden sheets may refer to
-    /// them, or none.
+    /// Reads the texts. They and their ends count as unpacked bytes, and not as text of the document: hidden sheets
+    /// may refer to them, or none.
     fn read(package: &mut Package<'_>, part: &str) -> Result<Self, ExtractError> {
         let xml = package.optional(part)?;
         let mut strings = Self::default();
         let (mut in_text, mut phonetic, mut item) = (false, 0_usize, String::new());
-        let mut push = |item: &mut String, text: &str| {
+        let push = |package: &mut Package<'_>, item: &mut String, text: &str| {
             package.count(text.len())?;
             item.push_str(text);
             Ok::<_, ExtractError>(())
@@ -191,6 +198,7 @@ impl Strings {
                     "t" => in_text = false,
                     "rPh" => phonetic = phonetic.saturating_sub(1),
                     "si" => {
+                        package.count(size_of::<usize>())?;
                         strings.text.push_str(&unescaped(&item));
                         strings.ends.push(strings.text.len());
                         item.clear();
@@ -198,12 +206,13 @@ impl Strings {
                     _ => {}
                 },
                 Event::Empty(element) if element.local_name().as_ref() == "si" => {
+                    package.count(size_of::<usize>())?;
                     strings.ends.push(strings.text.len());
                 }
-                Event::Text(text) if in_text => push(&mut item, &text)?,
-                Event::CData(text) if in_text => push(&mut item, &text)?,
+                Event::Text(text) if in_text => push(package, &mut item, &text)?,
+                Event::CData(text) if in_text => push(package, &mut item, &text)?,
                 Event::GeneralRef(reference) if in_text => {
-                    push(&mut item, &resolved(&reference).unwrap_or_default())?;
+                    push(package, &mut item, &resolved(&reference).unwrap_or_default())?;
                 }
                 _ => {}
             }

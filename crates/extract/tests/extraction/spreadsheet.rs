@@ -367,6 +367,25 @@ fn shared_texts_count_for_the_unpacked_bytes() {
     }
 }
 
+/// An element may be far smaller than what it takes in memory.
+#[test]
+fn empty_elements_count_for_the_unpacked_bytes() {
+    let texts = |text: &str| format!("<sst>{}</sst>", text.repeat(20_000));
+    let document = |strings: &str| workbook(&[("S", "", "")], &[("xl/sharedStrings.xml", strings)]);
+    let mut workbooks: Vec<_> =
+        ["<si/>", "<si></si>"].map(texts).map(|it| (document(&it), it)).into();
+    let sheets = format!("<workbook><sheets>{}</sheets></workbook>", "<sheet/>".repeat(20_000));
+    workbooks.push((super::support::package::package(&[("xl/workbook.xml", &sheets)]), sheets));
+    for (document, part) in workbooks {
+        let mut hint = Hint::file("a.xlsx");
+        hint.limits.max_unpacked_bytes = part.len() as u64 + 20_000;
+        let error = refusal(document.clone(), &hint);
+        let limit = "max_unpacked_bytes";
+        assert!(matches!(error, ExtractError::Limit { limit: it, .. } if it == limit), "{error}");
+        extract(&document, &Hint::file("a.xlsx")).unwrap();
+    }
+}
+
 #[test]
 fn metadata_may_have_character_references() {
     let core = "<a><title> Salt &amp; Pepper&#33; </title><creator>B. &lt;b@c&gt;</creator></a>";
@@ -374,6 +393,17 @@ fn metadata_may_have_character_references() {
     let extracted = file("a.xlsx", document);
     assert_eq!(extracted.title.as_deref(), Some("Salt & Pepper!"));
     assert_eq!(extracted.metadata["author"], "B. <b@c>");
+}
+
+#[test]
+fn metadata_may_have_several_values_and_nested_elements() {
+    let core = "<a><title>Salt <b>and</b> <i>Pepper</i></title><b>x</b><creator> A </creator><creator/>\
+        <creator>B<!-- --></creator><keyword>x</keyword><keyword>y z</keyword></a>";
+    let document = workbook(&[("Sheet1", "", "<sheetData/>")], &[("docProps/core.xml", core)]);
+    let extracted = file("a.xlsx", document);
+    assert_eq!(extracted.title.as_deref(), Some("Salt and Pepper"));
+    assert_eq!(extracted.metadata["author"], "A, B");
+    assert_eq!(extracted.metadata["keywords"], "x, y z");
 }
 
 #[test]

@@ -22,5 +22,5 @@ pub use self::{
     place::file_uri,
     problem::FileProblem,
     report::{FileEvent, FileOutcome, IndexReport, Refused},
-    structure::{remove_other_structure, restore_structure},
+    structure::{remove_stale_structure, restore_structure},
 };

@@ -13,8 +13,8 @@ pub(super) use self::knowledge::warning as chat_warning;
 use super::ConfigArgs;
 use crate::config::{Config, Prefix, Transport};
 
-/// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do not do what they seem to. Missing programs
-/// are left out, because the server reports them when it starts them.
+/// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do not do what they
+/// seem to. Missing programs are left out, because the server reports them when it starts them.
 pub(super) fn warnings(
     config: &Config,
     arguments: &ConfigArgs,
@@ -36,8 +36,8 @@ pub(super) fn missing_programs(config: &Config) -> Vec<String> {
     missing.collect()
 }
 
-/// Returns what would not work if the server were started here, apart from missing programs, one sentence each. Starts nothing and writes
-/// nothing.
+/// Returns what would not work if the server were started here, apart from missing programs, one sentence each. Starts
+/// nothing and writes nothing.
 pub(super) fn problems(
     config: &Config,
     arguments: &ConfigArgs,
@@ -75,7 +75,7 @@ pub(super) fn problems(
     problems
 }
 
-/// Returns what would not work of the ports of a server, one sentence each. `stdio` has none.
+/// Returns why the server cannot use its ports, in one sentence. `stdio` has no ports.
 pub(super) fn port_problem(config: &Config) -> Option<String> {
     let problem = config.console.check_views_port(config.server.listen.port()).err()?;
     Some(format!("console.views_port: {problem}"))

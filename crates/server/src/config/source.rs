@@ -137,21 +137,24 @@ pub(super) fn read(
     }
     let warning = check_writers(path, &metadata, writers)
         .map_err(|problem| ConfigError::of_file(&file, problem))?;
-    let mut bytes = match is_pipe(&metadata) {
-        true => first_bytes(&opened).map_err(unreadable)?,
-        false => Vec::new(),
-    };
-    let_reads_wait(&opened).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    if is_pipe(&metadata) {
+        bytes = first_bytes(&opened).map_err(unreadable)?.ok_or_else(|| {
+            let seconds = WRITER_WAIT.as_secs();
+            let problem = format!(
+                "is a pipe into which nothing was written within {seconds} s; expected a file, or a pipe with a writer"
+            );
+            ConfigError::of_file(&file, problem)
+        })?;
+    }
+    set_blocking(&opened).map_err(unreadable)?;
     opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_BYTES {
         let problem = format!("is larger than {MAX_BYTES} bytes, the limit for a configuration");
         return Err(ConfigError::of_file(&file, problem));
     }
     if bytes.is_empty() && is_pipe(&metadata) {
-        let problem = format!(
-            "is a pipe into which nothing was written within {} s; expected a file, or a pipe with a writer",
-            WRITER_WAIT.as_secs()
-        );
+        let problem = "is a pipe that its writer closed without writing; expected the text of a configuration";
         return Err(ConfigError::of_file(&file, problem));
     }
     let text = decode(bytes).map_err(|problem| ConfigError::of_file(&file, problem))?;
@@ -179,42 +182,42 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(at_once).open(path)
 }
 
-/// Returns the first bytes of a pipe from [`open`], if there are some already. Without a writer, waits for one, at most
-/// [`WRITER_WAIT`].
+/// Returns the first bytes of a pipe from [`open`]; none if its writer has written nothing yet. Waits for a writer, and
+/// returns [`None`] if none wrote or has the pipe open after [`WRITER_WAIT`].
 #[cfg(unix)]
-fn first_bytes(mut pipe: &File) -> io::Result<Vec<u8>> {
+fn first_bytes(mut pipe: &File) -> io::Result<Option<Vec<u8>>> {
     const PAUSE: Duration = Duration::from_millis(20);
     let began = std::time::Instant::now();
     let mut buffer = [0; 4_096];
-    let bytes = loop {
+    loop {
         match pipe.read(&mut buffer) {
             // It has no writer.
             Ok(0) if began.elapsed() < WRITER_WAIT => std::thread::sleep(PAUSE),
-            Ok(length) => break buffer[..length].to_vec(),
+            Ok(0) => return Ok(None),
+            Ok(length) => return Ok(Some(buffer[..length].to_vec())),
             // It has a writer, which has written nothing yet.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Vec::new(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(Vec::new())),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-    };
-    Ok(bytes)
+    }
 }
 
 #[cfg(not(unix))]
-fn first_bytes(_pipe: &File) -> io::Result<Vec<u8>> {
-    Ok(Vec::new())
+fn first_bytes(_pipe: &File) -> io::Result<Option<Vec<u8>>> {
+    Ok(Some(Vec::new()))
 }
 
-/// Lets reads of a file from [`open`] wait for bytes.
+/// Makes reads of a file from [`open`] wait for bytes.
 #[cfg(unix)]
-fn let_reads_wait(file: &File) -> io::Result<()> {
+fn set_blocking(file: &File) -> io::Result<()> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
     Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::NONBLOCK)?)
 }
 
 #[cfg(not(unix))]
-fn let_reads_wait(_file: &File) -> io::Result<()> {
+fn set_blocking(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
@@ -459,6 +462,15 @@ mod tests {
         set_mode(&path, 0o600);
         let error = read(&path, Writers::Owner).unwrap_err();
         assert!(error.problem.starts_with("is a pipe into which nothing was written"), "{error}");
+
+        // Its writer closes it without writing.
+        let (reader, writer) = io::pipe().unwrap();
+        let empty = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        let reading = std::thread::spawn(move || read(&empty, Writers::Owner));
+        std::thread::sleep(Duration::from_millis(300));
+        drop(writer);
+        let problem = reading.join().unwrap().unwrap_err().problem;
+        assert!(problem.starts_with("is a pipe that its writer closed without"), "{problem}");
 
         // Its writer is late, and slow, and writes more than a pipe holds.
         let text = text.repeat(10_000);

@@ -237,13 +237,12 @@ impl ChunkStore for LibsqlStore {
         let (filter, mut after) = (filter.clone(), after.map(str::to_owned));
         self.read(move |_, Reader { connection, .. }| {
             let compiled = filter.compile();
-            let mut found = Vec::new();
-            while found.len() < limit {
+            let (mut found, mut sizes) = (Vec::new(), page_sizes(limit));
+            while let Some(at_once) = sizes.next().filter(|_| found.len() < limit) {
                 let sql = "SELECT uri, labels, fields FROM rag_document \
                     WHERE live AND (?1 IS NULL OR uri > ?1) AND (?2 IS NULL OR uri = ?2) ORDER BY uri LIMIT ?3";
                 let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
-                let at_once = limit.min(MAX_AT_ONCE) as i64;
-                let values = params![bytes(&after), bytes(&filter.scope), at_once];
+                let values = params![bytes(&after), bytes(&filter.scope), at_once as i64];
                 let page = select(connection, sql, values, |row| {
                     let labels: Vec<u8> = get(row, 1)?;
                     let passes = compiled.matches(&read_labels(&labels)?);
@@ -574,6 +573,13 @@ fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
     }
 }
 
+/// Returns how many documents each statement of a list reads. The filter is applied afterwards: if few documents pass
+/// it, the later statements read more.
+fn page_sizes(limit: usize) -> impl Iterator<Item = usize> {
+    let first = limit.min(MAX_AT_ONCE);
+    std::iter::successors(Some(first), |size| Some((2 * size).min(MAX_AT_ONCE)))
+}
+
 #[cfg(test)]
 mod tests {
     use libsql::Builder;
@@ -596,6 +602,13 @@ mod tests {
             LibsqlStore::open(path, model()).await.unwrap()
         })
         .await;
+    }
+
+    #[test]
+    fn a_list_reads_all_documents_with_few_statements() {
+        assert_eq!(page_sizes(6).take(8).collect::<Vec<_>>(), [6, 12, 24, 48, 96, 192, 256, 256]);
+        assert_eq!(page_sizes(1).take(400).sum::<usize>(), 255 + 392 * 256);
+        assert_eq!(page_sizes(1_000).take(2).collect::<Vec<_>>(), [256, 256]);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -14,11 +14,11 @@ const SCHEMA: Schema = Schema {
     settings: "rag_setting",
     version: 4,
     tables: TABLES,
-    migrations: &[(WITHOUT_PAGE_STARTS, "")],
+    migrations: &[(VERSION_WITHOUT_PAGE_STARTS, "")],
 };
 
 /// The version in which chunks have no page starts, but which is read as the current one.
-const WITHOUT_PAGE_STARTS: i64 = 3;
+const VERSION_WITHOUT_PAGE_STARTS: i64 = 3;
 
 /// Tables that identify a database of this program.
 pub(super) const OURS: [&str; 2] = ["rag_setting", "record_setting"];
@@ -63,7 +63,7 @@ pub(super) fn check_readable(
         return Err(DatabaseError::ReadOnly.into());
     }
     match SCHEMA.check(connection) {
-        Err(DatabaseError::OlderSchema { found: WITHOUT_PAGE_STARTS, .. }) => {}
+        Err(DatabaseError::OlderSchema { found: VERSION_WITHOUT_PAGE_STARTS, .. }) => {}
         checked => checked?,
     }
     match stored_model(connection)? {

@@ -6,11 +6,11 @@ use tokio_postgres::Row;
 use super::half::HalfVector;
 use crate::{EmbeddingModel, types::StoreError};
 
-/// Version of the tables. Tables with another version cannot be read.
+/// Version of the tables. Tables of other versions cannot be read, except for the one that is migrated.
 const VERSION: i64 = 4;
 
 /// The version in which chunks have no page starts. Its tables are the same.
-const WITHOUT_PAGE_STARTS: i64 = 3;
+const VERSION_WITHOUT_PAGE_STARTS: i64 = 3;
 
 /// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL, and in some databases not every character.
 ///
@@ -133,22 +133,24 @@ pub(super) async fn check(
         "{TABLES} INSERT INTO rag_state (version, model, dimension) VALUES ({VERSION}, '', 0)"
     );
     pool.create_tables("rag_state", &version).await?;
-    let is_without = format!("SELECT version = {WITHOUT_PAGE_STARTS} FROM rag_state");
-    pool.run_if(&is_without, &format!("UPDATE rag_state SET version = {VERSION}")).await?;
     if reset {
-        let is_older = format!("SELECT version BETWEEN 1 AND {VERSION} - 1 FROM rag_state");
+        let is_older = format!(
+            "SELECT version BETWEEN 1 AND {VERSION_WITHOUT_PAGE_STARTS} - 1 FROM rag_state"
+        );
         pool.run_if(&is_older, &format!("{FORGET_TABLES} {version}")).await?;
     }
 
     let mut client = pool.get().await?;
     // Writers lock the row; most readers need not wait for them.
-    if version_and_model(&client.query_one(VERSION_AND_STATE, &[]).await?)? == *model {
+    let row = client.query_one(VERSION_AND_MODEL, &[]).await?;
+    let (found, stored) = version_and_model(&row)?;
+    if found == VERSION && stored == *model {
         client.done();
         return Ok(());
     }
     let transaction = client.transaction().await?;
-    let row = transaction.query_one(&format!("{VERSION_AND_STATE} FOR UPDATE"), &[]).await?;
-    let stored = version_and_model(&row)?;
+    let row = transaction.query_one(&format!("{VERSION_AND_MODEL} FOR UPDATE"), &[]).await?;
+    let (found, stored) = version_and_model(&row)?;
     if stored != *model {
         let some = transaction.query_opt("SELECT 1 FROM rag_document LIMIT 1", &[]).await?;
         if some.is_some() && !reset {
@@ -172,17 +174,22 @@ pub(super) async fn check(
         let set = "UPDATE rag_state SET model = $1, dimension = $2, chunks = 0, length = 0, block = 0, filled = 0";
         transaction.execute(set, &[&model.identity.as_bytes(), &(model.dimension as i64)]).await?;
     }
+    // Only now, because older programs can no longer open the tables afterwards.
+    if found < VERSION {
+        transaction.execute("UPDATE rag_state SET version = $1", &[&VERSION]).await?;
+    }
     transaction.commit().await?;
     client.done();
     Ok(())
 }
 
-const VERSION_AND_STATE: &str = "SELECT model, dimension, version FROM rag_state";
+const VERSION_AND_MODEL: &str = "SELECT model, dimension, version FROM rag_state";
 
-fn version_and_model(row: &Row) -> Result<EmbeddingModel, StoreError> {
+/// Returns the version, which is the current one or one that is migrated, and the model.
+fn version_and_model(row: &Row) -> Result<(i64, EmbeddingModel), StoreError> {
     let found: i64 = row.try_get(2)?;
     match found {
-        VERSION => stored_model(row),
+        VERSION | VERSION_WITHOUT_PAGE_STARTS => Ok((found, stored_model(row)?)),
         newer if newer > VERSION => {
             Err(DatabaseError::NewerSchema { found, known: VERSION }.into())
         }
