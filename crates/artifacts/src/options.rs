@@ -27,6 +27,9 @@ impl ArtifactOptions {
     /// When it is not a directory, is read-only, or holds other files.
     pub fn check_directory(&self) -> io::Result<()> {
         let Some(directory) = &self.directory else { return Err(no_directory()) };
+        if directory.as_os_str().is_empty() {
+            return Err(io::Error::other("the path is empty; expected a directory, or no setting"));
+        }
         // A missing directory is created below its nearest existing ancestor.
         let nearest = directory.ancestors().find_map(|path| Some((path, path.metadata().ok()?)));
         match nearest {

@@ -659,6 +659,8 @@ mod tests {
                 "{\"mcpServers\": {\n  \"a\": {\n\n// the end\n\n",
                 "",
                 r#"{"mcpServers": {"a": {"url": "127.0.0.1:80/mcp"}}}"#,
+                r#"{"mcpServers": {"a": {"url": "http://127.0.0.1:70335/mcp"}}}"#,
+                r#"{"mcpServers": {"a": {"url": "http://exämple/o k"}}}"#,
                 r#"{"mcpServers": {"a": {"url": "http://x", "headers": {"a b": "c"}}}}"#,
                 r#"{"mcpServers": {"": {"command": "x"}}}"#,
             ],
@@ -676,6 +678,8 @@ mod tests {
                 mcp.json:2:9: not valid JSON: the text ends too early
                 mcp.json:1:1: not valid JSON: the text ends too early
                 server "a" is not started: mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://
+                server "a" is not started: mcp.json:1:30: mcpServers.a.url: the port of the URL is not a number from 1 to 65535
+                server "a" is not started: mcp.json:1:30: mcpServers.a.url: the host of the URL has the character 'ä'; write an international name in its ASCII form (xn--…)
                 server "a" is not started: mcp.json:1:61: mcpServers.a.headers."a b": not a header's name
                 server "" is not started: mcp.json:1:21: mcpServers."": expected a name for the server
             "#]],

@@ -4,6 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use indexmap::IndexMap;
 use marquetry_gateway::HttpAccess;
+use marquetry_protocol::client::parse_server_url;
 
 use crate::expand::{ExpandError, Variables, expand};
 
@@ -139,14 +140,8 @@ impl Transport {
         let wrong = |path: Vec<String>, problem: &str| {
             Err(TransportError::Wrong { path, problem: problem.to_owned() })
         };
-        let uri = url.parse::<http::Uri>().ok();
-        let valid = uri.is_some_and(|uri| {
-            matches!(uri.scheme_str(), Some("http" | "https"))
-                && uri.host().is_some_and(|host| !host.is_empty())
-        });
-        if !valid {
-            let problem = "expected a URL that begins with http:// or https://";
-            return wrong(vec!["url".to_owned()], problem);
+        if let Err(problem) = parse_server_url(url) {
+            return wrong(vec!["url".to_owned()], &problem.to_string());
         }
         for (name, value) in headers {
             let problem = if name.parse::<http::HeaderName>().is_err() {

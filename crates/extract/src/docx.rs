@@ -36,6 +36,10 @@ impl Extractor for Docx {
         (is_document || package::is_encrypted(bytes)).then_some(MEDIA_TYPE)
     }
 
+    fn is_zip_archive(&self) -> bool {
+        true
+    }
+
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         if package::is_encrypted(source.bytes) {
             return Err(ExtractError::Encrypted);

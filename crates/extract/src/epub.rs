@@ -39,6 +39,10 @@ impl Extractor for Epub {
         is_one.then_some(MEDIA_TYPE)
     }
 
+    fn is_zip_archive(&self) -> bool {
+        true
+    }
+
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let mut package = Package::open(FORMAT, source)?;
         let path = root_file(&package.required("META-INF/container.xml")?)?;

@@ -17,6 +17,12 @@ pub trait Extractor: Send + Sync {
         None
     }
 
+    /// Returns whether the formats of this extractor are zip archives. A file with such a name or media type that looks
+    /// like another archive is then read by this extractor, which says what is wrong.
+    fn is_zip_archive(&self) -> bool {
+        false
+    }
+
     /// Reads a document. [`Registry::extract`](crate::Registry::extract) adds the source URI, the media type and the
     /// number of characters to the result, and checks the length of the content.
     ///

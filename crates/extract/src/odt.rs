@@ -36,6 +36,10 @@ impl Extractor for Odt {
         is_one.then_some(MEDIA_TYPE)
     }
 
+    fn is_zip_archive(&self) -> bool {
+        true
+    }
+
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let mut package = Package::open(FORMAT, source)?;
         package.check_open_document()?;

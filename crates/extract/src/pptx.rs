@@ -37,6 +37,10 @@ impl Extractor for Pptx {
         is_one.then_some(MEDIA_TYPE)
     }
 
+    fn is_zip_archive(&self) -> bool {
+        true
+    }
+
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         if package::is_encrypted(source.bytes) {
             return Err(ExtractError::Encrypted);

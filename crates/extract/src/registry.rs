@@ -123,12 +123,6 @@ impl Registry {
         if let Some(certain) = certain {
             return Ok(certain);
         }
-        // Some formats are identified by two letters, which may also begin a text.
-        if let Some(other) = infer::get(bytes).filter(is_binary)
-            && decode::looks_binary(bytes)
-        {
-            return Err(ExtractError::Unsupported { media_type: other.mime_type().to_owned() });
-        }
         let says_something =
             !matches!(declared, "" | "application/octet-stream" | "binary/octet-stream");
         let by_type = says_something.then(|| self.by_media_type(declared)).flatten();
@@ -138,6 +132,16 @@ impl Registry {
             Some(_) if declared == "text/plain" => by_name().or(by_type),
             _ => by_type.or_else(by_name),
         };
+        // A damaged archive of a known format may look like any archive. Its reader says what is wrong.
+        let is_known_archive = bytes.starts_with(b"PK")
+            && known.as_ref().is_some_and(|(extractor, _)| extractor.is_zip_archive());
+        // Some formats are identified by two letters, which may also begin a text.
+        if !is_known_archive
+            && let Some(other) = infer::get(bytes).filter(is_binary)
+            && decode::looks_binary(bytes)
+        {
+            return Err(ExtractError::Unsupported { media_type: other.mime_type().to_owned() });
+        }
         if let Some((extractor, media_type)) = known {
             return Ok((extractor, media_type.to_owned()));
         }

@@ -12,7 +12,7 @@ use marquetry_apps_ext::types::is_ui_enabled;
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
     Era, Feature, RpcError,
-    client::{Client, ClientError, Refusal},
+    client::{Client, ClientError},
     error_code,
     server::{Caller, Reply, RequestContext, fair::Full},
     types::{
@@ -398,7 +398,16 @@ impl Gateway {
             Err(ClientError::Unauthorized(refusal)) => {
                 tracing::warn!(ms, %refusal, "not authorized");
                 upstream.distrust(format!("refuses this server: {refusal}"));
-                Err(CallFailure::Rpc(unauthorized(upstream, &refusal)))
+                let why = format!("refuses this server: {refusal}");
+                let challenges = refusal.challenges.iter().map(ToString::to_string).collect();
+                Err(CallFailure::Rpc(unauthorized(upstream, &why, refusal.status, challenges)))
+            }
+            // A 403 without a challenge may concern this call alone: the upstream is there, and answers others.
+            Err(error @ ClientError::Http { status: FORBIDDEN, .. }) => {
+                upstream.answered();
+                tracing::warn!(ms, %error, "not authorized");
+                let why = format!("refuses this call: {error}");
+                Err(CallFailure::Rpc(unauthorized(upstream, &why, FORBIDDEN, Vec::new())))
             }
             Err(error) => {
                 tracing::warn!(ms, %error, "no answer");
@@ -446,16 +455,17 @@ impl Gateway {
 /// The upstream refuses the credentials of this gateway: an agent has none there, and its own token must not be
 /// forwarded (2025-11-25, "Token Passthrough"). A 401 would ask the agent to log in at this server, so the agent gets
 /// an error with the upstream's name and status.
-fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
-    let message = format!("upstream '{}' refuses this server: {refusal}", upstream.name());
-    let challenges = refusal.challenges.iter().map(ToString::to_string);
+fn unauthorized(upstream: &Upstream, why: &str, status: u16, challenges: Vec<String>) -> RpcError {
+    let message = format!("upstream '{}' {why}", upstream.name());
     RpcError::new(UPSTREAM_UNAUTHORIZED, message).with_data(&json!({
         "upstream": upstream.name(),
         "kind": FailureKind::Unauthorized,
-        "status": refusal.status,
-        "wwwAuthenticate": challenges.collect::<Vec<_>>(),
+        "status": status,
+        "wwwAuthenticate": challenges,
     }))
 }
+
+const FORBIDDEN: u16 = 403;
 
 /// An upstream refuses this server's credentials.
 const UPSTREAM_UNAUTHORIZED: i32 = 502;

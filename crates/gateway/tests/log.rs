@@ -56,6 +56,19 @@ async fn a_skipped_tool_is_logged_after_many_repaired_ones() {
     assert!(line.contains(r#"name="odd""#) && line.contains("count=1"), "{line}");
 }
 
+#[tokio::test]
+async fn a_flood_of_questions_is_a_few_lines() {
+    let server = r#"while read -r line; do case "$line" in
+        *server/discover*) echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}';;
+        *'"initialize"'*) echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}'; break;;
+    esac; done
+    i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '{"jsonrpc":"2.0","id":"q%s","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}\n' $i; done
+    echo nonsense; exec sleep 5"#;
+    let (log, _) = log_until(server, "server sent a line that is no message").await;
+    let lines = log.lines().filter(|line| line.contains("floods us with questions")).count();
+    assert!((1..=22).contains(&lines), "{lines} lines");
+}
+
 /// Returns a server in shell with these tools.
 fn server_with_tools(tools: &str) -> String {
     let script = r#"while read -r line; do case "$line" in
@@ -68,6 +81,11 @@ fn server_with_tools(tools: &str) -> String {
 
 /// Starts an upstream `noisy` in shell, and returns the first line of the log that contains `text`.
 async fn line_of(script: &str, text: &str) -> String {
+    log_until(script, text).await.1
+}
+
+/// Starts an upstream `noisy` in shell, and returns the log when it has a line that contains `text`, and that line.
+async fn log_until(script: &str, text: &str) -> (String, String) {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
@@ -86,6 +104,7 @@ async fn line_of(script: &str, text: &str) -> String {
         }
     });
     let line = line.await.expect("the line is logged");
+    let all = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
     gateway.stop().await;
-    line
+    (all, line)
 }

@@ -512,7 +512,7 @@ fn status_of(case: &TestCase, trials: &[Trial]) -> (Status, Option<String>) {
 fn no_model() -> TrialError {
     TrialError::case(
         "agentConfig",
-        "is missing: name the provider and the model that works on the prompt",
+        "is missing: name the provider and the model that works on the prompt, there or with --model PROVIDER/MODEL",
     )
 }
 

@@ -10,7 +10,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
-use marquetry_protocol::client::{Connector, Network};
+use marquetry_protocol::client::{Connector, Network, ServerUrlError, parse_server_url};
 
 /// Fetches documents of bounded size in bounded time. Follows no redirect.
 #[derive(Clone)]
@@ -115,6 +115,10 @@ impl Reach {
             return Err("it has a fragment");
         }
         let uri: Uri = url.parse().map_err(|_| "it is no URL")?;
+        // A connection would go to the default port instead, which may belong to another server.
+        if parse_server_url(url) == Err(ServerUrlError::Port) {
+            return Err("its port is not a number from 1 to 65535");
+        }
         let Some(authority) = uri.authority() else { return Err("it is no absolute URL") };
         if authority.as_str().contains('@') {
             return Err("it contains a user name");
@@ -216,6 +220,11 @@ mod tests {
             ("https://a.example/mcp", "https://u:p@a.example/x", Err("it contains a user name")),
             ("https://a.example/mcp", "https://a.example/x#y", Err("it has a fragment")),
             ("https://a.example/mcp", "/x", Err("it is no absolute URL")),
+            (
+                "https://a.example/mcp",
+                "https://b.example:65979/x",
+                Err("its port is not a number from 1 to 65535"),
+            ),
         ] {
             let reach = Reach::of(&server.parse().unwrap());
             assert_eq!(reach.check(url).map(|_| ()), want, "{server} names {url}");

@@ -32,6 +32,8 @@ mod program;
 mod questions;
 #[cfg(feature = "schema")]
 mod results;
+#[cfg(feature = "http")]
+mod server_url;
 mod shared;
 #[cfg(feature = "skills")]
 mod skills;
@@ -57,6 +59,7 @@ pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
     http::HttpTarget,
     network::{Connector, Network, NetworkError, without_secrets},
+    server_url::{ServerUrlError, parse_server_url},
 };
 #[cfg(feature = "stdio")]
 pub use self::{

@@ -11,6 +11,8 @@ use hyper_util::{
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use crate::server_url::{check_port, parse_server_url};
+
 /// Proxy and trusted certificate authorities of HTTP connections. By default: no proxy, and Mozilla's authorities.
 ///
 /// ```
@@ -62,7 +64,7 @@ impl Network {
     /// If it is not an `http:` URL with a host.
     pub fn with_proxy(mut self, url: &str) -> Result<Self, NetworkError> {
         let refused = || NetworkError::Proxy(without_secrets(url));
-        let uri: Uri = url.parse().map_err(|_| refused())?;
+        let uri = parse_server_url(url).map_err(|_| refused())?;
         let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
         let authority = authority.ok_or_else(refused)?.as_str();
         let (user, host) = match authority.rsplit_once('@') {
@@ -219,6 +221,9 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, target: Uri) -> Self::Future {
+        if let Err(error) = check_port(&target) {
+            return Box::pin(std::future::ready(Err(error.into())));
+        }
         Box::pin(self.0.call(target))
     }
 }
@@ -285,10 +290,24 @@ mod tests {
         let want = format!("Basic {}", STANDARD.encode("user:p@ss"));
         assert_eq!(proxy.authorization.as_ref().unwrap(), &want);
         assert!(!format!("{network:?}").contains("p%40ss"));
-        for bad in
-            ["", "proxy.example", "https://proxy.example", "socks5://proxy.example:1", "http://"]
-        {
+        for bad in [
+            "",
+            "proxy.example",
+            "https://proxy.example",
+            "socks5://proxy.example:1",
+            "http://",
+            "http://p:70335",
+        ] {
             assert!(Network::default().with_proxy(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_connection_is_opened_to_an_impossible_port() {
+        for url in ["http://127.0.0.1:65536/", "http://127.0.0.1:abc/", "https://[::1]:0/"] {
+            let connecting = Network::default().connector().call(url.parse().unwrap());
+            let error = connecting.await.err().unwrap();
+            assert_eq!(error.to_string(), "the port of the URL is not a number from 1 to 65535");
         }
     }
 

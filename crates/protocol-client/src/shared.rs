@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     events::{CloseReason, Progress, ServerNotification},
     handler::ClientHandler,
+    log_rate::LogRate,
     options::ClientOptions,
     questions::{self, Answerable},
 };
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     answering: Arc<Semaphore>,
     /// Limits refusals that are being sent.
     refusing: Arc<Semaphore>,
+    /// Limits the log lines about questions that are not even refused.
+    dropped: LogRate,
 }
 
 /// A request to send.
@@ -80,6 +83,7 @@ impl Shared {
             open_questions: Mutex::default(),
             answering: Arc::new(Semaphore::new(MOST_ANSWERING)),
             refusing: Arc::new(Semaphore::new(MOST_REFUSING)),
+            dropped: LogRate::default(),
         }
     }
 
@@ -228,7 +232,9 @@ impl Shared {
         F: Future<Output = ()> + Send,
     {
         let Ok(room) = self.refusing.clone().try_acquire_owned() else {
-            tracing::warn!("server floods us with questions; some are not even refused");
+            if let Some(count) = self.dropped.count() {
+                tracing::warn!(count, "server floods us with questions; some are not even refused");
+            }
             return;
         };
         let error =

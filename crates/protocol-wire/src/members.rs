@@ -4,9 +4,14 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize,
-    de::{DeserializeOwned, IntoDeserializer, MapAccess, Visitor, value::MapDeserializer},
+    de::{
+        DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer, MapAccess, Visitor,
+        value::MapAccessDeserializer,
+    },
 };
 use serde_json::value::RawValue;
+
+use crate::shortened;
 
 /// The members of a JSON object, whose values are not parsed yet.
 ///
@@ -79,18 +84,38 @@ impl OwnedMembers {
     /// When they are not a `T`.
     pub fn parse_without<T: DeserializeOwned>(&self, left_out: &str) -> serde_json::Result<T> {
         let members = self.iter().filter(|(name, _)| left_out.is_empty() || *name != left_out);
-        T::deserialize(MapDeserializer::new(members.map(|(name, value)| (name, Value(value)))))
+        T::deserialize(MapAccessDeserializer::new(Each { members, value: None }))
     }
 }
 
-/// A member's value on its way into a struct.
-struct Value<'a>(&'a RawValue);
+/// Gives members to a struct one by one. An error about a value names its member.
+struct Each<'a, I> {
+    members: I,
+    value: Option<(&'a str, &'a RawValue)>,
+}
 
-impl<'de> IntoDeserializer<'de, serde_json::Error> for Value<'de> {
-    type Deserializer = &'de RawValue;
+impl<'de, I: Iterator<Item = (&'de str, &'de RawValue)>> MapAccess<'de> for Each<'de, I> {
+    type Error = serde_json::Error;
 
-    fn into_deserializer(self) -> &'de RawValue {
-        self.0
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Self::Error> {
+        self.value = self.members.next();
+        self.value.map(|(name, _)| seed.deserialize(name.into_deserializer())).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, Self::Error> {
+        let (name, value) = self.value.take().ok_or_else(|| Self::Error::custom("no value"))?;
+        seed.deserialize(value).map_err(|error| {
+            let error = error.to_string();
+            // The place is one in the value alone.
+            let problem = error.split(" at line ").next().unwrap_or_default();
+            Self::Error::custom(format_args!("member '{}': {problem}", shortened(name)))
+        })
     }
 }
 
@@ -155,9 +180,9 @@ mod tests {
         for (json, why) in [
             ("{}", "missing field `name`"),
             (r#"{"name":"a","name":"b"}"#, "duplicate field `name`"),
-            (r#"{"name":1}"#, "invalid type: integer `1`, expected a string"),
+            (r#"{"name":1}"#, "member 'name': invalid type: integer `1`, expected a string"),
         ] {
-            assert!(parse(json).unwrap_err().to_string().starts_with(why), "{json}");
+            assert_eq!(parse(json).unwrap_err().to_string(), why, "{json}");
         }
     }
 }

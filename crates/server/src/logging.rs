@@ -14,7 +14,7 @@ use tracing_subscriber::{
 
 use crate::{
     config::{LogConfig, LogFormat},
-    printable::PrintableLines,
+    printable::{PrintableLines, printable},
 };
 
 /// Whether messages are JSON. A global, because standard error and the panic hook are global, too.
@@ -54,7 +54,7 @@ pub(crate) fn warn(message: &str) {
     if is_json() {
         emit("WARN", message, &[]);
     } else {
-        _ = writeln!(io::stderr().lock(), "warning: {message}");
+        _ = writeln!(io::stderr().lock(), "warning: {}", printable(message));
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::io::{self, Write};
 
-/// Escapes control characters: parts of a message may come from another server.
+/// Escapes control characters, and those that change the display order: parts of a message may come from another server, or
+/// from a file that another person wrote.
 pub(crate) fn printable(message: &str) -> String {
-    escaped(message, |character| character.is_control() && character != '\n')
+    escaped(message, |character| {
+        character != '\n' && (character.is_control() || is_bidirectional(character))
+    })
 }
 
 /// Prepares a message as [`printable`] does, on one line: names of files may contain line breaks.
@@ -58,6 +61,7 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(printable("no\u{1b}[31m é\r\nnext\u{9b}"), "no\\u{1b}[31m é\\r\nnext\\u{9b}");
+        assert_eq!(printable("a\u{202e}b"), "a\\u{202e}b");
         assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
     }
 

@@ -4,6 +4,7 @@ use std::{net::IpAddr, path::PathBuf, str::FromStr};
 
 use clap::{Args, Subcommand, ValueEnum};
 use marquetry_judge::{Limits, ModelSettings};
+use marquetry_protocol::client::{ServerUrlError, parse_server_url};
 use marquetry_scenarios::Revision;
 use serde_json::Number;
 
@@ -17,7 +18,7 @@ pub struct TestArgs {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// URL of a running server, over Streamable HTTP.
-    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    #[arg(long, value_name = "URL", value_parser = parse_url, conflicts_with = "command")]
     pub(crate) url: Option<String>,
     /// The server at the URL speaks HTTP+SSE.
     #[arg(long, requires = "url")]
@@ -276,6 +277,10 @@ impl ModelName {
     }
 }
 
+fn parse_url(text: &str) -> Result<String, ServerUrlError> {
+    parse_server_url(text).map(|_| text.to_owned())
+}
+
 fn parse_revision(text: &str) -> Result<Revision, String> {
     let known = Revision::ALL.map(Revision::as_str).join(", ");
     text.parse().map_err(|error| format!("{error}; the revisions are {known}"))
@@ -284,6 +289,12 @@ fn parse_revision(text: &str) -> Result<Revision, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_have_a_possible_port() {
+        assert_eq!(parse_url("http://h:1/mcp").as_deref(), Ok("http://h:1/mcp"));
+        assert_eq!(parse_url("http://h:70335/mcp"), Err(ServerUrlError::Port));
+    }
 
     #[test]
     fn reports_are_formats_files_or_both() {

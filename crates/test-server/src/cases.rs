@@ -252,7 +252,12 @@ fn has_cases(text: &str) -> bool {
 fn content_error(error: &serde_yaml::Error, path: &Path) -> CaseFileError {
     let error = error.without_snippet();
     let text = error.to_string();
-    let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
+    let problem = match error {
+        serde_yaml::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key `{key}` is given twice")
+        }
+        _ => text.split(" at line ").next().unwrap_or(&text).to_owned(),
+    };
     let mut place = path.display().to_string();
     if let Some(at) = error.location() {
         place = format!("{place}:{}:{}", at.line(), at.column());
@@ -310,6 +315,7 @@ cases:
             ("cases:\n  - {name: a, prompts: p}", "a.yaml:2:"),
             ("cases:\n  - {name: a, prompt: [}", "a.yaml:2:"),
             ("case:\n  - {name: a, prompt: p}", "a.yaml:1:1: "),
+            ("cases:\n  - {name: a, name: b}", "a.yaml:2:15: the key `name` is given twice"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(want), "{text}: {error}");

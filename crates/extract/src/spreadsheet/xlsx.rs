@@ -41,6 +41,10 @@ impl Extractor for Xlsx {
         (is_workbook || package::is_encrypted(bytes)).then_some(MEDIA_TYPE)
     }
 
+    fn is_zip_archive(&self) -> bool {
+        true
+    }
+
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         if package::is_encrypted(source.bytes) {
             return Err(ExtractError::Encrypted);

@@ -224,3 +224,41 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_damaged_archive_is_an_invalid_document_of_the_format_in_its_name() {
+    let whole = package(&[("a.txt", "Not the part that the format needs. ")]);
+    for (extension, format) in [
+        ("docx", "DOCX"),
+        ("xlsx", "XLSX"),
+        ("pptx", "PPTX"),
+        ("odt", "ODT"),
+        ("ods", "ODS"),
+        ("epub", "EPUB"),
+    ] {
+        for bytes in [&whole[..], &whole[..whole.len() / 2], b"PK\x03\x04\0\xff\xfe\0"] {
+            let error = refusal(bytes, &Hint::file(&format!("a.{extension}")));
+            let ExtractError::Malformed { format: found, .. } = error else {
+                panic!("{extension}: {error}")
+            };
+            assert_eq!(found, format);
+        }
+    }
+    // An archive under another name is none of these.
+    assert!(matches!(refusal(&whole, &Hint::file("a.zip")), ExtractError::Unsupported { .. }));
+    assert!(matches!(refusal(&whole, &Hint::file("a.md")), ExtractError::Unsupported { .. }));
+}
+
+#[test]
+fn a_document_whose_media_type_is_compressed_is_known_by_its_name() {
+    let content = "<office:document-content xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' \
+        xmlns:table='urn:oasis:names:tc:opendocument:xmlns:table:1.0' xmlns:text='urn:oasis:names:tc:opendocument:xmlns:text:1.0'>\
+        <office:body><office:spreadsheet><table:table table:name='One'><table:table-row><table:table-cell \
+        office:value-type='string'><text:p>Rye</text:p></table:table-cell></table:table-row></table:table>\
+        </office:spreadsheet></office:body></office:document-content>";
+    let media_type = "application/vnd.oasis.opendocument.spreadsheet";
+    let bytes = package(&[("mimetype", media_type), ("content.xml", content)]);
+    let sheet = file("a.ods", bytes);
+    assert!(sheet.content.contains("Rye"), "{}", sheet.content);
+    assert_eq!(sheet.mime_type, media_type);
+}

@@ -45,7 +45,7 @@ async fn cases_that_cannot_run() {
         (changed(&|case| case.name = " ".to_owned()), &["name is blank"]),
         (
             changed(&|case| (case.judge_config, case.agent_config) = (None, None)),
-            &["agentConfig is missing: name the provider"],
+            &["agentConfig is missing: name the provider", "--model PROVIDER/MODEL"],
         ),
         (
             changed(&|case| case.judge_config = None),

@@ -3,7 +3,7 @@
 use http::{StatusCode, Uri};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use marquetry_protocol::client::{AuthorizationError, Refusal};
+use marquetry_protocol::client::{AuthorizationError, Refusal, parse_server_url};
 
 use crate::{
     ResourceMetadata,
@@ -195,7 +195,7 @@ fn covers(resource: &str, server: &Uri) -> bool {
     if resource.contains(['#', '?']) {
         return false;
     }
-    let Ok(resource) = resource.parse::<Uri>() else { return false };
+    let Ok(resource) = parse_server_url(resource) else { return false };
     if resource.authority().is_none() || !same_origin(&resource, server) {
         return false;
     }
@@ -233,6 +233,7 @@ mod tests {
             ("http://a.example/mcp", "https://a.example/mcp", false),
             ("https://a.example.evil.example/mcp", "https://a.example/mcp", false),
             ("https://a.example/mcp?x", "https://a.example/mcp", false),
+            ("https://a.example:65979/mcp", "https://a.example/mcp", false),
             ("/mcp", "https://a.example/mcp", false),
             ("", "https://a.example/mcp", false),
         ] {

@@ -2,6 +2,8 @@
 
 use http::{Uri, uri::Authority};
 
+use crate::server_url::check_port;
+
 /// Splits a URL into the URL without user and password, and these two. The connection pool of hyper-util logs the host
 /// of a URL with them.
 ///
@@ -43,6 +45,7 @@ pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str>
     let path = match absolute {
         Some(absolute) => {
             let absolute: Uri = absolute.parse().map_err(|_| NO_URL)?;
+            check_port(&absolute).map_err(|_| NO_URL)?;
             if !is_same_origin(base, &absolute) {
                 return Err(FOREIGN);
             }
@@ -153,6 +156,7 @@ mod tests {
             (base, "/\\\\evil.example/m", None),
             (base, "javascript:alert(1)", None),
             ("http://h", "/m", Some("http://h/m")),
+            ("http://h", "http://h:65616/m", None),
             (
                 "https://Host.example/sse",
                 "https://host.example:443/m",

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use http_body_util::Full;
 use hyper_util::{
     client::legacy::Client as HyperClient,
@@ -40,6 +40,7 @@ use super::{
     network::{basic, without_secrets},
     options::{ClientOptions, ServerPeer},
     params::{self, Asks, listen_params},
+    server_url::parse_server_url,
     shared::{Outgoing, Shared},
 };
 
@@ -247,16 +248,10 @@ fn endpoint(
 ) -> Result<Endpoint, ClientError> {
     let not_valid = |what: String| ClientError::io(what, "not valid");
     let shown = without_secrets(&target.url);
-    let uri: Uri = target.url.parse().map_err(|_| not_valid(format!("URL '{shown}'")))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") if cfg!(feature = "tls") => {}
-        _ => {
-            return Err(ClientError::io(
-                format!("URL '{shown}'"),
-                "must start with http: or https:",
-            ));
-        }
+    let uri = parse_server_url(&target.url)
+        .map_err(|error| ClientError::io(format!("URL '{shown}'"), error))?;
+    if !cfg!(feature = "tls") && uri.scheme_str() == Some("https") {
+        return Err(ClientError::io(format!("URL '{shown}'"), "https: needs the feature \"tls\""));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in &target.headers {

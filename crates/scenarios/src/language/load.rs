@@ -126,6 +126,9 @@ fn explain(error: &YamlError, text: &str, file: &str) -> String {
         YamlError::SerdeUnknownVariant { variant, expected, .. } => {
             (format!("unknown value `{variant}`"), variant.len(), hint(variant, expected))
         }
+        YamlError::DuplicateMappingKey { key: Some(key), .. } => {
+            (format!("the key `{key}` is given twice"), key.len(), String::new())
+        }
         other => {
             let message = other.to_string();
             let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
@@ -185,6 +188,12 @@ mod tests {
             error(&text),
             "s/a.yaml:5:5: unknown key `exepct`, did you mean `expect`?\n   |\n 5 |     exepct: {}\n   |     ^^^^^^"
         );
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_named() {
+        let found = error(&GOOD.replace("title: t\n", "title: t\nid: b\n"));
+        assert!(found.starts_with("s/a.yaml:3:1: the key `id` is given twice\n"), "{found}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
-use marquetry_protocol::Revision;
+use marquetry_protocol::{Revision, client::parse_server_url};
 
 use super::{Connection, RunningServer, Start, StartError, TestedServer};
 use crate::language::{Limits, Transport};
@@ -46,6 +46,7 @@ impl TestedServer for UrlServer {
 
     async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
         start.check_is_plain()?;
+        parse_server_url(&self.url).map_err(std::io::Error::other)?;
         let address = match host_and_port(&self.url) {
             Some(place) => tokio::net::lookup_host(place).await?.next(),
             None => None,

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     config::{AuthConfig, Config, Loaded, Transport, UpstreamConfig},
     logging,
+    printable::{printable, printable_line},
 };
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
@@ -30,7 +31,7 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
         let file = file.map_or("the defaults; no file was found".to_owned(), |file| {
             file.display().to_string()
         });
-        print(&format!("settings   {file}\n{}", summary(&config)))?;
+        print(&format!("settings   {}\n{}", printable_line(&file), summary(&config)))?;
     }
     let unusable = config.mcp_servers.values().filter(|upstream| {
         !upstream.disabled && matches!(upstream.transport, Transport::Unusable { .. })
@@ -93,7 +94,8 @@ fn as_json(
 fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let settings = artifacts.settings();
-    let place = artifacts.directory.as_ref().map(|path| format!(" in {}", path.display()));
+    let place = artifacts.directory.as_ref();
+    let place = place.map(|path| printable_line(&format!(" in {}", path.display())));
     let mut text = format!(
         "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
         base_url(config.server.listen),
@@ -102,17 +104,20 @@ fn summary(config: &Config) -> String {
         } else {
             ""
         },
-        auth(&config.auth),
+        printable_line(&auth(&config.auth)),
         artifacts.store.as_str(),
         place.unwrap_or_default(),
         settings.mcp_tool_response_save_threshold_bytes,
         settings.mcp_tool_llm_return_max_bytes,
-        knowledge::summary(config),
+        printable(&knowledge::summary(config)),
         config.mcp_servers.len(),
     );
-    let width = config.mcp_servers.keys().map(|name| name.chars().count()).max().unwrap_or(0);
-    for (name, upstream) in &config.mcp_servers {
-        text.push_str(&format!("  {name:width$}  {}\n", line(upstream)));
+    let servers = config.mcp_servers.iter();
+    let servers = servers.map(|(name, upstream)| (printable_line(name), line(upstream)));
+    let servers: Vec<_> = servers.collect();
+    let width = servers.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, line) in servers {
+        text.push_str(&format!("  {name:width$}  {}\n", printable_line(&line)));
     }
     text
 }
@@ -185,6 +190,14 @@ mod knowledge {
 #[cfg(all(test, feature = "knowledge"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_and_commands_cannot_control_a_terminal() {
+        let text = "[mcp_servers.\"a\\u001b[31m\\u202e\\nb\"]\ncommand = \"x\\u001b]0;y\\u0007\"\n";
+        let report = summary(&Config::from_toml(text, "t").unwrap());
+        let want = "\n  a\\u{1b}[31m\\u{202e}\\nb  stdio  x\\u{1b}]0;y\\u{7}, 0 arguments";
+        assert!(report.contains(want), "{report}");
+    }
 
     #[test]
     fn secrets_are_counted_and_not_shown() {

@@ -163,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_directory_is_refused() {
+        check(
+            "[artifacts]\ndirectory = \"\"\n",
+            expect![[r#"
+                m.toml:2:13: artifacts.directory: the path is empty; expected a directory, or no setting
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_directory_means_the_directory_store() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("new");

@@ -96,7 +96,7 @@ impl ConsoleConfig {
     /// Checks `views_origin`.
     pub(crate) fn check_views_origin(&self) -> Result<(), String> {
         let Some(origin) = &self.views_origin else { return Ok(()) };
-        let uri = origin.parse::<http::Uri>().ok();
+        let uri = marquetry_protocol::client::parse_server_url(origin).ok();
         let is_origin = uri.is_some_and(|uri| match (uri.scheme_str(), uri.authority()) {
             (Some(scheme @ ("http" | "https")), Some(authority)) => {
                 !authority.as_str().contains('@') && *origin == format!("{scheme}://{authority}")
@@ -166,6 +166,7 @@ mod tests {
             "https://views.example.org/",
             "https://a.example/views",
             "https://u@a.example",
+            "https://a.example:65979",
             "ftp://a.example",
             "https://a.example; script-src *",
             "*",

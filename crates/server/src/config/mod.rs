@@ -571,6 +571,7 @@ mod tests {
             "[mcp_servers.a]\ncommand = ['x', '--token=hush']\n",
             "[mcp_servers.a]\nurl = ['http://me:hush@x']\n",
             "[mcp_servers.a]\nurl = 'me:hush@x'\n",
+            "[mcp_servers.a]\nurl = 'http://me:hush@x:hush/y'\n",
             "[mcp_servers.a]\nurl = 'http://x'\nauth = 'hush'\n",
             "[auth]\ntokens = { ci = 'hush' }\n",
             "[auth]\ntokens = 'hush'\n",
@@ -586,6 +587,7 @@ mod tests {
                 m.toml:2:11: mcp_servers.a.command: invalid type: sequence, expected a string
                 m.toml:2:7: mcp_servers.a.url: invalid type: sequence, expected a string
                 m.toml:2:7: mcp_servers.a.url: expected a URL that begins with http:// or https://
+                m.toml:2:7: mcp_servers.a.url: the port of the URL is not a number from 1 to 65535
                 m.toml:3:8: mcp_servers.a.auth: invalid type: string, expected a table
                 m.toml:2:17: auth.tokens.ci: invalid type: string, expected a table
                 m.toml:2:10: auth.tokens: invalid type: string, expected a map

@@ -6,7 +6,7 @@ use std::{
     env, process,
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -56,7 +56,8 @@ struct Shared {
     subscribed: Mutex<BTreeMap<String, usize>>,
     calls: AtomicUsize,
     dropped: AtomicUsize,
-    refuses: AtomicBool,
+    /// The HTTP status of every answer from now on; 0 for none.
+    refuses_with: AtomicU16,
     has_tasks: AtomicBool,
 }
 
@@ -89,12 +90,14 @@ impl AskingOverHttp {
             any(move |request: Request| {
                 let (endpoint, shared) = (endpoint.clone(), shared.clone());
                 async move {
-                    if shared.refuses.load(Ordering::SeqCst) {
-                        return Response::builder()
-                            .status(401)
-                            .header("www-authenticate", "Bearer error=\"invalid_token\"")
-                            .body(Body::from("who are you?"))
-                            .unwrap();
+                    let status = shared.refuses_with.load(Ordering::SeqCst);
+                    if status != 0 {
+                        let mut response = Response::builder().status(status);
+                        if status == 401 {
+                            let challenge = "Bearer error=\"invalid_token\"";
+                            response = response.header("www-authenticate", challenge);
+                        }
+                        return response.body(Body::from("who are you?")).unwrap();
                     }
                     endpoint.handle(request).await.map(Body::new)
                 }
@@ -125,9 +128,9 @@ impl Asking {
         server
     }
 
-    /// Refuses every request from now on.
-    pub(crate) fn refuse(&self) {
-        self.shared.refuses.store(true, Ordering::SeqCst);
+    /// Refuses every request from now on with this HTTP status; 0 ends that.
+    pub(crate) fn refuse_with(&self, status: u16) {
+        self.shared.refuses_with.store(status, Ordering::SeqCst);
     }
 
     /// Returns the number of calls that have begun and not finished.

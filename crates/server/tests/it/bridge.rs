@@ -825,7 +825,7 @@ async fn an_upstream_that_hangs_is_started_again() {
 #[tokio::test]
 async fn an_upstreams_refusal_reaches_the_agent() {
     let world = World::start().await;
-    world.web.iter().for_each(|web| web.asking.refuse());
+    world.web.iter().for_each(|web| web.asking.refuse_with(401));
     for upstream in ["web_session", "web_stateless"] {
         let agent = world.server.agent_of(Revision::V2026_07_28).await;
         match call(&agent, &format!("{upstream}__pid"), json!({})).await {
@@ -842,5 +842,29 @@ async fn an_upstreams_refusal_reaches_the_agent() {
         }
     }
     assert_eq!(world.web[0].asking.calls(), 0);
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_plain_403_refuses_one_call_and_not_the_upstream() {
+    let world = World::start().await;
+    for upstream in ["web_session", "web_stateless"] {
+        let agent = world.server.agent_of(Revision::V2026_07_28).await;
+        let tool = format!("{upstream}__pid");
+        world.web.iter().for_each(|web| web.asking.refuse_with(403));
+        let refused = call(&agent, &tool, json!({})).await;
+        world.web.iter().for_each(|web| web.asking.refuse_with(0));
+        let Err(ClientError::Rpc(error)) = refused else { panic!("{upstream}: {refused:?}") };
+        assert_eq!(error.code, 502, "{upstream}: {error}");
+        assert!(error.message.ends_with("status 403: who are you?"), "{error}");
+        let data: Value = serde_json::from_str(error.data.unwrap().get()).unwrap();
+        assert_eq!(
+            data,
+            json!({ "upstream": upstream, "kind": "unauthorized", "status": 403, "wwwAuthenticate": [] })
+        );
+        let health = world.server.http("GET", "/healthz", &[], b"").await.json();
+        assert!(!health.to_string().contains("suspect"), "{health}");
+        call(&agent, &tool, json!({})).await.unwrap();
+    }
     world.server.stop().await;
 }

@@ -401,7 +401,7 @@ async fn wrong_arguments_are_told_in_one_form() {
         name must be a string
         messages must be a list
         protocolVersion must be a string
-        invalid type: integer `1`, expected a string
+        member 'clientInfo': invalid type: integer `1`, expected a string
         uri is required"#]]
     .assert_eq(&table);
     server.stop().await;
@@ -433,7 +433,7 @@ async fn failures_of_upstreams_have_statuses_of_their_own() {
     assert_eq!(called(&server, "dead__any", json!({})).await, failed(502, "upstream_unreachable"));
     let slow = called(&server, "web__slow", json!({"ms": 5_000})).await;
     assert_eq!(slow, failed(504, "upstream_timeout"));
-    refusing.asking.refuse();
+    refusing.asking.refuse_with(401);
     let refused = called(&server, "refusing__pid", json!({})).await;
     assert_eq!(refused, failed(502, "upstream_unauthorized"));
     let large = called(&server, "web__echo", json!({"text": "a".repeat(3_000)})).await;
