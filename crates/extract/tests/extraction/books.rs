@@ -244,7 +244,7 @@ fn a_damaged_archive_is_an_invalid_document_of_the_format_in_its_name() {
             assert_eq!(found, format);
         }
     }
-    // An archive under another name is none of these.
+    // An archive is an office document only under the name of one.
     assert!(matches!(refusal(&whole, &Hint::file("a.zip")), ExtractError::Unsupported { .. }));
     assert!(matches!(refusal(&whole, &Hint::file("a.md")), ExtractError::Unsupported { .. }));
 }
