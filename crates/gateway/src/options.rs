@@ -118,7 +118,7 @@ pub struct GatewayLimits {
     pub max_resource_routes_per_agent: usize,
     /// Bytes of one message from an upstream.
     pub max_upstream_message_bytes: usize,
-    /// Entries in one list of an upstream.
+    /// Entries in one list of an upstream. The rest of a longer list is left out.
     pub max_upstream_list: usize,
     /// Lines of an upstream's standard error that are logged in a second.
     pub max_log_lines_per_second: u32,

@@ -24,6 +24,7 @@ mod log_rate;
 mod methods;
 #[cfg(feature = "http")]
 mod network;
+mod null_members;
 mod options;
 mod params;
 mod pipe;
@@ -202,7 +203,8 @@ impl Client {
         Ok(result)
     }
 
-    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call behind the typed methods.
+    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call behind the typed methods. Results
+    /// with content lack the members that a server wrote as `null`, which strict clients refuse.
     ///
     /// # Errors
     /// The server's error, or the reason why there is no answer.
@@ -239,7 +241,7 @@ impl Client {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ClientError::Cancelled),
-            result = work => result,
+            result = work => result.map(|result| null_members::removed(method, result)),
         }
     }
 

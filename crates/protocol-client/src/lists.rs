@@ -31,8 +31,8 @@ pub struct Fetched<T> {
     /// The shortest time and the narrowest scope of all pages. [`None`] for servers with sessions, which send no
     /// cache hints.
     pub cache: Option<CacheHint>,
-    /// Why the list may lack items: [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log
-    /// has a warning, too.
+    /// Why the list may lack items: [`ProtocolError::TooManyItems`], [`ProtocolError::ListTooLong`],
+    /// [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log has a warning, too.
     pub incomplete: Option<ProtocolError>,
 }
 
@@ -40,11 +40,11 @@ impl Client {
     /// Lists every tool of the server. Members of a tool that strict clients refuse are removed or rewritten. Tools
     /// without a name, or whose arguments cannot be an object, are left out. So are tools of a stateless server over HTTP
     /// with an invalid `x-mcp-header`, as the specification demands. The log has a warning for each. The arguments that
-    /// other tools mark are repeated in headers when they are called.
+    /// other tools mark are repeated in headers when they are called. A list with more items or bytes than the
+    /// [options](super::ClientOptions) allow ends early, with a warning in the log.
     ///
     /// # Errors
-    /// As [`Client::request`]; also if the list has more items or bytes, or takes longer, than the
-    /// [options](super::ClientOptions) allow.
+    /// As [`Client::request`]; also if all pages together take longer than a request may.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.fetch_tools().await.map(|fetched| fetched.items)
     }
@@ -157,10 +157,6 @@ impl Client {
             let params = params.transpose().map_err(ClientError::params)?;
             let result = self.request(method, params.as_deref(), CallOptions::default()).await?;
             bytes += result.get().len();
-            if bytes > most_bytes {
-                let (method, limit) = (method.to_owned(), most_bytes);
-                return Err(ProtocolError::ListTooLong { method, limit }.into());
-            }
             let Page { items: page, next, hint } = read_page::<T>(&result, member, &rates)
                 .map_err(|error| ClientError::result(method, error))?;
             if self.inner.server.revision.era() == Era::Stateless {
@@ -168,26 +164,34 @@ impl Client {
             }
             empty_pages = if page.is_empty() { empty_pages + 1 } else { 0 };
             fetched.items.extend(page);
-            if fetched.items.len() > most_items {
-                let (method, limit) = (method.to_owned(), most_items);
-                return Err(ProtocolError::TooManyItems { method, limit }.into());
-            }
+            let is_too_long = fetched.items.len() > most_items;
+            fetched.items.truncate(most_items);
             // Some servers send an empty cursor with the last page.
-            let Some(next) = next.filter(|next| !next.is_empty()) else { return Ok(fetched) };
+            let next = next.filter(|next| !next.is_empty());
             let method = || method.to_owned();
-            fetched.incomplete = if !cursors.insert(next.clone()) {
-                Some(ProtocolError::RepeatedCursor { method: method() })
-            } else if empty_pages > MOST_EMPTY_PAGES {
-                Some(ProtocolError::TooManyEmptyPages { method: method(), limit: MOST_EMPTY_PAGES })
-            } else {
-                None
+            fetched.incomplete = match &next {
+                _ if is_too_long => {
+                    Some(ProtocolError::TooManyItems { method: method(), limit: most_items })
+                }
+                None => return Ok(fetched),
+                Some(_) if bytes > most_bytes => {
+                    Some(ProtocolError::ListTooLong { method: method(), limit: most_bytes })
+                }
+                Some(next) if !cursors.insert(next.clone()) => {
+                    Some(ProtocolError::RepeatedCursor { method: method() })
+                }
+                Some(_) if empty_pages > MOST_EMPTY_PAGES => {
+                    let limit = MOST_EMPTY_PAGES;
+                    Some(ProtocolError::TooManyEmptyPages { method: method(), limit })
+                }
+                Some(_) => None,
             };
             if let Some(error) = &fetched.incomplete {
                 let items = fetched.items.len();
                 tracing::warn!(%error, items, "a list ends early; it may lack items");
                 return Ok(fetched);
             }
-            cursor = Some(next);
+            cursor = next;
         }
     }
 }
@@ -221,7 +225,8 @@ fn read_page<T: Item>(
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Members {
-        next_cursor: Option<String>,
+        #[serde(default)]
+        next_cursor: Value,
         #[serde(flatten)]
         rest: JsonObject,
     }
@@ -261,7 +266,16 @@ fn read_page<T: Item>(
             }
         }
     });
-    Ok(Page { items: items.collect(), next: next_cursor, hint: hint_of(&rest) })
+    let next = match next_cursor {
+        Value::String(next) => Some(next),
+        Value::Null => None,
+        other => {
+            let cursor = other.to_string();
+            tracing::warn!(cursor = shortened(&cursor), member, "a cursor must be a string");
+            None
+        }
+    };
+    Ok(Page { items: items.collect(), next, hint: hint_of(&rest) })
 }
 
 /// Returns the hint in a page. A missing or invalid time counts as zero, a missing or invalid scope as private.

@@ -55,7 +55,7 @@ pub struct ClientOptions {
     pub tasks: bool,
     /// Time limit of a task without its own limit in the call's [`CallOptions`]: 1 hour. Then the task is cancelled.
     pub task_timeout: Duration,
-    /// Most items of a list, from all its pages: 10,000.
+    /// Most items of a list, from all its pages: 10,000. The rest of a longer list is left out.
     pub max_list_items: usize,
 }
 

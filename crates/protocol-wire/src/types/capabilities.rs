@@ -10,19 +10,19 @@ use super::JsonObject;
 #[non_exhaustive]
 pub struct ServerCapabilities {
     /// `tools/list`, `tools/call`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub tools: Option<ListChanged>,
     /// `resources/list`, `resources/read`, `resources/templates/list`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub resources: Option<ResourcesCapability>,
     /// `prompts/list`, `prompts/get`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub prompts: Option<ListChanged>,
     /// `completion/complete`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub completions: Option<JsonObject>,
     /// Log messages, and until 2025-11-25 `logging/setLevel`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
     pub logging: Option<JsonObject>,
     /// Extensions of the protocol, by identifier, each with its settings.
     #[serde(default, skip_serializing_if = "JsonObject::is_empty", deserialize_with = "lenient")]
@@ -230,14 +230,15 @@ impl ClientCapabilities {
     }
 }
 
-/// Treats a capability with invalid settings as one without settings, so that it does not hide the others.
+/// Treats a capability with invalid settings as one without settings, so that it does not hide the others. `null` and `false`
+/// declare no capability.
 fn forgiving<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + serde::de::DeserializeOwned,
 {
     Ok(match serde_json::Value::deserialize(deserializer)? {
-        serde_json::Value::Null => None,
+        serde_json::Value::Null | serde_json::Value::Bool(false) => None,
         value => Some(serde_json::from_value(value).unwrap_or_default()),
     })
 }
@@ -283,6 +284,21 @@ mod tests {
         let odd = json!({ "elicitation": true, "sampling": null, "roots": { "listChanged": 7 }, "extensions": [] });
         let read = check(odd, [true, false, false, false, true]);
         assert!(read.extensions.is_empty());
+    }
+
+    #[test]
+    fn odd_capabilities_of_a_server_do_not_hide_others() {
+        let read = |json| serde_json::from_value::<ServerCapabilities>(json).unwrap();
+        let odd = json!({ "tools": [], "resources": true, "prompts": false, "logging": null, "completions": [] });
+        let want = ServerCapabilities {
+            tools: Some(ListChanged::default()),
+            resources: Some(ResourcesCapability::default()),
+            completions: Some(JsonObject::new()),
+            ..ServerCapabilities::default()
+        };
+        assert_eq!(read(odd), want);
+        let changes = json!({ "tools": { "listChanged": true } });
+        assert_eq!(serde_json::to_value(read(changes.clone())).unwrap(), changes);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Messages with which client and server introduce themselves.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::{ClientCapabilities, Icon, JsonObject, ServerCapabilities};
 
@@ -78,11 +79,17 @@ pub struct InitializeResult {
     /// The revision that the session will speak.
     pub protocol_version: String,
     /// The server's capabilities.
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub capabilities: ServerCapabilities,
     /// Name and version of the server.
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub server_info: Implementation,
     /// Instructions for the model on how to use the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "valid_or_default"
+    )]
     pub instructions: Option<String>,
 }
 
@@ -93,13 +100,27 @@ pub struct DiscoverResult {
     /// The revisions that the server speaks.
     pub supported_versions: Vec<String>,
     /// The server's capabilities.
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub capabilities: ServerCapabilities,
     /// Instructions for the model on how to use the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "valid_or_default"
+    )]
     pub instructions: Option<String>,
     /// Metadata; [`meta_key::SERVER_INFO`] holds name and version of the server.
-    #[serde(rename = "_meta", default)]
+    #[serde(rename = "_meta", default, deserialize_with = "valid_or_default")]
     pub meta: JsonObject,
+}
+
+/// Treats an invalid value as a missing one: a server is of use without a name, and with the default capabilities.
+fn valid_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + DeserializeOwned,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
 /// The members of a request's `_meta` that describe its sender.
@@ -120,4 +141,35 @@ pub struct RequestMeta {
     /// Token under which the client wants progress notifications.
     #[serde(rename = "progressToken")]
     pub progress_token: Option<crate::RequestId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn invalid_members_do_not_hide_a_server() {
+        let odd = [
+            json!({ "protocolVersion": "2025-11-25" }),
+            json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": [],
+                "serverInfo": "echo",
+                "instructions": [],
+            }),
+        ];
+        for odd in odd {
+            let read: InitializeResult = serde_json::from_value(odd).unwrap();
+            assert_eq!(read.protocol_version, "2025-11-25");
+            assert_eq!(read.capabilities, ServerCapabilities::default());
+            assert_eq!((read.server_info, read.instructions), (Implementation::default(), None));
+        }
+        let odd = json!({ "supportedVersions": ["2026-07-28"], "capabilities": null, "_meta": null });
+        let read: DiscoverResult = serde_json::from_value(odd).unwrap();
+        assert_eq!((read.capabilities, read.meta.len()), (ServerCapabilities::default(), 0));
+        // The revision is necessary.
+        assert!(serde_json::from_value::<InitializeResult>(json!({ "capabilities": {} })).is_err());
+    }
 }

@@ -163,6 +163,48 @@ async fn a_list_ends_after_many_pages_without_tools() {
 }
 
 #[tokio::test]
+async fn a_list_without_an_end_is_used_up_to_the_limit() {
+    let (names, incomplete) = listed(|cursor| {
+        let page: u64 = cursor.parse().unwrap_or_default();
+        let tools: Vec<_> = (0..300).map(|at| tool(&format!("{page}-{at}"))).collect();
+        json!({ "tools": tools, "nextCursor": (page + 1).to_string() })
+    })
+    .await;
+    assert_eq!((names.len(), &*names[9_999]), (10_000, "33-99"));
+    assert_eq!(incomplete.unwrap().to_string(), "'tools/list' lists more than 10000 items");
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_no_string_ends_a_list() {
+    for cursor in [json!(5), json!({}), json!(null)] {
+        let (names, incomplete) =
+            listed(move |_| json!({ "tools": [tool("a")], "nextCursor": cursor })).await;
+        assert_eq!((names, incomplete), (vec!["a".to_owned()], None));
+    }
+}
+
+#[tokio::test]
+async fn results_lack_members_that_are_null() {
+    let client = connected(|request| {
+        answer(
+            request,
+            &json!({
+                "content": [{ "type": "text", "text": "a", "annotations": null }],
+                "structuredContent": { "a": null },
+                "isError": null,
+                "_meta": null,
+            }),
+        )
+    })
+    .await;
+    let call = CallToolParams::new("t", &json!({})).unwrap();
+    let result = client.call_tool_raw(&call, CallOptions::default()).await.unwrap();
+    let want =
+        json!({ "content": [{ "type": "text", "text": "a" }], "structuredContent": { "a": null } });
+    assert_eq!(serde_json::from_str::<Value>(result.get()).unwrap(), want);
+}
+
+#[tokio::test]
 async fn a_list_ends_at_a_cursor_that_comes_again() {
     let (names, incomplete) = listed(|cursor| match cursor {
         "" => json!({ "tools": [tool("a")], "nextCursor": "1" }),

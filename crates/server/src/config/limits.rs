@@ -101,8 +101,7 @@ pub struct Limits {
     pub max_log_lines_per_second: NonZeroU32,
     /// Size of a REST body, in bytes: a diagram of 50 KiB with every character escaped as `\uXXXX`, and its envelope.
     pub max_rest_body_bytes: NonZeroUsize,
-    /// Entries in one list of an upstream. A longer list of tools keeps the upstream from starting; a longer list of prompts, resources or
-    /// templates is left out, with a warning.
+    /// Entries in one list of an upstream. The rest of a longer list is left out, with a warning in the log.
     pub max_upstream_list: NonZeroUsize,
     /// Resource links in tool answers that are stored for all agents together: a link routes a read to its upstream.
     /// A link works only for the agent that received it. At this limit, the agent whose links were used longest ago
