@@ -16,8 +16,10 @@ Examples:
 
 Lints of rustc and clippy are errors. Tests are not linted here: the step `clippy` lints them, with all features together.";
 
-/// The package that keeps the features of derive macros the same.
+/// The package that keeps the features of derive macros and some libraries the same.
 const HOLDER: &str = "derive-features";
+/// The features of our crates that add candle, for which [`HOLDER`] has a feature of its own.
+const WITH_CANDLE: &str = "transformer";
 
 /// Options of `features`.
 #[derive(Args, Debug)]
@@ -44,6 +46,9 @@ impl Selection<'_> {
         }
         if let Self::One(feature) = self {
             args.push(format!("--features={package}/{feature}"));
+            if feature == WITH_CANDLE {
+                args.push(format!("--features={HOLDER}/candle"));
+            }
         }
         args
     }
@@ -122,14 +127,16 @@ fn dependencies_first(mut waiting: Vec<Package>) -> Vec<Package> {
     sorted
 }
 
-/// Returns the selections of features to check.
+/// Returns the selections of features to check. A feature that is the only default is checked once.
 fn selections(package: &Package) -> Vec<Selection<'_>> {
+    let defaults = package.features.get("default").map_or(&[][..], Vec::as_slice);
     let mut selections = vec![Selection::None];
-    if package.features.get("default").is_some_and(|it| !it.is_empty()) {
+    if !defaults.is_empty() {
         selections.push(Selection::Defaults);
     }
-    let features = package.features.keys().filter(|it| *it != "default");
-    selections.extend(features.map(|it| Selection::One(it)));
+    let features = package.features.keys();
+    let others = features.filter(|&it| it != "default" && *defaults != [it.as_str()]);
+    selections.extend(others.map(|it| Selection::One(it)));
     selections
 }
 
@@ -153,16 +160,26 @@ mod tests {
 
     #[test]
     fn nothing_the_defaults_and_each_feature_are_selected() {
-        let package = package(&[("a", &[]), ("b", &["a"]), ("default", &["b"])]);
+        let features: &[(&str, &[&str])] =
+            &[("a", &[]), ("b", &["a"]), ("default", &["a", "b"]), ("transformer", &[])];
+        let package = package(features);
         let args: Vec<_> = selections(&package).iter().map(|it| it.args("p").join(" ")).collect();
         let both = "--package=p --package=derive-features";
+        let candle = "--features=p/transformer --features=derive-features/candle";
         let want = [
             format!("{both} --no-default-features"),
             both.to_owned(),
             format!("{both} --no-default-features --features=p/a"),
             format!("{both} --no-default-features --features=p/b"),
+            format!("{both} --no-default-features {candle}"),
         ];
         assert_eq!(args, want);
+    }
+
+    #[test]
+    fn a_feature_that_is_the_only_default_is_checked_once() {
+        let package = package(&[("a", &[]), ("default", &["a"])]);
+        assert_eq!(selections(&package), [Selection::None, Selection::Defaults]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::{
     Caller, Handler, Reply, RequestContext, Server,
     ask::stateless::{self, Rounds},
     context::Parts,
-    conversation::Conversation,
+    conversation::{ClientFacts, Conversation},
     fair::{Full, Place},
     in_flight::InFlightGuard,
     outgoing::Outgoing,
@@ -45,7 +45,8 @@ pub(super) struct Accepted {
     /// See [`Peer::cut`].
     cut: CancellationToken,
     callback: MethodCallback,
-    parts: Parts,
+    /// Boxed: it is large, and an accepted request is moved several times.
+    parts: Box<Parts>,
     /// Parameters for a method of an extension.
     params: Params<'static>,
 }
@@ -111,17 +112,19 @@ impl Server {
             _ => None,
         };
         let in_flight = conversation.in_flight.enter(&request.id, place)?;
-        let (client, capabilities) = match (revision.era(), conversation.session.get()) {
-            (Era::Session, Some(facts)) => (Some(facts.client.clone()), facts.capabilities.clone()),
-            _ => (meta.client_info, meta.client_capabilities.unwrap_or_default()),
+        let client = match (revision.era(), conversation.session.get()) {
+            (Era::Session, Some(facts)) => facts.client.clone(),
+            _ => Arc::new(ClientFacts {
+                info: meta.client_info,
+                capabilities: meta.client_capabilities.unwrap_or_default(),
+            }),
         };
-        let parts = Parts {
+        let parts = Box::new(Parts {
             id: request.id.clone(),
             method,
             params: request.params.map(|_| members.to_owned()),
             revision,
             client,
-            capabilities,
             progress_token: meta.progress_token,
             log_level: meta.log_level,
             conversation: conversation.clone(),
@@ -136,7 +139,7 @@ impl Server {
             question_timeout: self.shared.limits.question_timeout,
             tasks: (revision.era() == Era::Stateless && method == "tools/call")
                 .then(|| self.shared.tasks.clone()),
-        };
+        });
         Ok(Accepted {
             server: self.clone(),
             conversation: conversation.clone(),
@@ -312,7 +315,8 @@ pub(super) async fn respond(
     }
 }
 
-fn request_meta(members: &Members<'_>) -> Result<RequestMeta, RpcError> {
+/// Boxed: it is large, and passes through several results.
+fn request_meta(members: &Members<'_>) -> Result<Box<RequestMeta>, RpcError> {
     members
         .read("_meta")
         .map(Option::unwrap_or_default)

@@ -29,7 +29,7 @@ use super::states::States;
 use super::{
     Caller, Principal,
     ask::{question::Question, stateless::Rounds},
-    conversation::{Conversation, ConversationId},
+    conversation::{ClientFacts, Conversation, ConversationId},
     fair::{FairLimiter, ReturnablePlace},
     notifier::{Announcer, Notifier},
     outgoing::{Outgoing, nowhere},
@@ -46,7 +46,7 @@ pub struct RequestContext {
 }
 
 struct Inner {
-    parts: Parts,
+    parts: Box<Parts>,
     outbound: mpsc::Sender<Outgoing>,
     cancel: CancellationToken,
     /// The task that continues after its request.
@@ -59,8 +59,7 @@ pub(super) struct Parts {
     pub(super) method: &'static str,
     pub(super) params: Option<OwnedMembers>,
     pub(super) revision: Revision,
-    pub(super) client: Option<Implementation>,
-    pub(super) capabilities: ClientCapabilities,
+    pub(super) client: Arc<ClientFacts>,
     pub(super) progress_token: Option<RequestId>,
     /// The lowest level of log messages that a stateless client wants.
     pub(super) log_level: Option<LogLevel>,
@@ -95,7 +94,7 @@ impl From<Inner> for RequestContext {
 
 impl RequestContext {
     pub(super) fn new(
-        parts: Parts,
+        parts: Box<Parts>,
         outbound: mpsc::Sender<Outgoing>,
         cancel: CancellationToken,
     ) -> Self {
@@ -112,7 +111,6 @@ impl RequestContext {
             params: None,
             revision: parts.revision,
             client: parts.client.clone(),
-            capabilities: parts.capabilities.clone(),
             progress_token: None,
             log_level: None,
             conversation: parts.conversation.clone(),
@@ -128,7 +126,7 @@ impl RequestContext {
             tasks: None,
         };
         let cancel = job.cancellation().clone();
-        let inner = Inner { parts, outbound: nowhere(), cancel, job: Some(job) };
+        let inner = Inner { parts: Box::new(parts), outbound: nowhere(), cancel, job: Some(job) };
         Self {
             #[cfg(feature = "typed")]
             states: self.states.clone(),
@@ -170,7 +168,7 @@ impl RequestContext {
     /// Returns the name and version that the client gives itself. Stateless clients may leave it out.
     #[must_use]
     pub fn client(&self) -> Option<&Implementation> {
-        self.inner.parts.client.as_ref()
+        self.inner.parts.client.info.as_ref()
     }
 
     /// Returns the authenticated sender; `None` without authentication, as on a pipe.
@@ -239,7 +237,7 @@ impl RequestContext {
     /// Returns the client's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> &ClientCapabilities {
-        &self.inner.parts.capabilities
+        &self.inner.parts.client.capabilities
     }
 
     /// Returns the id of the HTTP session, if the request belongs to one.

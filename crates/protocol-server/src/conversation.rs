@@ -46,11 +46,18 @@ impl ConversationId {
     }
 }
 
+/// What a client says of itself. Shared, since it has many members, and the same ones in each request of a session.
+#[derive(Default)]
+pub(super) struct ClientFacts {
+    /// Its name and version, which stateless clients may leave out.
+    pub(super) info: Option<Implementation>,
+    pub(super) capabilities: ClientCapabilities,
+}
+
 /// The facts that `initialize` has agreed on.
 pub(super) struct SessionFacts {
     pub(super) revision: Revision,
-    pub(super) client: Implementation,
-    pub(super) capabilities: ClientCapabilities,
+    pub(super) client: Arc<ClientFacts>,
     /// Announcements that wait for the client.
     pub(super) listener: Arc<Listener>,
     pub(super) subscriptions: Arc<Subscriptions>,

@@ -19,7 +19,7 @@ use super::{
     Peer, Principal, Reply, RequestContext, Server,
     call::{cut_off, no_room, respond},
     context::Parts,
-    conversation::Conversation,
+    conversation::{ClientFacts, Conversation},
     fair::{Place, ReturnablePlace},
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
@@ -90,13 +90,13 @@ impl Server {
         capabilities: ClientCapabilities,
         place: Weak<ReturnablePlace>,
     ) -> RequestContext {
+        let client = Arc::new(ClientFacts { info: None, capabilities });
         let parts = Parts {
             id: RequestId::from(0_u64),
             method,
             params: params.map(|params| Members::of(Some(params)).to_owned()),
             revision: Revision::LATEST_SESSION,
-            client: None,
-            capabilities,
+            client,
             progress_token: None,
             log_level: None,
             principal: peer.principal.clone(),
@@ -112,7 +112,7 @@ impl Server {
             question_timeout: self.shared.limits.question_timeout,
             tasks: None,
         };
-        RequestContext::new(parts, nowhere(), CancellationToken::new())
+        RequestContext::new(Box::new(parts), nowhere(), CancellationToken::new())
     }
 }
 

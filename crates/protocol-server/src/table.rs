@@ -33,7 +33,7 @@ use serde_json::{
 
 use super::{
     Handler, Reply, RequestContext, Server,
-    conversation::{Conversation, SessionFacts},
+    conversation::{ClientFacts, Conversation, SessionFacts},
     notifier::{Filter, tagged},
     outgoing::Outgoing,
     reply::keep_object_schemas,
@@ -438,11 +438,11 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     let params: InitializeParams = call.params()?;
     let revision = Revision::negotiate(&params.protocol_version);
     let subscriptions = call.subscriptions();
-    let offered = params.capabilities.clone();
+    let client =
+        Arc::new(ClientFacts { info: Some(params.client_info), capabilities: params.capabilities });
     let facts = SessionFacts {
         revision,
-        client: params.client_info,
-        capabilities: params.capabilities,
+        client: client.clone(),
         listener: call.server.notifier().listen(
             Filter::Session { subscriptions: subscriptions.clone() },
             call.cx.principal().cloned(),
@@ -452,12 +452,12 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     if call.conversation.session.set(facts).is_err() {
         return Err(RpcError::invalid_request("the session is already initialized"));
     }
-    let mut description = call.server.shared.handler.describe_for(&offered);
+    let mut description = call.server.shared.handler.describe_for(&client.capabilities);
     // Tasks of this form are newer than sessions.
     description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
     if !revision.has(Feature::Icons) {
         // Extensions are newer than these revisions, so only extensions that the client names are announced.
-        description.capabilities.extensions.retain(|id, _| offered.has_extension(id));
+        description.capabilities.extensions.retain(|id, _| client.capabilities.has_extension(id));
     }
     let reply = Reply::json(&InitializeResult {
         protocol_version: revision.as_str().to_owned(),

@@ -1,7 +1,8 @@
 //! Runs steps in three lanes at the same time.
 //!
 //! One lane compiles and one checks, each with a separate build directory, since much of that work uses only one core. The third runs built programs,
-//! most of which wait more than they compute. The first yields the processor to the others: tests have time limits, and the lane of checks ends last.
+//! most of which wait more than they compute. The first yields the processor to the others, since tests have time limits. A lane that has finished
+//! takes over programs.
 
 use std::{
     collections::VecDeque,
@@ -84,11 +85,13 @@ impl Plan {
                 Work::Quick(_) | Work::Programs(_) | Work::Tests(_) => programs.push_back(step),
             }
         }
+        let programs = Mutex::new(programs);
+        let next_program = || programs.lock().expect("no holder panics").pop_front();
         let builder = Builder::default();
         let stops = AtomicBool::new(false);
         let ended = Mutex::new(Vec::new());
-        let lane = |steps: VecDeque<&'static Step>| {
-            for step in steps {
+        let lane = |mut own: VecDeque<&'static Step>| {
+            while let Some(step) = own.pop_front().or_else(next_program) {
                 if stops.load(Ordering::Relaxed) {
                     return;
                 }
@@ -106,7 +109,7 @@ impl Plan {
         thread::scope(|scope| {
             scope.spawn(|| lane(compile));
             scope.spawn(|| lane(check));
-            scope.spawn(|| lane(programs));
+            scope.spawn(|| lane(VecDeque::new()));
         });
         let mut ended = ended.into_inner().expect("no holder panics");
         ended.sort_by_key(|it| steps.iter().position(|step| step.name == it.step.name));
@@ -345,31 +348,41 @@ mod tests {
         assert!(String::from_utf8(said).unwrap().contains("exit 2\nSKIPPED: c\n"));
     }
 
-    #[test]
-    fn lanes_run_beside_each_other_and_report_in_order() {
-        // Each waits for the other's file, so that they pass only when they run at the same time.
-        const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID; mkdir -p $d; touch $d/ME; \
-            for i in $(seq 100); do if [ -e $d/OTHER ]; then exit 0; fi; sleep 0.05; done; exit 1";
-        static QUICK: Step = step(
-            "test-lane-quick",
-            Work::Quick(|| Ok(vec![shell(&MEET.replace("ME", "a").replace("OTHER", "b"))])),
-        );
-        static COMPILE: Step = step(
-            "test-lane-compile",
-            Work::Compile(|| Ok(vec![shell(&MEET.replace("ME", "b").replace("OTHER", "a"))])),
-        );
-        let ended = PLAN.run_in_lanes(&[&COMPILE, &QUICK]);
+    /// Waits at most five seconds for the file of another step, after it has made its own: two such steps pass only at the same time.
+    fn meets(me: &str, other: &str) -> Line {
+        const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID-PAIR; mkdir -p $d; touch $d/ME; \
+            for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d; exit 0; fi; sleep 0.05; done; exit 1";
+        let pair = me.min(other);
+        shell(&MEET.replace("ME", me).replace("OTHER", other).replace("PAIR", pair))
+    }
+
+    #[track_caller]
+    fn check_lanes(steps: &[&'static Step]) {
+        let ended = PLAN.run_in_lanes(steps);
         let outcomes: Vec<_> = ended.iter().map(|it| (it.step.name, it.outcome)).collect();
-        assert_eq!(
-            outcomes,
-            [("test-lane-compile", Outcome::Passed), ("test-lane-quick", Outcome::Passed)]
-        );
-        for step in [&QUICK, &COMPILE] {
+        let want: Vec<_> = steps.iter().map(|step| (step.name, Outcome::Passed)).collect();
+        assert_eq!(outcomes, want);
+        for step in steps {
             fs::remove_file(log(step)).unwrap();
         }
-        _ = fs::remove_dir_all(
-            std::env::temp_dir().join(format!("xtask-lanes-{}", std::process::id())),
-        );
+    }
+
+    #[test]
+    fn lanes_run_beside_each_other_and_report_in_order() {
+        static QUICK: Step =
+            step("test-lane-quick", Work::Quick(|| Ok(vec![meets("quick", "compile")])));
+        static COMPILE: Step =
+            step("test-lane-compile", Work::Compile(|| Ok(vec![meets("compile", "quick")])));
+        check_lanes(&[&COMPILE, &QUICK]);
+    }
+
+    #[test]
+    fn a_lane_that_has_finished_takes_over_programs() {
+        static FIRST: Step =
+            step("test-lane-first", Work::Quick(|| Ok(vec![meets("first", "second")])));
+        static SECOND: Step =
+            step("test-lane-second", Work::Quick(|| Ok(vec![meets("second", "first")])));
+        check_lanes(&[&FIRST, &SECOND]);
     }
 
     #[test]

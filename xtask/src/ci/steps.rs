@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{
-    built::{Built, WRAPPER},
-    line::Line,
-};
+use super::{built::Built, line::Line};
 use crate::{Failed, names, root};
 
 /// One step: commands that must all succeed.
@@ -95,16 +92,15 @@ pub(super) const STEPS: &[Step] = &[
         name: "doc",
         about: "the documentation builds without broken links",
         needs: None,
-        work: Work::Compile(|| {
-            let line = Line::cargo(names::DOC).with_env("RUSTDOCFLAGS", "-D warnings");
-            Ok(vec![line.without_env(WRAPPER)])
+        work: Work::Check(|| {
+            Ok(vec![Line::cargo(names::DOC).with_env("RUSTDOCFLAGS", "-D warnings")])
         }),
     },
     Step {
         name: "names",
         about: "public-names.txt of each crate is up to date",
         needs: None,
-        work: Work::Compile(|| Ok(vec![Line::xtask("names")?.without_env(WRAPPER)])),
+        work: Work::Check(|| Ok(vec![Line::xtask("names")?])),
     },
     Step {
         name: "doctest",
@@ -117,6 +113,19 @@ pub(super) const STEPS: &[Step] = &[
         about: "each crate alone: without features, with the default ones, and with each feature alone",
         needs: None,
         work: Work::Check(|| Ok(vec![Line::xtask("features")?])),
+    },
+    // The longest programs come first, so that the lanes end at the same time.
+    Step {
+        name: "test",
+        about: "unit and integration tests, and the corpus of the fuzz targets",
+        needs: None,
+        work: Work::Tests(|built| built.tests(|package| package != INTEROP)),
+    },
+    Step {
+        name: "browser",
+        about: "the console and Views in Chromium",
+        needs: Some(("npm", "it comes with Node.js")),
+        work: Work::Programs(|built| Ok(vec![built.xtask("browser")?])),
     },
     Step {
         name: "scenarios",
@@ -157,12 +166,6 @@ pub(super) const STEPS: &[Step] = &[
         work: Work::Programs(|built| Ok(vec![built.xtask("conformance")?])),
     },
     Step {
-        name: "browser",
-        about: "the console and Views in Chromium",
-        needs: Some(("npm", "it comes with Node.js")),
-        work: Work::Programs(|built| Ok(vec![built.xtask("browser")?])),
-    },
-    Step {
         name: "judge",
         about: "the TypeScript SDK, and tests with models over the wires of providers",
         needs: Some(("node", "install Node.js 20, and run tests/judge/install")),
@@ -173,13 +176,6 @@ pub(super) const STEPS: &[Step] = &[
             );
             Ok(vec![Line { folder: root().join("tests/judge"), ..line }])
         }),
-    },
-    // Last, as it uses all cores.
-    Step {
-        name: "test",
-        about: "unit and integration tests, and the corpus of the fuzz targets",
-        needs: None,
-        work: Work::Tests(|built| built.tests(|package| package != INTEROP)),
     },
 ];
 

@@ -104,6 +104,7 @@ impl DirectoryStore {
         let process = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
         let inner = Inner {
             root,
+            path: path.to_owned(),
             options,
             quota: Mutex::default(),
             charged: AtomicU64::default(),
@@ -146,7 +147,9 @@ impl DirectoryStore {
         work: impl FnOnce(&Inner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.0);
-        match tokio::task::spawn_blocking(move || work(&inner)).await {
+        match tokio::task::spawn_blocking(move || work(&inner).map_err(|it| inner.explained(it)))
+            .await
+        {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -256,6 +259,16 @@ impl ArtifactStore for DirectoryStore {
 }
 
 impl Inner {
+    /// Replaces an error of the file system that comes from a removed directory.
+    fn explained(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Io(error) if is_absent(&error) && !self.path.is_dir() => {
+                StoreError::Removed { directory: self.path.clone() }
+            }
+            error => error,
+        }
+    }
+
     fn put(&self, writer: &Writer, artifact: &NewArtifact) -> Result<Record, StoreError> {
         let (bytes, limit) = (artifact.content().len() as u64, self.options.max_artifact_bytes);
         if bytes > limit {
@@ -753,6 +766,21 @@ mod tests {
             SystemTime::UNIX_EPOCH,
             content,
         )
+    }
+
+    #[tokio::test]
+    async fn a_removed_directory_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("artifacts");
+        let store = DirectoryStore::open(&directory, QUICK).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        let error = store.put(&Scope::local(), artifact("x")).await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("directory \"{}\" was removed", directory.display())),
+            "{error}"
+        );
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     io::{self, ErrorKind},
+    path::PathBuf,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -65,6 +66,8 @@ impl Default for DirectoryOptions {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) root: Dir,
+    /// Path of `root`, for errors.
+    pub(super) path: PathBuf,
     pub(super) options: DirectoryOptions,
     /// Locked during a scan of the directory: only threads of the blocking pool may wait for it.
     pub(super) quota: Mutex<Quota>,

@@ -166,7 +166,8 @@ mod tests {
             assert_eq!(read.capabilities, ServerCapabilities::default());
             assert_eq!((read.server_info, read.instructions), (Implementation::default(), None));
         }
-        let odd = json!({ "supportedVersions": ["2026-07-28"], "capabilities": null, "_meta": null });
+        let odd =
+            json!({ "supportedVersions": ["2026-07-28"], "capabilities": null, "_meta": null });
         let read: DiscoverResult = serde_json::from_value(odd).unwrap();
         assert_eq!((read.capabilities, read.meta.len()), (ServerCapabilities::default(), 0));
         // The revision is necessary.
