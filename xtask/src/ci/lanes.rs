@@ -351,7 +351,7 @@ mod tests {
     /// Waits at most five seconds for the file of another step, after it has made its own: two such steps pass only at the same time.
     fn meets(me: &str, other: &str) -> Line {
         const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID-PAIR; mkdir -p $d; touch $d/ME; \
-            for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d; exit 0; fi; sleep 0.05; done; exit 1";
+            for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d 2>/dev/null; exit 0; fi; sleep 0.05; done; exit 1";
         let pair = me.min(other);
         shell(&MEET.replace("ME", me).replace("OTHER", other).replace("PAIR", pair))
     }
