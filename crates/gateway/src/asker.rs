@@ -272,6 +272,8 @@ pub(super) fn for_agent<'a>(
     type Members = IndexMap<String, Box<RawValue>>;
     let invalid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
     let mut members: Members = serde_json::from_str(params.get()).map_err(invalid)?;
+    // Some libraries write a missing member as `null`, which strict clients refuse.
+    members.retain(|_, value| value.get() != "null");
     let mut meta: Members = members
         .get("_meta")
         .and_then(|meta| serde_json::from_str(meta.get()).ok())

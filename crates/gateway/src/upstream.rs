@@ -354,6 +354,7 @@ impl Upstream {
             max_rounds: limits.max_questions_per_call,
             // Results are forwarded; the final client checks them.
             check_results: false,
+            remove_nulls: true,
             ..ClientOptions::default()
         };
         match &self.options.transport {

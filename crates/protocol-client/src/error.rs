@@ -162,6 +162,20 @@ pub enum ProtocolError {
         /// The method.
         method: String,
     },
+    /// A page of a list names a cursor that is not a string.
+    #[error("'{method}' names a cursor that is not a string")]
+    InvalidCursor {
+        /// The method.
+        method: String,
+    },
+    /// All pages of a list together take longer than a request may.
+    #[error("'{method}' takes more than {} ms for all its pages", limit.as_millis())]
+    ListTooSlow {
+        /// The method.
+        method: String,
+        /// The limit.
+        limit: Duration,
+    },
     /// A list has many pages in a row without a valid item.
     #[error("'{method}' has more than {limit} pages without a valid item in a row")]
     TooManyEmptyPages {

@@ -24,7 +24,6 @@ mod log_rate;
 mod methods;
 #[cfg(feature = "http")]
 mod network;
-mod null_members;
 mod options;
 mod params;
 mod pipe;
@@ -46,7 +45,9 @@ mod upgrade;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use marquetry_protocol_wire::{Era, error_code, types::CallToolParams};
+use marquetry_protocol_wire::{
+    Era, error_code, null_members::remove_null_members, types::CallToolParams,
+};
 use serde_json::value::RawValue;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -203,8 +204,7 @@ impl Client {
         Ok(result)
     }
 
-    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call behind the typed methods. Results
-    /// with content lack the members that a server wrote as `null`, which strict clients refuse.
+    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call behind the typed methods.
     ///
     /// # Errors
     /// The server's error, or the reason why there is no answer.
@@ -241,7 +241,21 @@ impl Client {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ClientError::Cancelled),
-            result = work => result.map(|result| null_members::removed(method, result)),
+            result = work => result.map(|result| self.without_nulls(method, result)),
+        }
+    }
+
+    /// Removes the members of a result that are `null`, if the options say so.
+    fn without_nulls(&self, method: &str, result: Box<RawValue>) -> Box<RawValue> {
+        if !self.inner.options.remove_nulls {
+            return result;
+        }
+        match remove_null_members(method, self.inner.server.revision.era(), &result) {
+            Some(changed) => {
+                tracing::debug!(method, "removed members that are null from a result");
+                changed
+            }
+            None => result,
         }
     }
 

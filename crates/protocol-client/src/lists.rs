@@ -11,6 +11,7 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
+use tokio::time::Instant;
 
 use super::{
     CallOptions, Client, ClientError, ProtocolError,
@@ -32,7 +33,8 @@ pub struct Fetched<T> {
     /// cache hints.
     pub cache: Option<CacheHint>,
     /// Why the list may lack items: [`ProtocolError::TooManyItems`], [`ProtocolError::ListTooLong`],
-    /// [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log has a warning, too.
+    /// [`ProtocolError::ListTooSlow`], [`ProtocolError::InvalidCursor`], [`ProtocolError::RepeatedCursor`] or
+    /// [`ProtocolError::TooManyEmptyPages`]. The log has a warning, too.
     pub incomplete: Option<ProtocolError>,
 }
 
@@ -41,10 +43,11 @@ impl Client {
     /// without a name, or whose arguments cannot be an object, are left out. So are tools of a stateless server over HTTP
     /// with an invalid `x-mcp-header`, as the specification demands. The log has a warning for each. The arguments that
     /// other tools mark are repeated in headers when they are called. A list with more items or bytes than the
-    /// [options](super::ClientOptions) allow ends early, with a warning in the log.
+    /// [options](super::ClientOptions) allow, or whose pages take longer together than a request may, ends early, with a
+    /// warning in the log; [`Self::fetch_tools`] returns the reason.
     ///
     /// # Errors
-    /// As [`Client::request`]; also if all pages together take longer than a request may.
+    /// As [`Client::request`].
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.fetch_tools().await.map(|fetched| fetched.items)
     }
@@ -131,20 +134,10 @@ impl Client {
         member: &str,
     ) -> Result<Fetched<T>, ClientError> {
         let options = &self.inner.options;
-        let whole =
-            self.all_pages(method, member, options.max_list_items, options.max_message_bytes);
+        let (most_items, most_bytes) = (options.max_list_items, options.max_message_bytes);
         // For all pages together: each may take long, and there may be many.
-        let timeout = options.request_timeout;
-        tokio::time::timeout(timeout, whole).await.map_err(|_| ClientError::Timeout(timeout))?
-    }
-
-    async fn all_pages<T: Item>(
-        &self,
-        method: &str,
-        member: &str,
-        most_items: usize,
-        most_bytes: usize,
-    ) -> Result<Fetched<T>, ClientError> {
+        let limit = options.request_timeout;
+        let deadline = Instant::now() + limit;
         let mut fetched = Fetched { items: Vec::new(), cache: None, incomplete: None };
         let mut bytes = 0;
         let mut cursor: Option<String> = None;
@@ -155,44 +148,64 @@ impl Client {
         loop {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
             let params = params.transpose().map_err(ClientError::params)?;
-            let result = self.request(method, params.as_deref(), CallOptions::default()).await?;
+            let request = self.request(method, params.as_deref(), CallOptions::default());
+            let result = match tokio::time::timeout_at(deadline, request).await {
+                Ok(result) => result?,
+                Err(_) if cursor.is_none() => return Err(ClientError::Timeout(limit)),
+                Err(_) => {
+                    let method = method.to_owned();
+                    return Ok(fetched.ending_early(ProtocolError::ListTooSlow { method, limit }));
+                }
+            };
             bytes += result.get().len();
-            let Page { items: page, next, hint } = read_page::<T>(&result, member, &rates)
+            // One item more shows that the list is too long.
+            let room = most_items - fetched.items.len() + 1;
+            let page = read_page::<T>(&result, member, room, &rates)
                 .map_err(|error| ClientError::result(method, error))?;
             if self.inner.server.revision.era() == Era::Stateless {
-                fetched.cache = Some(fetched.cache.map_or(hint, |cache| narrowest(cache, hint)));
+                let cache = fetched.cache.map_or(page.hint, |cache| narrowest(cache, page.hint));
+                fetched.cache = Some(cache);
             }
-            empty_pages = if page.is_empty() { empty_pages + 1 } else { 0 };
-            fetched.items.extend(page);
-            let is_too_long = fetched.items.len() > most_items;
-            fetched.items.truncate(most_items);
-            // Some servers send an empty cursor with the last page.
-            let next = next.filter(|next| !next.is_empty());
+            empty_pages = if page.items.is_empty() { empty_pages + 1 } else { 0 };
+            fetched.items.extend(page.items);
             let method = || method.to_owned();
-            fetched.incomplete = match &next {
-                _ if is_too_long => {
-                    Some(ProtocolError::TooManyItems { method: method(), limit: most_items })
+            let error = if fetched.items.len() > most_items {
+                fetched.items.truncate(most_items);
+                Some(ProtocolError::TooManyItems { method: method(), limit: most_items })
+            } else {
+                match &page.next {
+                    Next::End => return Ok(fetched),
+                    Next::Invalid => Some(ProtocolError::InvalidCursor { method: method() }),
+                    Next::Cursor(_) if bytes > most_bytes => {
+                        Some(ProtocolError::ListTooLong { method: method(), limit: most_bytes })
+                    }
+                    Next::Cursor(next) if !cursors.insert(next.clone()) => {
+                        Some(ProtocolError::RepeatedCursor { method: method() })
+                    }
+                    Next::Cursor(_) if empty_pages > MOST_EMPTY_PAGES => {
+                        let limit = MOST_EMPTY_PAGES;
+                        Some(ProtocolError::TooManyEmptyPages { method: method(), limit })
+                    }
+                    Next::Cursor(_) => None,
                 }
-                None => return Ok(fetched),
-                Some(_) if bytes > most_bytes => {
-                    Some(ProtocolError::ListTooLong { method: method(), limit: most_bytes })
-                }
-                Some(next) if !cursors.insert(next.clone()) => {
-                    Some(ProtocolError::RepeatedCursor { method: method() })
-                }
-                Some(_) if empty_pages > MOST_EMPTY_PAGES => {
-                    let limit = MOST_EMPTY_PAGES;
-                    Some(ProtocolError::TooManyEmptyPages { method: method(), limit })
-                }
-                Some(_) => None,
             };
-            if let Some(error) = &fetched.incomplete {
-                let items = fetched.items.len();
-                tracing::warn!(%error, items, "a list ends early; it may lack items");
-                return Ok(fetched);
+            if let Some(error) = error {
+                return Ok(fetched.ending_early(error));
             }
-            cursor = next;
+            cursor = match page.next {
+                Next::Cursor(next) => Some(next),
+                Next::End | Next::Invalid => None,
+            };
         }
+    }
+}
+
+impl<T> Fetched<T> {
+    /// Returns the list up to the point where `error` ends it.
+    fn ending_early(self, error: ProtocolError) -> Self {
+        let items = self.items.len();
+        tracing::warn!(%error, items, "a list ends early; it may lack items");
+        Self { incomplete: Some(error), ..self }
     }
 }
 
@@ -205,8 +218,16 @@ fn narrowest(a: CacheHint, b: CacheHint) -> CacheHint {
 
 struct Page<T> {
     items: Vec<T>,
-    next: Option<String>,
+    next: Next,
     hint: CacheHint,
+}
+
+/// What follows a page.
+enum Next {
+    End,
+    Cursor(String),
+    /// The cursor is not a string.
+    Invalid,
 }
 
 /// How often invalid items of a list are logged. Many repaired items do not hide one that is left out.
@@ -216,10 +237,12 @@ struct LogRates {
     skipped: LogRate,
 }
 
-/// Parses one page. Invalid items are repaired, or else left out, with a warning, so that they do not hide the others.
+/// Parses one page, up to `room` valid items. Invalid items are repaired, or else left out, with a warning, so that they do
+/// not hide the others.
 fn read_page<T: Item>(
     result: &RawValue,
     member: &str,
+    room: usize,
     rates: &LogRates,
 ) -> serde_json::Result<Page<T>> {
     #[derive(Deserialize)]
@@ -232,6 +255,8 @@ fn read_page<T: Item>(
     }
     let Members { next_cursor, mut rest } = serde_json::from_str(result.get())?;
     let items: Vec<Value> = match rest.remove(member) {
+        // Some languages write an empty list so.
+        Some(Value::Null) => Vec::new(),
         Some(items) => serde_json::from_value(items)?,
         // Templates may be missing from the list of resources.
         None if member == TEMPLATES => Vec::new(),
@@ -267,15 +292,13 @@ fn read_page<T: Item>(
         }
     });
     let next = match next_cursor {
-        Value::String(next) => Some(next),
-        Value::Null => None,
-        other => {
-            let cursor = other.to_string();
-            tracing::warn!(cursor = shortened(&cursor), member, "a cursor must be a string");
-            None
-        }
+        Value::Null => Next::End,
+        // Some servers send an empty cursor with the last page.
+        Value::String(next) if next.is_empty() => Next::End,
+        Value::String(next) => Next::Cursor(next),
+        _ => Next::Invalid,
     };
-    Ok(Page { items: items.collect(), next, hint: hint_of(&rest) })
+    Ok(Page { items: items.take(room).collect(), next, hint: hint_of(&rest) })
 }
 
 /// Returns the hint in a page. A missing or invalid time counts as zero, a missing or invalid scope as private.

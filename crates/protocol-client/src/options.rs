@@ -51,6 +51,10 @@ pub struct ClientOptions {
     /// Whether [`Client::call_tool`](super::Client::call_tool) checks results against the `outputSchema` of their
     /// tools: true. It needs the feature `schema`. Clients that only forward results do not need the check.
     pub check_results: bool,
+    /// Whether members that are `null` are removed from results with content: false. For programs that forward results to
+    /// clients which refuse such members; see
+    /// [`remove_null_members`](marquetry_protocol_wire::null_members::remove_null_members).
+    pub remove_nulls: bool,
     /// Whether stateless servers may continue calls as tasks, which this client then follows: true.
     pub tasks: bool,
     /// Time limit of a task without its own limit in the call's [`CallOptions`]: 1 hour. Then the task is cancelled.
@@ -77,6 +81,7 @@ impl Default for ClientOptions {
             max_reconnects: 5,
             max_rounds: 10,
             check_results: true,
+            remove_nulls: false,
             tasks: true,
             task_timeout: Duration::from_secs(3_600),
             max_list_items: 10_000,

@@ -78,7 +78,7 @@ impl Client {
         };
         Ok(match self.is_task(&answer) {
             true => StartedCall::Task(TaskHandle::created(self, "tools/call", &answer, &own)?),
-            false => StartedCall::Done(answer),
+            false => StartedCall::Done(self.without_nulls("tools/call", answer)),
         })
     }
 
@@ -168,7 +168,8 @@ impl TaskHandle {
     /// The error of the task; [`ClientError::TaskCancelled`]; [`ClientError::Unanswered`];
     /// [`ClientError::TooManyRounds`]; the errors of [`Self::get`].
     pub async fn result(&self) -> Result<Box<RawValue>, ClientError> {
-        self.follow(None).await
+        let result = self.follow(None).await?;
+        Ok(self.client.without_nulls("tools/call", result))
     }
 
     /// Waits as [`Self::result`] does, and sends status messages of the task to `progress`.

@@ -12,6 +12,7 @@ pub mod header_arguments;
 pub mod line;
 pub mod members;
 mod nesting;
+pub mod null_members;
 pub mod object;
 mod revision;
 mod scan;

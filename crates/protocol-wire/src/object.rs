@@ -58,13 +58,6 @@ impl<'a> ObjectText<'a> {
         self.0.len() < before
     }
 
-    /// Removes the members with the value `null`, except for those of these names. Returns whether there was one.
-    pub fn remove_nulls(&mut self, except: &[&str]) -> bool {
-        let before = self.0.len();
-        self.0.retain(|(name, value)| value != "null" || except.contains(&&**name));
-        self.0.len() < before
-    }
-
     /// Sets the value of a member to `json`: in its place, or at the end if the member is new.
     pub fn set(&mut self, name: &'a str, json: impl Into<Cow<'a, str>>) {
         let json = json.into();
@@ -114,19 +107,8 @@ pub fn may_have(json: &RawValue, names: &[&str]) -> bool {
     names.iter().chain(&["\\u00"]).any(|name| memmem::find(json, name.as_bytes()).is_some())
 }
 
-/// Returns whether an object in this JSON may have a member with the value `null`. A text that quotes such JSON counts, too.
-#[must_use]
-pub fn may_have_null(json: &RawValue) -> bool {
-    let json = json.get().as_bytes();
-    memmem::find_iter(json, b"null").any(|at| {
-        let is_value = json[..at].trim_ascii_end().ends_with(b":");
-        let after = json[at + b"null".len()..].trim_ascii_start();
-        is_value && after.first().is_some_and(|byte| b",}".contains(byte))
-    })
-}
-
 /// Returns the length of the JSON value at the start of `json`.
-fn value_len(json: &str) -> usize {
+pub(crate) fn value_len(json: &str) -> usize {
     let bytes = json.as_bytes();
     let len_before = |rest: &[u8]| bytes.len() - rest.len();
     match bytes.first() {
@@ -159,7 +141,7 @@ fn value_len(json: &str) -> usize {
     }
 }
 
-fn unquoted(json: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     match inner.contains('\\') {
         true => serde_json::from_str(json).ok().map(Cow::Owned),
@@ -187,24 +169,6 @@ mod tests {
         check(json, |_| (), want);
         check("{}", |_| (), "{}");
         check(" {\n} ", |_| (), "{}");
-    }
-
-    #[test]
-    fn nulls_are_found_and_removed() {
-        let json = r#"{"a":null,"b":"null","c" : null ,"d":[null],"e":{"f":null}}"#;
-        let left = r#"{"b":"null","c":null,"d":[null],"e":{"f":null}}"#;
-        check(json, |object| assert!(object.remove_nulls(&["c"])), left);
-        check(r#"{"a":1}"#, |object| assert!(!object.remove_nulls(&[])), r#"{"a":1}"#);
-        for (json, want) in [
-            (json, true),
-            ("{\"a\":{\"b\":1,\"c\" :\tnull\n}}", true),
-            (r#"{"a":"x: null, y"}"#, true),
-            (r#"{"a":[null],"b":"null","null":1}"#, false),
-            ("null", false),
-        ] {
-            let raw: &RawValue = serde_json::from_str(json).unwrap();
-            assert_eq!(may_have_null(raw), want, "{json}");
-        }
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Runs steps in three lanes at the same time.
+//! Runs steps in two lanes at the same time.
 //!
-//! One lane compiles and one checks, each with a separate build directory, since much of that work uses only one core. The third runs built programs,
-//! most of which wait more than they compute. The first yields the processor to the others, since tests have time limits. A lane that has finished
-//! takes over programs.
+//! One lane checks the code in a build directory of its own, and uses one core for most of its time. The other one runs programs, most of which
+//! wait more than they compute. When there is nothing left to check, the first lane takes over programs.
 
 use std::{
     collections::VecDeque,
@@ -76,22 +75,15 @@ impl Plan {
 
     /// Runs the steps in lanes, and shows the output of a step after its end.
     pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
-        let (mut compile, mut check, mut programs) =
-            (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        for &step in steps {
-            match step.work {
-                Work::Build | Work::Compile(_) => compile.push_back(step),
-                Work::Check(_) | Work::Lint(_) => check.push_back(step),
-                Work::Quick(_) | Work::Programs(_) | Work::Tests(_) => programs.push_back(step),
-            }
-        }
-        let programs = Mutex::new(programs);
-        let next_program = || programs.lock().expect("no holder panics").pop_front();
+        let is_check = |step: &&Step| matches!(step.work, Work::Check(_) | Work::Lint(_));
+        let (check, others): (VecDeque<_>, VecDeque<_>) = steps.iter().copied().partition(is_check);
+        let others = Mutex::new(others);
+        let next_other = || others.lock().expect("no holder panics").pop_front();
         let builder = Builder::default();
         let stops = AtomicBool::new(false);
         let ended = Mutex::new(Vec::new());
         let lane = |mut own: VecDeque<&'static Step>| {
-            while let Some(step) = own.pop_front().or_else(next_program) {
+            while let Some(step) = own.pop_front().or_else(next_other) {
                 if stops.load(Ordering::Relaxed) {
                     return;
                 }
@@ -107,7 +99,6 @@ impl Plan {
             }
         };
         thread::scope(|scope| {
-            scope.spawn(|| lane(compile));
             scope.spawn(|| lane(check));
             scope.spawn(|| lane(VecDeque::new()));
         });
@@ -204,11 +195,6 @@ impl Plan {
             if is_check && is_in_lane {
                 line = line.with_env("CARGO_TARGET_DIR", apart());
             }
-            // The lane of checks is one long step on one core, which would end last: it yields to nothing.
-            line.niceness = match step.work {
-                Work::Compile(_) if is_in_lane => 15,
-                _ => 0,
-            };
             line.limit = self.strict.then_some(LIMIT);
             line
         });
@@ -350,39 +336,27 @@ mod tests {
 
     /// Waits at most five seconds for the file of another step, after it has made its own: two such steps pass only at the same time.
     fn meets(me: &str, other: &str) -> Line {
-        const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID-PAIR; mkdir -p $d; touch $d/ME; \
+        const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID; mkdir -p $d; touch $d/ME; \
             for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d 2>/dev/null; exit 0; fi; sleep 0.05; done; exit 1";
-        let pair = me.min(other);
-        shell(&MEET.replace("ME", me).replace("OTHER", other).replace("PAIR", pair))
-    }
-
-    #[track_caller]
-    fn check_lanes(steps: &[&'static Step]) {
-        let ended = PLAN.run_in_lanes(steps);
-        let outcomes: Vec<_> = ended.iter().map(|it| (it.step.name, it.outcome)).collect();
-        let want: Vec<_> = steps.iter().map(|step| (step.name, Outcome::Passed)).collect();
-        assert_eq!(outcomes, want);
-        for step in steps {
-            fs::remove_file(log(step)).unwrap();
-        }
+        shell(&MEET.replace("ME", me).replace("OTHER", other))
     }
 
     #[test]
     fn lanes_run_beside_each_other_and_report_in_order() {
-        static QUICK: Step =
-            step("test-lane-quick", Work::Quick(|| Ok(vec![meets("quick", "compile")])));
-        static COMPILE: Step =
-            step("test-lane-compile", Work::Compile(|| Ok(vec![meets("compile", "quick")])));
-        check_lanes(&[&COMPILE, &QUICK]);
-    }
-
-    #[test]
-    fn a_lane_that_has_finished_takes_over_programs() {
+        // The lane of checks has no check, and takes over one of these.
         static FIRST: Step =
             step("test-lane-first", Work::Quick(|| Ok(vec![meets("first", "second")])));
         static SECOND: Step =
             step("test-lane-second", Work::Quick(|| Ok(vec![meets("second", "first")])));
-        check_lanes(&[&FIRST, &SECOND]);
+        let ended = PLAN.run_in_lanes(&[&FIRST, &SECOND]);
+        let outcomes: Vec<_> = ended.iter().map(|it| (it.step.name, it.outcome)).collect();
+        assert_eq!(
+            outcomes,
+            [("test-lane-first", Outcome::Passed), ("test-lane-second", Outcome::Passed)]
+        );
+        for step in [&FIRST, &SECOND] {
+            fs::remove_file(log(step)).unwrap();
+        }
     }
 
     #[test]

@@ -26,8 +26,6 @@ pub(super) struct Line {
     /// Variables of the environment that it gets; those without a value are removed.
     pub(super) env: Vec<(&'static str, Option<OsString>)>,
     pub(super) folder: PathBuf,
-    /// How readily the program yields the processor to those of other lanes, as the argument of `nice`; 0 does not.
-    pub(super) niceness: u8,
     /// The program is ended after this time. Without a limit, one test that hangs would hide the outcome of all steps.
     pub(super) limit: Option<Duration>,
 }
@@ -39,7 +37,6 @@ impl Line {
             args: args.split_whitespace().map(str::to_owned).collect(),
             env: Vec::new(),
             folder: root(),
-            niceness: 0,
             limit: None,
         }
     }
@@ -71,13 +68,7 @@ impl Line {
 
     /// Runs the command and copies its standard output and error to `to`, line by line and in their order.
     pub(super) fn run(&self, to: &mut (impl Write + Send)) -> io::Result<Ran> {
-        let mut command = if self.niceness > 0 && is_installed("nice") {
-            let mut command = Command::new("nice");
-            command.args(["-n", &self.niceness.to_string()]).arg(&self.program);
-            command
-        } else {
-            Command::new(&self.program)
-        };
+        let mut command = Command::new(&self.program);
         if self.program == cargo() {
             forget_package(&mut command);
         }
@@ -239,13 +230,10 @@ mod tests {
         let script = "echo a; echo SKIPPED: b >&2; echo c; exit 3";
         let mut line = Line::new("sh", "-c");
         line.args.push(script.to_owned());
-        for niceness in [0, 10] {
-            line.niceness = niceness;
-            let mut copy = Vec::new();
-            let ran = line.run(&mut copy).unwrap();
-            assert_eq!(copy, b"a\nSKIPPED: b\nc\n");
-            assert_eq!((ran.is_success, ran.is_late, ran.counts.skipped_tests), (false, false, 1));
-        }
+        let mut copy = Vec::new();
+        let ran = line.run(&mut copy).unwrap();
+        assert_eq!(copy, b"a\nSKIPPED: b\nc\n");
+        assert_eq!((ran.is_success, ran.is_late, ran.counts.skipped_tests), (false, false, 1));
     }
 
     #[cfg(target_os = "linux")]

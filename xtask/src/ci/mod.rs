@@ -22,20 +22,20 @@ use crate::{Failed, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask ci                          all steps, in three lanes side by side
+  cargo xtask ci                          all steps, in two lanes side by side
   cargo xtask ci --list                   lists the steps
   cargo xtask ci fmt clippy               these steps alone, one after the other
   cargo xtask ci --skip features          all steps but this one
   CI=true cargo xtask ci                  a step fails if its external program is missing
 
-Steps that compile, steps that check, and steps that run built programs run side by side. The output of a step is shown when the step has ended;
+Steps that check the code run beside those that run programs. The output of a step is shown when the step has ended;
 until then it is in target/ci/STEP.log. A step whose external program is not installed is skipped and reported; with CI=true it
 fails.";
 
 /// Options of `ci`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The steps to run, one after the other; by default all, in three lanes.
+    /// The steps to run, one after the other; by default all, in two lanes.
     step: Vec<String>,
     /// Steps to leave out.
     #[arg(long, value_name = "STEP")]

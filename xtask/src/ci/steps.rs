@@ -21,14 +21,14 @@ pub(super) enum Work {
     Quick(fn() -> Result<Vec<Line>, Failed>),
     /// The build of the programs that other steps run.
     Build,
-    /// Commands that compile. Cargo runs one at a time, as it locks the build directory.
+    /// Commands that compile into the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
     /// Commands that check without compiling to machine code. In lanes they use the build directory [`apart`], which begins with what the
     /// build has compiled.
     Check(fn() -> Result<Vec<Line>, Failed>),
     /// The same, unless clippy has linted during the build.
     Lint(fn() -> Result<Vec<Line>, Failed>),
-    /// Built programs. They run without cargo, beside the commands that compile.
+    /// Built programs. They run without cargo.
     Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
     /// Built test programs. They run two at a time, as most of them wait more than they compute.
     Tests(fn(&Built) -> Result<Vec<Line>, Failed>),
@@ -114,7 +114,7 @@ pub(super) const STEPS: &[Step] = &[
         needs: None,
         work: Work::Check(|| Ok(vec![Line::xtask("features")?])),
     },
-    // The longest programs come first, so that the lanes end at the same time.
+    // The longest come first, so that the lanes end at the same time.
     Step {
         name: "test",
         about: "unit and integration tests, and the corpus of the fuzz targets",

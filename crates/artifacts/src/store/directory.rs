@@ -44,6 +44,8 @@ use super::{
 };
 use crate::name::ArtifactName;
 
+/// Names the layout; every directory of a store has it.
+const LAYOUT_FILE: &str = "layout";
 const LAYOUT: &str = "marquetry artifacts 1\n";
 /// Entries of `tmp` older than this were left by a process that died.
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
@@ -80,10 +82,10 @@ impl DirectoryStore {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(path)?;
         let root = Dir::open_ambient_dir(path, ambient_authority())?;
-        match root.read_to_string("layout") {
+        match root.read_to_string(LAYOUT_FILE) {
             Ok(layout) if layout == LAYOUT => {}
             // A process that died here left only part of the line.
-            Ok(layout) if LAYOUT.starts_with(&layout) => root.write("layout", LAYOUT)?,
+            Ok(layout) if LAYOUT.starts_with(&layout) => root.write(LAYOUT_FILE, LAYOUT)?,
             Ok(_) => {
                 return Err(io::Error::new(
                     ErrorKind::InvalidData,
@@ -95,7 +97,7 @@ impl DirectoryStore {
                 if let Some(name) = first_foreign(entries)? {
                     return Err(holds_other_files(&name));
                 }
-                root.write("layout", LAYOUT)?;
+                root.write(LAYOUT_FILE, LAYOUT)?;
             }
             Err(error) => return Err(error),
         }
@@ -128,7 +130,7 @@ impl DirectoryStore {
     /// When the directory cannot be read, or holds other files.
     pub fn check(path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
-        if path.join("layout").is_file() {
+        if path.join(LAYOUT_FILE).is_file() {
             return Ok(());
         }
         let entries = match std::fs::read_dir(path) {
@@ -147,8 +149,10 @@ impl DirectoryStore {
         work: impl FnOnce(&Inner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.0);
-        match tokio::task::spawn_blocking(move || work(&inner).map_err(|it| inner.explained(it)))
-            .await
+        match tokio::task::spawn_blocking(move || {
+            work(&inner).map_err(|it| inner.with_removed_directory(it))
+        })
+        .await
         {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
@@ -259,11 +263,16 @@ impl ArtifactStore for DirectoryStore {
 }
 
 impl Inner {
-    /// Replaces an error of the file system that comes from a removed directory.
-    fn explained(&self, error: StoreError) -> StoreError {
+    /// Replaces an error of the file system that comes from a removed directory. The path is only in the log: callers may be
+    /// users of other machines.
+    fn with_removed_directory(&self, error: StoreError) -> StoreError {
+        // A new directory with the same path is another one than `root`.
+        let is_removed = |error: &io::Error| is_absent(error) && !self.root.exists(LAYOUT_FILE);
         match error {
-            StoreError::Io(error) if is_absent(&error) && !self.path.is_dir() => {
-                StoreError::Removed { directory: self.path.clone() }
+            StoreError::Io(error) if is_removed(&error) => {
+                let directory = self.path.display();
+                tracing::error!(%directory, "the directory was removed; a restart creates it again");
+                StoreError::DirectoryRemoved
             }
             error => error,
         }
@@ -769,18 +778,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_removed_directory_is_named() {
+    async fn a_removed_directory_is_an_error_of_its_own() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("artifacts");
         let store = DirectoryStore::open(&directory, QUICK).unwrap();
         fs::remove_dir_all(&directory).unwrap();
-        let error = store.put(&Scope::local(), artifact("x")).await.unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with(&format!("directory \"{}\" was removed", directory.display())),
-            "{error}"
-        );
+        for _ in 0..2 {
+            let outcome = store.put(&Scope::local(), artifact("x")).await;
+            assert!(matches!(outcome, Err(StoreError::DirectoryRemoved)), "{outcome:?}");
+            // The second time, another directory has its path.
+            fs::create_dir_all(&directory).unwrap();
+        }
+        let store = DirectoryStore::open(&directory, QUICK).unwrap();
+        store.put(&Scope::local(), artifact("x")).await.unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -66,7 +66,7 @@ impl Default for DirectoryOptions {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) root: Dir,
-    /// Path of `root`, for errors.
+    /// Path of `root`, for the log.
     pub(super) path: PathBuf,
     pub(super) options: DirectoryOptions,
     /// Locked during a scan of the directory: only threads of the blocking pool may wait for it.

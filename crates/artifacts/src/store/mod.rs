@@ -13,7 +13,7 @@ mod owners;
 #[cfg(feature = "directory")]
 mod quota;
 
-use std::{fmt, io, ops::Range, path::PathBuf, str::FromStr, time::SystemTime};
+use std::{fmt, io, ops::Range, str::FromStr, time::SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -471,12 +471,9 @@ pub enum StoreError {
         /// The artifact.
         name: ArtifactName,
     },
-    /// The store's directory was removed.
-    #[error("directory \"{}\" was removed while the store was in use; it is created again when the store is opened", directory.display())]
-    Removed {
-        /// The directory.
-        directory: PathBuf,
-    },
+    /// The directory was removed while the store was open. Opening the store creates it again.
+    #[error("the directory of the artifacts was removed")]
+    DirectoryRemoved,
     /// The file system failed.
     #[error("{0}")]
     Io(#[from] io::Error),

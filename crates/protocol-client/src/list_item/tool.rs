@@ -15,6 +15,7 @@ impl Item for Tool {
         members.remove_unless(Value::is_object, "outputSchema", "an object");
         for name in ["inputSchema", "outputSchema"] {
             if let Some(mut schema) = members.object(name) {
+                remove_nulls(schema.members);
                 repair_schema(&mut schema);
             }
         }
@@ -47,6 +48,24 @@ fn input_schema(schema: Value) -> Result<JsonObject, String> {
     }
     schema.insert("type".to_owned(), "object".into());
     Ok(schema)
+}
+
+/// Removes the keywords that are `null` from a schema and its parts. No keyword may be, and the official TypeScript client refuses
+/// the whole list. Values of `default`, `const`, `enum` and `examples` are data, in which `null` is valid.
+fn remove_nulls(schema: &mut JsonObject) {
+    const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
+    const BY_NAME: [&str; 5] =
+        ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+    schema.retain(|keyword, value| !value.is_null() || matches!(&**keyword, "default" | "const"));
+    for (keyword, value) in schema {
+        let parts: &mut dyn Iterator<Item = &mut Value> = match value {
+            Value::Object(schemas) if BY_NAME.contains(&&**keyword) => &mut schemas.values_mut(),
+            Value::Array(schemas) if !DATA.contains(&&**keyword) => &mut schemas.iter_mut(),
+            value if !DATA.contains(&&**keyword) => &mut std::iter::once(value),
+            _ => continue,
+        };
+        parts.filter_map(Value::as_object_mut).for_each(remove_nulls);
+    }
 }
 
 /// Removes the parts of `properties` and `required` that are invalid.
@@ -135,6 +154,33 @@ mod tests {
         check(
             schema(json!({ "a": true, "b": false, "c": [], "d": { "items": true } })),
             schema(json!({ "a": {}, "b": { "not": {} }, "c": {}, "d": { "items": true } })),
+            0,
+        );
+    }
+
+    #[test]
+    fn keywords_that_are_null_are_removed() {
+        let schemas = |schema: Value| json!({ "inputSchema": schema, "outputSchema": schema });
+        check(
+            schemas(json!({
+                "type": "object",
+                "title": null,
+                "properties": {
+                    "default": { "type": "string", "minLength": null, "default": null },
+                    "a": { "items": { "enum": [null, 1], "format": null }, "examples": [{ "x": null }] },
+                    "b": { "anyOf": [{ "const": null }, { "$ref": "#/$defs/c", "title": null }] },
+                },
+                "$defs": { "c": { "enum": null } },
+            })),
+            schemas(json!({
+                "type": "object",
+                "properties": {
+                    "default": { "type": "string", "default": null },
+                    "a": { "items": { "enum": [null, 1] }, "examples": [{ "x": null }] },
+                    "b": { "anyOf": [{ "const": null }, { "$ref": "#/$defs/c" }] },
+                },
+                "$defs": { "c": {} },
+            })),
             0,
         );
     }

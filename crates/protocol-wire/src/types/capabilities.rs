@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::JsonObject;
+use super::{JsonObject, valid_or_default};
 
 /// The capabilities of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -10,22 +10,26 @@ use super::JsonObject;
 #[non_exhaustive]
 pub struct ServerCapabilities {
     /// `tools/list`, `tools/call`
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub tools: Option<ListChanged>,
     /// `resources/list`, `resources/read`, `resources/templates/list`
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub resources: Option<ResourcesCapability>,
     /// `prompts/list`, `prompts/get`
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub prompts: Option<ListChanged>,
     /// `completion/complete`
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub completions: Option<JsonObject>,
     /// Log messages, and until 2025-11-25 `logging/setLevel`
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub logging: Option<JsonObject>,
     /// Extensions of the protocol, by identifier, each with its settings.
-    #[serde(default, skip_serializing_if = "JsonObject::is_empty", deserialize_with = "lenient")]
+    #[serde(
+        default,
+        skip_serializing_if = "JsonObject::is_empty",
+        deserialize_with = "valid_or_default"
+    )]
     pub extensions: JsonObject,
     /// Capabilities that this crate does not act on, by name.
     #[serde(flatten)]
@@ -45,20 +49,12 @@ impl ServerCapabilities {
     }
 }
 
-/// Treats a value that is not an object as empty, so that it does not hide the other capabilities.
-fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {
-    Ok(match serde_json::Value::deserialize(deserializer)? {
-        serde_json::Value::Object(members) => members,
-        _ => JsonObject::new(),
-    })
-}
-
 /// The capability of a list, with or without notifications of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListChanged {
     /// Whether a notification follows a change of the list.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub list_changed: bool,
 }
 
@@ -67,10 +63,10 @@ pub struct ListChanged {
 #[serde(rename_all = "camelCase")]
 pub struct ResourcesCapability {
     /// Whether a notification follows a change of the list.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub list_changed: bool,
     /// Whether clients can subscribe to changes of one resource.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub subscribe: bool,
 }
 
@@ -80,16 +76,20 @@ pub struct ResourcesCapability {
 #[non_exhaustive]
 pub struct ClientCapabilities {
     /// `elicitation/create`: questions to the user.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub elicitation: Option<ElicitationCapability>,
     /// `sampling/createMessage`: questions to the client's model.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub sampling: Option<SamplingCapability>,
     /// `roots/list`: the folders in which the server may work.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub roots: Option<RootsCapability>,
     /// Extensions of the protocol, by identifier, each with its settings.
-    #[serde(default, skip_serializing_if = "JsonObject::is_empty", deserialize_with = "lenient")]
+    #[serde(
+        default,
+        skip_serializing_if = "JsonObject::is_empty",
+        deserialize_with = "valid_or_default"
+    )]
     pub extensions: JsonObject,
     /// Capabilities that this crate does not act on, by name.
     #[serde(flatten)]
@@ -101,10 +101,10 @@ pub struct ClientCapabilities {
 #[non_exhaustive]
 pub struct ElicitationCapability {
     /// Present if the client can show forms.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub form: Option<JsonObject>,
     /// Present if the client can send the user to a web page (since 2025-11-25).
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub url: Option<JsonObject>,
     /// Members that this crate does not act on.
     #[serde(flatten)]
@@ -116,7 +116,7 @@ pub struct ElicitationCapability {
 #[non_exhaustive]
 pub struct SamplingCapability {
     /// Present if the model accepts tools (since 2025-11-25).
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "forgiving")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "declared")]
     pub tools: Option<JsonObject>,
     /// Members that this crate does not act on, such as `context`.
     #[serde(flatten)]
@@ -129,7 +129,11 @@ pub struct SamplingCapability {
 #[non_exhaustive]
 pub struct RootsCapability {
     /// Whether a notification follows a change of the list.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        skip_serializing_if = "std::ops::Not::not",
+        deserialize_with = "valid_or_default"
+    )]
     pub list_changed: bool,
     /// Members that this crate does not act on.
     #[serde(flatten)]
@@ -232,7 +236,7 @@ impl ClientCapabilities {
 
 /// Treats a capability with invalid settings as one without settings, so that it does not hide the others. `null` and `false`
 /// declare no capability.
-fn forgiving<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+fn declared<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + serde::de::DeserializeOwned,
@@ -284,15 +288,23 @@ mod tests {
         let odd = json!({ "elicitation": true, "sampling": null, "roots": { "listChanged": 7 }, "extensions": [] });
         let read = check(odd, [true, false, false, false, true]);
         assert!(read.extensions.is_empty());
+        check(json!({ "elicitation": false, "roots": false }), [false; 5]);
     }
 
     #[test]
     fn odd_capabilities_of_a_server_do_not_hide_others() {
         let read = |json| serde_json::from_value::<ServerCapabilities>(json).unwrap();
-        let odd = json!({ "tools": [], "resources": true, "prompts": false, "logging": null, "completions": [] });
+        let odd = json!({
+            "tools": [],
+            "resources": { "subscribe": true, "listChanged": null },
+            "prompts": false,
+            "logging": null,
+            "completions": [],
+            "extensions": [],
+        });
         let want = ServerCapabilities {
             tools: Some(ListChanged::default()),
-            resources: Some(ResourcesCapability::default()),
+            resources: Some(ResourcesCapability { subscribe: true, list_changed: false }),
             completions: Some(JsonObject::new()),
             ..ServerCapabilities::default()
         };

@@ -1,9 +1,11 @@
 //! Messages with which client and server introduce themselves.
 
-use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{ClientCapabilities, Icon, JsonObject, ServerCapabilities};
+use super::{
+    ClientCapabilities, Icon, JsonObject, ListChanged, ServerCapabilities, valid_or_default,
+};
 
 /// The keys of `_meta` that the protocol defines (2026-07-28).
 pub mod meta_key {
@@ -28,7 +30,7 @@ pub struct Implementation {
     /// Name for programs.
     pub name: String,
     /// Version.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub version: String,
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +81,7 @@ pub struct InitializeResult {
     /// The revision that the session will speak.
     pub protocol_version: String,
     /// The server's capabilities.
-    #[serde(default, deserialize_with = "valid_or_default")]
+    #[serde(default = "undeclared", deserialize_with = "capabilities")]
     pub capabilities: ServerCapabilities,
     /// Name and version of the server.
     #[serde(default, deserialize_with = "valid_or_default")]
@@ -100,7 +102,7 @@ pub struct DiscoverResult {
     /// The revisions that the server speaks.
     pub supported_versions: Vec<String>,
     /// The server's capabilities.
-    #[serde(default, deserialize_with = "valid_or_default")]
+    #[serde(default = "undeclared", deserialize_with = "capabilities")]
     pub capabilities: ServerCapabilities,
     /// Instructions for the model on how to use the server.
     #[serde(
@@ -114,13 +116,19 @@ pub struct DiscoverResult {
     pub meta: JsonObject,
 }
 
-/// Treats an invalid value as a missing one: a server is of use without a name, and with the default capabilities.
-fn valid_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + DeserializeOwned,
-{
-    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
+/// Reads the capabilities of a server. Without any, or if they are not an object, the server is asked for its tools: few servers have
+/// none.
+fn capabilities<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ServerCapabilities, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        members @ Value::Object(_) => serde_json::from_value(members).unwrap_or_default(),
+        _ => undeclared(),
+    })
+}
+
+fn undeclared() -> ServerCapabilities {
+    ServerCapabilities { tools: Some(ListChanged::default()), ..ServerCapabilities::default() }
 }
 
 /// The members of a request's `_meta` that describe its sender.
@@ -163,13 +171,16 @@ mod tests {
         for odd in odd {
             let read: InitializeResult = serde_json::from_value(odd).unwrap();
             assert_eq!(read.protocol_version, "2025-11-25");
-            assert_eq!(read.capabilities, ServerCapabilities::default());
+            assert_eq!(read.capabilities, undeclared());
             assert_eq!((read.server_info, read.instructions), (Implementation::default(), None));
         }
+        let named = json!({ "name": "echo", "version": null });
+        let named: Implementation = serde_json::from_value(named).unwrap();
+        assert_eq!(named, Implementation::new("echo", ""));
         let odd =
             json!({ "supportedVersions": ["2026-07-28"], "capabilities": null, "_meta": null });
         let read: DiscoverResult = serde_json::from_value(odd).unwrap();
-        assert_eq!((read.capabilities, read.meta.len()), (ServerCapabilities::default(), 0));
+        assert_eq!((read.capabilities, read.meta.len()), (undeclared(), 0));
         // The revision is necessary.
         assert!(serde_json::from_value::<InitializeResult>(json!({ "capabilities": {} })).is_err());
     }

@@ -17,6 +17,8 @@ mod sampling;
 mod task;
 mod tool;
 
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+
 pub use self::{
     annotations::Annotations,
     cache::{CacheHint, CacheScope},
@@ -47,6 +49,16 @@ pub use self::{
     task::{InputRequest, TASKS_EXTENSION, Task, TaskStatus},
     tool::{CallToolParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations},
 };
+
+/// Treats an invalid value as a missing one, so that it does not hide its neighbours.
+fn valid_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + DeserializeOwned,
+{
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
 
 /// A JSON object, in the order in which it was written.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

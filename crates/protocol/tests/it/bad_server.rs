@@ -12,6 +12,13 @@ use crate::support::soon;
 
 /// Connects to a server that answers each request after `initialize` with the line that `answers` returns.
 async fn connected(answers: impl Fn(&Value) -> String + Send + 'static) -> Client {
+    connected_with(ClientOptions::default(), answers).await
+}
+
+async fn connected_with(
+    options: ClientOptions,
+    answers: impl Fn(&Value) -> String + Send + 'static,
+) -> Client {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (reader, mut writer) = tokio::io::split(theirs);
     tokio::spawn(async move {
@@ -35,10 +42,8 @@ async fn connected(answers: impl Fn(&Value) -> String + Send + 'static) -> Clien
             writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
         }
     });
-    let options = ClientOptions {
-        revision: RevisionChoice::Only(Revision::V2025_11_25),
-        ..ClientOptions::default()
-    };
+    let options =
+        ClientOptions { revision: RevisionChoice::Only(Revision::V2025_11_25), ..options };
     let (reader, writer) = tokio::io::split(ours);
     Client::connect(reader, writer, options).await.unwrap()
 }
@@ -176,16 +181,38 @@ async fn a_list_without_an_end_is_used_up_to_the_limit() {
 
 #[tokio::test]
 async fn a_cursor_that_is_no_string_ends_a_list() {
-    for cursor in [json!(5), json!({}), json!(null)] {
+    for (cursor, is_complete) in [(json!(5), false), (json!({}), false), (json!(null), true)] {
         let (names, incomplete) =
             listed(move |_| json!({ "tools": [tool("a")], "nextCursor": cursor })).await;
-        assert_eq!((names, incomplete), (vec!["a".to_owned()], None));
+        assert_eq!((names, incomplete.is_none()), (vec!["a".to_owned()], is_complete));
     }
 }
 
 #[tokio::test]
-async fn results_lack_members_that_are_null() {
-    let client = connected(|request| {
+async fn a_list_that_is_null_is_empty() {
+    let (names, incomplete) = listed(|_| json!({ "tools": null })).await;
+    assert_eq!((names, incomplete), (Vec::new(), None));
+}
+
+/// The pages before the one that does not come are used.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_takes_too_long_ends_early() {
+    let client = connected(|request| match request["params"].get("cursor") {
+        None => answer(request, &json!({ "tools": [tool("a")], "nextCursor": "1" })),
+        Some(_) => String::new(),
+    })
+    .await;
+    let fetched = client.fetch_tools().await.unwrap();
+    assert_eq!(fetched.items[0].name, "a");
+    assert_eq!(
+        fetched.incomplete.unwrap().to_string(),
+        "'tools/list' takes more than 300000 ms for all its pages"
+    );
+}
+
+#[tokio::test]
+async fn results_for_other_clients_lack_members_that_are_null() {
+    let answers = |request: &Value| {
         answer(
             request,
             &json!({
@@ -195,13 +222,17 @@ async fn results_lack_members_that_are_null() {
                 "_meta": null,
             }),
         )
-    })
-    .await;
-    let call = CallToolParams::new("t", &json!({})).unwrap();
-    let result = client.call_tool_raw(&call, CallOptions::default()).await.unwrap();
+    };
     let want =
         json!({ "content": [{ "type": "text", "text": "a" }], "structuredContent": { "a": null } });
-    assert_eq!(serde_json::from_str::<Value>(result.get()).unwrap(), want);
+    for remove_nulls in [true, false] {
+        let options = ClientOptions { remove_nulls, ..ClientOptions::default() };
+        let client = connected_with(options, answers).await;
+        let call = CallToolParams::new("t", &json!({})).unwrap();
+        let result = client.call_tool_raw(&call, CallOptions::default()).await.unwrap();
+        let result: Value = serde_json::from_str(result.get()).unwrap();
+        assert_eq!(result == want, remove_nulls, "{result}");
+    }
 }
 
 #[tokio::test]

@@ -174,7 +174,7 @@ pub(crate) struct UpstreamTable {
     /// First part of the names of its tools and prompts, instead of the server's name; "" leaves names as they are.
     #[schemars(example = &"web")]
     prefix: Option<Prefix>,
-    /// false passes this upstream's answers through unchanged; a table overrides keys of `[artifacts]`.
+    /// false passes this upstream's answers through, without members that are `null`; a table overrides keys of `[artifacts]`.
     #[schemars(example = false)]
     capture: Capture,
     /// Settings of single tools, by their names at the upstream; `capture` as above. A table turns capture on, even
