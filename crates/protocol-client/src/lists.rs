@@ -149,13 +149,13 @@ impl Client {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
             let params = params.transpose().map_err(ClientError::params)?;
             let request = self.request(method, params.as_deref(), CallOptions::default());
-            let result = match tokio::time::timeout_at(deadline, request).await {
-                Ok(result) => result?,
-                Err(_) if cursor.is_none() => return Err(ClientError::Timeout(limit)),
-                Err(_) => {
+            let result = tokio::time::timeout_at(deadline, request).await;
+            let result = match result.unwrap_or(Err(ClientError::Timeout(limit))) {
+                Err(ClientError::Timeout(_)) if cursor.is_some() => {
                     let method = method.to_owned();
                     return Ok(fetched.ending_early(ProtocolError::ListTooSlow { method, limit }));
                 }
+                result => result?,
             };
             bytes += result.get().len();
             // One item more shows that the list is too long.
