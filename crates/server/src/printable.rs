@@ -2,21 +2,21 @@
 
 use std::io::{self, Write};
 
-/// Escapes control characters, and those that change the display order: parts of a message may come from another server, or
-/// from a file that another person wrote.
+/// Escapes control characters except line feeds, and characters that change the layout of a text. Parts of a message may come from
+/// another server, or from a file that another person wrote.
 pub(crate) fn printable(message: &str) -> String {
     escaped(message, |character| {
-        character != '\n' && (character.is_control() || is_bidirectional(character))
+        character != '\n' && (character.is_control() || changes_layout(character))
     })
 }
 
 /// Prepares a message as [`printable`] does, on one line: names of files may contain line breaks.
 pub(crate) fn printable_line(message: &str) -> String {
-    escaped(message, |character| character.is_control() || is_bidirectional(character))
+    escaped(message, |character| character.is_control() || changes_layout(character))
 }
 
-/// Returns whether a character changes the display order of other characters, or ends a line.
-fn is_bidirectional(character: char) -> bool {
+/// Returns whether a character changes the display order of other characters, or separates lines or paragraphs.
+fn changes_layout(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -32,17 +32,20 @@ fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
     printable
 }
 
-/// A writer for lines of the log, which contain text of upstreams. Bidirectional control characters in
-/// that text could reorder the lines.
+/// A writer for lines of the log, which contain text of upstreams. Line ends in that text could forge a line of the log, and other
+/// characters could reorder it.
 ///
-/// The subscriber escapes control characters itself, and writes a line at a time.
+/// The subscriber writes one line at a time, with its end, and escapes the control characters that a terminal acts on.
 pub(crate) struct PrintableLines<W>(pub(crate) W);
 
 impl<W: Write> Write for PrintableLines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match str::from_utf8(line) {
-            Ok(text) if text.contains(is_bidirectional) => {
-                self.0.write_all(escaped(text, is_bidirectional).as_bytes())?;
+        let is_unsafe = |character| "\n\r".contains(character) || changes_layout(character);
+        let text = str::from_utf8(line).ok().and_then(|text| text.strip_suffix('\n'));
+        match text {
+            Some(text) if text.contains(is_unsafe) => {
+                self.0.write_all(escaped(text, is_unsafe).as_bytes())?;
+                self.0.write_all(b"\n")?;
             }
             _ => self.0.write_all(line)?,
         }
@@ -71,5 +74,12 @@ mod tests {
         lines.write_all("INFO \u{1b}[1mé\u{202e}b\u{2066}\n".as_bytes()).unwrap();
         lines.write_all(b"\xff\n").unwrap();
         assert_eq!(lines.0, b"INFO \x1b[1m\xc3\xa9\\u{202e}b\\u{2066}\n\xff\n");
+    }
+
+    #[test]
+    fn an_error_of_an_upstream_is_no_line_of_the_log() {
+        let mut lines = PrintableLines(Vec::new());
+        lines.write_all(b"WARN refused error=no\n2026-01-01 ERROR forged\r\n").unwrap();
+        assert_eq!(lines.0, b"WARN refused error=no\\n2026-01-01 ERROR forged\\r\n");
     }
 }
