@@ -9,7 +9,7 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     item::{ArtifactMaker, Task},
     notice::{self, Facts, notice},
-    plan::{Call, Plan, PlannedStructured, RawPlan, Show, StructuredTask, plan, text_item},
+    plan::{Call, Plan, PlannedStructured, Show, StructuredTask, WholeAnswer, plan, text_item},
     redact,
     report::{
         ItemReport, MAX_LISTED_ITEMS, META_KEY, Outcome, Report, Save, SaveStatus, SavedArtifact,
@@ -222,10 +222,10 @@ impl Capturer {
         }
         let mut saved =
             ExecutedPlan { plan, outcomes, bundle, structured, whole: None, whole_error: None };
-        let is_whole_wanted = match saved.plan.raw {
-            RawPlan::Never => false,
-            RawPlan::Beside | RawPlan::Instead => true,
-            RawPlan::IfNothingElse => saved.count() == 0,
+        let is_whole_wanted = match saved.plan.whole_answer {
+            WholeAnswer::Never => false,
+            WholeAnswer::Also | WholeAnswer::Only => true,
+            WholeAnswer::IfNothingElse => saved.count() == 0,
         };
         if is_whole_wanted {
             match self.save_whole(call, settings, answer).await {
@@ -422,7 +422,7 @@ impl ExecutedPlan {
         settings: &Settings,
         answer: &RawValue,
     ) -> (Box<RawValue>, Report) {
-        if self.plan.raw == RawPlan::Instead {
+        if self.plan.whole_answer == WholeAnswer::Only {
             self.tell_items_of_the_whole();
         }
         self.show_texts_without_artifacts();
@@ -522,12 +522,15 @@ impl ExecutedPlan {
         let count = artifacts.len();
         let plural = if count == 1 { "" } else { "s" };
         let (status, message) = match (&self.whole, count) {
-            (Some(_), _) if self.plan.raw == RawPlan::Instead => (
+            (Some(_), _) if self.plan.whole_answer == WholeAnswer::Only => (
                 SaveStatus::Success,
                 "Intelligent processing is disabled; the whole answer is saved.".to_owned(),
             ),
             (None, 0) => {
-                let error = self.whole_error.clone().filter(|_| self.plan.raw == RawPlan::Instead);
+                let error = self
+                    .whole_error
+                    .clone()
+                    .filter(|_| self.plan.whole_answer == WholeAnswer::Only);
                 let second = self.whole_error.as_ref().filter(|_| error.is_none());
                 let second = second
                     .filter(|second| **second != first_error)
@@ -552,7 +555,7 @@ impl ExecutedPlan {
                     format!("{count} artifact{plural} saved; {items} not: {first_error}."),
                 )
             }
-            (None, _) if self.plan.raw == RawPlan::Beside => {
+            (None, _) if self.plan.whole_answer == WholeAnswer::Also => {
                 let error = self.whole_error.as_deref().unwrap_or_default();
                 (
                     SaveStatus::PartialSuccess,
@@ -641,7 +644,7 @@ impl ExecutedPlan {
     fn content(&self, answer: &RawValue, notice: &str) -> String {
         let sent = |span: &Range<usize>| answer.get()[span.clone()].to_owned();
         let mut items = Vec::new();
-        items.extend(self.plan.instead.clone());
+        items.extend(self.plan.fallback_item.clone());
         for (planned, done) in self.plan.items.iter().zip(&self.outcomes) {
             let link = done.artifact.as_ref().map(link_item);
             match &planned.show {

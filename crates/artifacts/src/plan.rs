@@ -18,14 +18,20 @@ use crate::{
     structure::shortened,
 };
 
-/// Members of a text item beside its text that are not counted, in bytes.
+/// Up to this many bytes beside the text of a text item do not count; if there are more, all of them count.
 const FREE_BYTES: u64 = 64;
-/// Members beside content and structured content that an answer over the limit keeps, in bytes.
+/// Size of the members beside content and structured content that an answer over the limit keeps, in bytes.
 const MAX_OTHER_MEMBERS_BYTES: usize = 2048;
+/// A `serverInfo` of more bytes counts like any other member.
+const MAX_SERVER_INFO_BYTES: usize = 2048;
+/// Size of the members beside the data of an image that stays in the answer, in bytes.
+const MAX_IMAGE_MEMBERS_BYTES: usize = 2048;
+/// Size that structured content may have in an answer over the limit even if less of the budget is left, in bytes.
+const MIN_SHORTENED_BYTES: usize = 2048;
 /// Start of an undecodable item that is shown when its whole JSON does not fit, in bytes.
 const UNDECODABLE_START_BYTES: usize = 256;
-/// Members of the protocol, which are always kept unless they are longer than they should be.
-const PROTOCOL_MEMBERS: [&str; 2] = ["isError", "resultType"];
+/// Protocol members that are kept if they have at most [`MAX_PROTOCOL_MEMBER_BYTES`].
+const PROTOCOL_MEMBERS: [&str; 2] = ["isError", RESULT_TYPE];
 const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
 /// The result's kind and the server's name, which results have since revision 2026-07-28. They do not count, so that the
 /// size of an answer does not depend on the upstream's revision.
@@ -49,7 +55,7 @@ pub(crate) struct Plan {
     pub(crate) size: u64,
     /// The answer is over the limit: sizes of its text and of the shown part.
     pub(crate) oversize: Option<Truncated>,
-    /// Rest of the limit, for items whose artifact turns out to be missing.
+    /// Bytes left under the limit. An item whose artifact cannot be saved may use them.
     pub(crate) budget: Budget,
     pub(crate) items: Vec<PlannedItem>,
     /// The items that are not examined one by one.
@@ -57,11 +63,11 @@ pub(crate) struct Plan {
     /// The artifact of the items that are saved together, if there are any.
     pub(crate) bundle: Option<Task>,
     pub(crate) structured: Option<PlannedStructured>,
-    pub(crate) raw: RawPlan,
+    pub(crate) whole_answer: WholeAnswer,
     /// Reason why the answer has no items.
     pub(crate) malformed: Option<&'static str>,
     /// The JSON item that is shown for an answer without items.
-    pub(crate) instead: Option<String>,
+    pub(crate) fallback_item: Option<String>,
     /// Members that the new answer keeps, in order, except `_meta`.
     pub(crate) members: Vec<(String, Range<usize>)>,
     /// Members of `_meta` that the new answer keeps.
@@ -98,8 +104,8 @@ pub(crate) enum Show {
     Link {
         otherwise: Option<Range<usize>>,
     },
-    /// A link to the artifact; without an artifact, the start of this text up to the budget. The text is already cut to the
-    /// longest that the budget allows.
+    /// A link to the artifact; without an artifact, the start of this text as far as the budget allows. The text is cut to a little
+    /// more than the limit, so that [`Budget::text`] notices the cut.
     LinkOrStart(String),
     /// The item as sent, and a link to the artifact, if there is one.
     AsSentAndLink(Range<usize>),
@@ -149,14 +155,14 @@ pub(crate) enum StructuredTask {
 
 /// The condition for saving the answer as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RawPlan {
+pub(crate) enum WholeAnswer {
     Never,
     /// Saved if nothing else was saved.
     IfNothingElse,
     /// Always, after the items.
-    Beside,
-    /// Saved always, and no item separately.
-    Instead,
+    Also,
+    /// Always, and no item separately.
+    Only,
 }
 
 /// Plans the capture of an answer; none when the answer passes through unchanged.
@@ -170,12 +176,13 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
         return None;
     }
     let mut size = measure::size(answer.get(), settings.size_measure)
-        .saturating_sub(parts.stamps(settings.size_measure));
-    if size > threshold || parts.must_be_saved(settings) {
+        .saturating_sub(parts.uncounted_bytes(settings.size_measure));
+    let needs_capture = parts.needs_capture(settings);
+    if size > threshold || needs_capture {
         parts.find_duplicate();
         size = size.saturating_sub(parts.duplicate_bytes(settings.size_measure));
     }
-    if size <= threshold && !parts.must_be_saved(settings) {
+    if size <= threshold && !needs_capture {
         return None;
     }
 
@@ -226,7 +233,7 @@ impl<'a> Parts<'a> {
         match members.get("content") {
             // Only without content, so that a server cannot evade the limit.
             None => {
-                let kind = members.string("resultType");
+                let kind = members.string(RESULT_TYPE);
                 parts.is_unfinished = kind.is_some_and(|kind| kind != "complete")
                     || members.present("task").is_some();
             }
@@ -245,8 +252,9 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// Returns whether an item is saved whatever its size (seed 000/1.4).
-    fn must_be_saved(&self, settings: &Settings) -> bool {
+    /// Returns whether the answer is captured whatever its size: it is malformed, has too many items, or has an item that is not plain
+    /// text (seed 000/1.4).
+    fn needs_capture(&self, settings: &Settings) -> bool {
         let links = settings.resource_links == ResourceLinks::Placeholder;
         let texts = settings.text_resources == TextResources::Always;
         let must = |item: &Item<'_>| match item.kind {
@@ -258,8 +266,8 @@ impl<'a> Parts<'a> {
         self.malformed.is_some() || self.tail.is_some() || self.items.iter().any(must)
     }
 
-    /// Bytes of the protocol's members, unless they are longer than they should be.
-    fn stamps(&self, measure: SizeMeasure) -> u64 {
+    /// Size of `resultType` and `serverInfo`, which do not count.
+    fn uncounted_bytes(&self, measure: SizeMeasure) -> u64 {
         let Some(members) = &self.members else { return 0 };
         let is_short = |raw: &&RawValue| raw.get().len() <= MAX_PROTOCOL_MEMBER_BYTES;
         let kind = members.get(RESULT_TYPE).filter(is_short);
@@ -267,7 +275,7 @@ impl<'a> Parts<'a> {
         let stamp = members.get("_meta").and_then(|raw| {
             let meta = Members::read(raw)?;
             let stamp =
-                meta.get(SERVER_INFO).filter(|raw| raw.get().len() <= MAX_OTHER_MEMBERS_BYTES)?;
+                meta.get(SERVER_INFO).filter(|raw| raw.get().len() <= MAX_SERVER_INFO_BYTES)?;
             let is_alone = meta.iter().count() == 1;
             Some(if is_alone {
                 member_size("_meta", raw, measure)
@@ -342,19 +350,21 @@ impl<'a> Planner<'a> {
             ..
         } = self.maker.settings.mcp_intelligent_processing;
         let other = self.other_members(parts.members.as_ref());
-        let raw = match (
+        let whole_answer = match (
             enable_intelligent_processing,
             save_raw_alongside_intelligent,
             fallback_to_raw_on_error,
         ) {
-            (false, _, _) => RawPlan::Instead,
-            (true, true, _) => RawPlan::Beside,
-            // Members that are left out are only in the whole answer.
-            (true, false, true) if other.left_out.is_some() => RawPlan::Beside,
-            // So is content that has no items and is not shown whole.
-            (true, false, true) if parts.malformed.is_some() && self.is_oversize => RawPlan::Beside,
-            (true, false, true) => RawPlan::IfNothingElse,
-            (true, false, false) => RawPlan::Never,
+            (false, _, _) => WholeAnswer::Only,
+            (true, true, _) => WholeAnswer::Also,
+            // Save the whole answer, because left-out members are in no other artifact.
+            (true, false, true) if other.left_out.is_some() => WholeAnswer::Also,
+            // Save it, because content without items is in no other artifact and is not shown whole.
+            (true, false, true) if parts.malformed.is_some() && self.is_oversize => {
+                WholeAnswer::Also
+            }
+            (true, false, true) => WholeAnswer::IfNothingElse,
+            (true, false, false) => WholeAnswer::Never,
         };
 
         let mut budget =
@@ -364,13 +374,13 @@ impl<'a> Planner<'a> {
         let mut growth = Budget::new(self.limit().saturating_sub(self.visible), 0);
         let mut items = Vec::with_capacity(parts.items.len());
         for (index, item) in parts.items.iter().enumerate() {
-            let mut task = self.task(index, item, raw);
+            let mut task = self.task(index, item, whole_answer);
             let mut show = self.show(item, &task, &mut budget, &mut total_bytes);
             if let Task::Undecodable(reason) = &task {
                 let budget = if self.is_oversize { &mut budget } else { &mut growth };
                 show = show_undecodable(index, item, reason, budget);
             }
-            if raw != RawPlan::Instead && is_kept_with_others(item, &task, &show) {
+            if whole_answer != WholeAnswer::Only && is_kept_with_others(item, &task, &show) {
                 task = match task {
                     Task::Bundle(reason) => Task::Bundle(reason),
                     _ => Task::Bundle("neither shown nor an artifact of its own".into()),
@@ -378,7 +388,8 @@ impl<'a> Planner<'a> {
             }
             items.push(PlannedItem { kind: item.type_name(), task, show });
         }
-        let instead = parts.malformed.and_then(|_| self.show_whole(&mut budget, &mut total_bytes));
+        let fallback_item =
+            parts.malformed.and_then(|_| self.show_whole(&mut budget, &mut total_bytes));
         let tail = parts.tail.map(|tail| {
             let span = tail.span(self.answer);
             total_bytes += span.len() as u64;
@@ -391,7 +402,7 @@ impl<'a> Planner<'a> {
         let (tail_span, tail) = tail.unzip();
 
         let structured = parts.structured.map(|structured| {
-            let task = self.structured(structured, parts.duplicate, &items, raw);
+            let task = self.structured(structured, parts.duplicate, &items, whole_answer);
             let (shown, shortened) = self.show_structured(structured, parts.duplicate, &mut budget);
             PlannedStructured { task, shown, shortened }
         });
@@ -399,20 +410,23 @@ impl<'a> Planner<'a> {
         let is_any_saved = tail.is_some()
             || items.iter().any(|item| matches!(item.task, Task::Save(_) | Task::Bundle(_)))
             || structured.as_ref().is_some_and(PlannedStructured::is_saved);
-        // Otherwise the whole answer is saved, or the settings forbid it.
-        if raw == RawPlan::IfNothingElse && is_any_saved {
+        // If no item was saved, the whole answer is saved instead.
+        if whole_answer == WholeAnswer::IfNothingElse && is_any_saved {
             let tail_bytes = tail_span.as_ref().map_or(0, Range::len);
             self.keep_undecodable(&parts.items, &mut items, tail_bytes);
         }
-        let bundle =
-            self.bundle(&parts.items, &items, tail_span.filter(|_| raw != RawPlan::Instead));
+        let bundle = self.bundle(
+            &parts.items,
+            &items,
+            tail_span.filter(|_| whole_answer != WholeAnswer::Only),
+        );
 
         let nothing_to_do = items.iter().all(|item| matches!(item.task, Task::Inline(_)))
             && structured.as_ref().is_none_or(PlannedStructured::is_inlined)
             && parts.malformed.is_none()
             && tail.is_none()
             && !self.is_oversize
-            && raw != RawPlan::Instead;
+            && whole_answer != WholeAnswer::Only;
         if nothing_to_do {
             return None;
         }
@@ -425,9 +439,9 @@ impl<'a> Planner<'a> {
             tail,
             bundle: bundle.map(|items| self.maker.bundle(items)),
             structured,
-            raw,
+            whole_answer,
             malformed: parts.malformed,
-            instead,
+            fallback_item,
             members: other.members,
             meta: other.meta,
             left_out: other.left_out,
@@ -473,7 +487,8 @@ impl<'a> Planner<'a> {
         bundle.into_json()
     }
 
-    /// Selects the members that the new answer keeps beside its content: all of them, or small ones if it is over the limit.
+    /// Selects the members that the new answer keeps beside its content: all of them, or, if the answer is over the limit, those that fit
+    /// into [`MAX_OTHER_MEMBERS_BYTES`], in order.
     fn other_members(&self, members: Option<&Members<'a>>) -> OtherMembers {
         let mut other = OtherMembers::default();
         let mut left = if self.is_oversize { MAX_OTHER_MEMBERS_BYTES } else { usize::MAX };
@@ -492,14 +507,14 @@ impl<'a> Planner<'a> {
                         meta.iter().flat_map(Members::iter).filter(|(key, _)| *key != META_KEY);
                     for (key, value) in meta {
                         let span = json::span(self.answer, value);
-                        if fits(key, &span, &mut left) {
+                        if take_room(key, &span, &mut left) {
                             other.meta.push((key.to_owned(), span));
                         } else {
                             other.leave_out(format!("_meta/{key}"), &span);
                         }
                     }
                 }
-                _ if fits(key, &span, &mut left) => other.members.push((key.to_owned(), span)),
+                _ if take_room(key, &span, &mut left) => other.members.push((key.to_owned(), span)),
                 _ => other.leave_out(key.to_owned(), &span),
             }
         }
@@ -507,16 +522,18 @@ impl<'a> Planner<'a> {
     }
 
     fn limit(&self) -> u64 {
-        match self.maker.settings.oversize {
-            Oversize::Withhold if self.is_oversize => 0,
-            _ => self.maker.settings.mcp_tool_llm_return_max_bytes,
-        }
+        if self.is_withheld() { 0 } else { self.maker.settings.mcp_tool_llm_return_max_bytes }
     }
 
-    fn task(&self, index: usize, item: &Item<'_>, raw: RawPlan) -> Task {
+    /// Returns whether nothing of the answer's content is shown.
+    fn is_withheld(&self) -> bool {
+        self.is_oversize && self.maker.settings.oversize == Oversize::Withhold
+    }
+
+    fn task(&self, index: usize, item: &Item<'_>, whole_answer: WholeAnswer) -> Task {
         let most = self.maker.settings.mcp_intelligent_processing.max_content_items;
         let links = self.maker.settings.resource_links == ResourceLinks::Placeholder;
-        if raw == RawPlan::Instead {
+        if whole_answer == WholeAnswer::Only {
             return Task::Skip("intelligent processing is disabled".into());
         }
         if index >= most && (links || !matches!(item.kind, Kind::Link)) {
@@ -541,20 +558,20 @@ impl<'a> Planner<'a> {
                     return Show::Nothing;
                 };
                 *total_bytes += text.len() as u64;
-                if self.is_oversize && settings.oversize == Oversize::Withhold {
+                if self.is_withheld() {
                     return Show::Link { otherwise: None };
                 }
                 if self.is_oversize {
                     return self.show_text(item, &text, is_exact.then_some(sent), budget);
                 }
-                // Many parsers refuse an answer with half a surrogate pair.
+                // Many parsers refuse an answer with an unpaired surrogate.
                 if is_exact { Show::AsSent(sent) } else { Show::Rewritten(rewritten(item, &text)) }
             }
             Kind::Resource { is_text: true } if self.is_oversize => {
                 let text = item.resource_text().unwrap_or_default();
                 *total_bytes += text.len() as u64;
                 let limit = usize::try_from(self.limit()).unwrap_or(usize::MAX);
-                // One character more than the budget allows, so that a cut is noticed.
+                // One character more than the limit, so that `Budget::text` notices the cut.
                 let most = limit.saturating_add(char::MAX.len_utf8());
                 Show::LinkOrStart(text[..text.floor_char_boundary(most)].to_owned())
             }
@@ -579,11 +596,12 @@ impl<'a> Planner<'a> {
                     }
                     Task::Bundle(_)
                         if matches!(item.kind, Kind::Image)
+                            // Decoded size of base64.
                             && self.has_room_for_image(sent.len() as u64 / 4 * 3, budget) =>
                     {
                         Show::AsSent(sent)
                     }
-                    // Clients fail on an image that is not one.
+                    // Clients fail on an image whose bytes are not of an image type.
                     Task::Save(artifact)
                         if matches!(item.kind, Kind::Image) && !is_image(artifact) =>
                     {
@@ -606,16 +624,14 @@ impl<'a> Planner<'a> {
         let bytes = artifact.content().len();
         matches!(item.kind, Kind::Image)
             && is_image(artifact)
-            && item.raw.get().len() <= bytes * 4 / 3 + MAX_OTHER_MEMBERS_BYTES
+            && item.raw.get().len() <= bytes * 4 / 3 + MAX_IMAGE_MEMBERS_BYTES
             && self.has_room_for_image(bytes as u64, budget)
     }
 
     fn has_room_for_image(&self, bytes: u64, budget: &mut Budget) -> bool {
-        let settings = self.maker.settings;
-        let is_withheld = self.is_oversize && settings.oversize == Oversize::Withhold;
-        bytes <= settings.inline_image_max_bytes
-            && !is_withheld
-            && (!self.is_oversize || budget.take(0))
+        bytes <= self.maker.settings.inline_image_max_bytes
+            && !self.is_withheld()
+            && (!self.is_oversize || budget.take_item())
             && budget.take_image(bytes)
     }
 
@@ -629,9 +645,12 @@ impl<'a> Planner<'a> {
         if !self.is_oversize || raw.get() == "null" || budget.take(raw.get().len() as u64) {
             return (StructuredShown::Whole, None);
         }
+        if self.is_withheld() {
+            return (StructuredShown::Replaced, None);
+        }
         // A client shows its model either the text or the structured content, so equal content may use the same budget.
         let room = if duplicate.is_some() { self.limit() } else { budget.left() };
-        let room = usize::try_from(room).unwrap_or(usize::MAX).max(MAX_OTHER_MEMBERS_BYTES);
+        let room = usize::try_from(room).unwrap_or(usize::MAX).max(MIN_SHORTENED_BYTES);
         let shortened = self.output_schema.and_then(|schema| shorten(raw, schema, room));
         match shortened {
             Some(shortened) => (StructuredShown::Shortened, Some(shortened)),
@@ -679,9 +698,9 @@ impl<'a> Planner<'a> {
         raw: &RawValue,
         duplicate: Option<usize>,
         planned: &[PlannedItem],
-        plan: RawPlan,
+        whole_answer: WholeAnswer,
     ) -> StructuredTask {
-        if plan == RawPlan::Instead {
+        if whole_answer == WholeAnswer::Only {
             return StructuredTask::Item(Task::Skip("intelligent processing is disabled".into()));
         }
         match duplicate.filter(|&duplicate| matches!(planned[duplicate].task, Task::Save(_))) {
@@ -762,8 +781,8 @@ impl OtherMembers {
     }
 }
 
-/// Takes room for a member, and says whether there was enough.
-fn fits(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
+/// Takes room for a member; false when too little is left.
+fn take_room(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
     match left.checked_sub(key.len() + span.len()) {
         Some(rest) => {
             *left = rest;

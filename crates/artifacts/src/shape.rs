@@ -37,6 +37,11 @@ impl Budget {
         fits
     }
 
+    /// Takes the place of an item whose bytes do not count; false when too many items are shown.
+    pub(crate) fn take_item(&mut self) -> bool {
+        self.take(0)
+    }
+
     /// Takes bytes for an image; false when too few are left.
     pub(crate) fn take_image(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.images_left;

@@ -1,11 +1,11 @@
-//! Recordings of the answers of models and servers, which are replayed without network, programs and keys.
+//! Recordings of the answers of models and servers, which are replayed without network, programs or keys.
 //!
-//! A cassette has one channel for each model and each server of a case, in the order of the requests. A replay compares
-//! every request with the recorded one; the first difference is an error that shows both. Keys are not recorded: recorded
-//! requests to models contain none, and the secrets of a case are removed from all texts.
+//! A cassette has one channel for each model and each server of a case. A replay looks for an equal request among those not yet
+//! replayed on the channel. If there is none, the error shows the first difference from the next recorded one. Keys are not
+//! recorded: recorded requests to models contain none, and the secrets of a case are removed from all texts.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, VecDeque},
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -41,8 +41,8 @@ struct Inner {
 #[derive(Default)]
 struct Tape {
     entries: Vec<Entry>,
-    /// For each channel, the places of its entries that were not replayed yet, last first.
-    left: HashMap<String, Vec<usize>>,
+    /// For each channel, the indices of its entries that were not replayed yet, in order.
+    left: BTreeMap<String, VecDeque<usize>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,7 +100,7 @@ pub enum CassetteError {
     },
     /// Recorded requests were not made.
     #[error(
-        "{left} of {number} recorded requests on {channel} were not made, the first {first}; record again (--record) if the change is \
+        "{left} of {number} recorded requests on {channel} were not made; the first is {first}; record again (--record) if the change is \
          intended"
     )]
     Left {
@@ -135,7 +135,8 @@ pub enum CassetteError {
     },
     /// There are more requests than recorded.
     #[error(
-        "the recording of {channel} ends after {number} requests, and there is one more: {found}; record again (--record)"
+        "the recording of {channel} ends after {number} request{}, and there is one more: {found}; record again (--record)",
+        if *number == 1 { "" } else { "s" }
     )]
     Ended {
         /// The case, and the model or server.
@@ -162,11 +163,12 @@ impl Cassette {
         let path = path.as_ref();
         let failed =
             |problem: String| CassetteError::File { path: path.display().to_string(), problem };
-        let size = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+        let unreadable = |error: io::Error| failed(format!("failed to read: {error}"));
+        let size = fs::metadata(path).map_err(unreadable)?.len();
         if size > MAX_FILE_BYTES {
             return Err(failed(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
         }
-        let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
+        let text = fs::read(path).map_err(unreadable)?;
         let file: File = serde_json::from_slice(&text)
             .map_err(|error| failed(format!("not a cassette: {error}")))?;
         if file.version != VERSION {
@@ -175,15 +177,15 @@ impl Cassette {
                 "it has version {found}, this program reads {VERSION}: record again (--record)"
             )));
         }
-        let mut left: HashMap<String, Vec<usize>> = HashMap::new();
-        for (place, entry) in file.entries.iter().enumerate().rev() {
-            left.entry(entry.channel.clone()).or_default().push(place);
+        let mut left: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
+        for (index, entry) in file.entries.iter().enumerate() {
+            left.entry(entry.channel.clone()).or_default().push_back(index);
         }
         let tape = Tape { entries: file.entries, left };
         Ok(Self(Arc::new(Inner { is_replay: true, tape: Mutex::new(tape) })))
     }
 
-    /// Returns whether it is replayed.
+    /// Returns whether this cassette replays.
     pub fn is_replay(&self) -> bool {
         self.0.is_replay
     }
@@ -199,7 +201,7 @@ impl Cassette {
         let path = path.as_ref();
         let failed = |error: io::Error| CassetteError::File {
             path: path.display().to_string(),
-            problem: error.to_string(),
+            problem: format!("failed to write: {error}"),
         };
         let text = {
             let tape = self.tape();
@@ -208,11 +210,11 @@ impl Cassette {
             let file = json!({"version": VERSION, "entries": whole});
             serde_json::to_string_pretty(&file).map_err(|error| failed(error.into()))?
         };
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
-        let beside = PathBuf::from(beside);
-        write_private(&beside, &(text + "\n"))
-            .and_then(|()| fs::rename(&beside, path))
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".new");
+        let temporary = PathBuf::from(temporary);
+        write_private(&temporary, &(text + "\n"))
+            .and_then(|()| fs::rename(&temporary, path))
             .map_err(failed)
     }
 
@@ -237,7 +239,7 @@ impl Cassette {
         let mut channels = tape.left.iter();
         let left = channels.find(|(channel, left)| !left.is_empty() && is_of_case(channel, case));
         let Some((channel, left)) = left else { return Ok(()) };
-        let first = left.last().map(|place| tape.entries[*place].request.to_string());
+        let first = left.front().map(|index| tape.entries[*index].request.to_string());
         Err(CassetteError::Left {
             channel: channel.clone(),
             left: left.len(),
@@ -255,16 +257,21 @@ impl Cassette {
     }
 }
 
-/// Whether a channel is that of a model or server of this case. The name of another case may begin with this one and a slash.
+/// Returns whether a channel belongs to this case. A prefix test is not enough: `files/read` is another case than `files`.
 fn is_of_case(channel: &str, case: &str) -> bool {
     let rest = channel.strip_prefix(case);
     rest.is_some_and(|rest| matches!(rest, "/agent" | "/judge") || rest.starts_with("/server:"))
 }
 
-/// Writes a file that only this user can read, since it contains the answers of models and servers.
+/// Writes a new file that only this user can read, since it contains the answers of models and servers. Replaces an existing file, which
+/// would keep its mode.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     io::Write::write_all(&mut options.open(path)?, text.as_bytes())
@@ -274,6 +281,15 @@ impl std::fmt::Debug for Cassette {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cassette").field("is_replay", &self.0.is_replay).finish_non_exhaustive()
     }
+}
+
+/// A recorded answer that is replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Replayed {
+    /// The answer.
+    Answer(Value),
+    /// The error of the model or server.
+    Error(String),
 }
 
 /// The requests to one model or server.
@@ -289,38 +305,35 @@ impl Channel {
         self.cassette.is_replay()
     }
 
-    /// Replays the answer to a request: what was answered, or the error.
-    pub(crate) fn replay(&self, request: Value) -> Result<Result<Value, String>, CassetteError> {
+    /// Replays the answer to a request.
+    pub(crate) fn replay(&self, request: Value) -> Result<Replayed, CassetteError> {
         let request = self.redactor.value(request);
         let mut tape = self.cassette.tape();
-        let recorded =
-            |tape: &Tape| tape.entries.iter().filter(|entry| entry.channel == self.name).count();
+        let Tape { entries, left } = &mut *tape;
+        let recorded = || entries.iter().filter(|entry| entry.channel == self.name).count();
+        let left = left.entry(self.name.clone()).or_default();
+        let is_equal =
+            |index: &usize| difference(&entries[*index].request, &request, String::new()).is_none();
         // Concurrent requests, such as votes, may arrive in another order.
-        let left = tape.left.get(&self.name).map_or(&[][..], Vec::as_slice);
-        let is_equal = |place: &usize| {
-            difference(&tape.entries[*place].request, &request, String::new()).is_none()
-        };
-        let at = left.iter().rposition(is_equal).or(left.len().checked_sub(1));
-        let place = at.and_then(|at| Some(tape.left.get_mut(&self.name)?.remove(at)));
-        let Some(place) = place else {
-            let (channel, number) = (self.name.clone(), recorded(&tape));
+        let position = left.iter().position(is_equal).unwrap_or(0);
+        let Some(index) = left.remove(position) else {
+            let (channel, number) = (self.name.clone(), recorded());
             let found = cut(&request.to_string(), 400);
             return Err(CassetteError::Ended { channel, number, found });
         };
-        let entry = &tape.entries[place];
+        let entry = &entries[index];
         if let Some((at, before, now)) = difference(&entry.request, &request, String::new()) {
-            let left = tape.left.get(&self.name).map_or(0, Vec::len);
             return Err(CassetteError::Mismatch {
                 channel: self.name.clone(),
-                number: recorded(&tape) - left,
+                number: recorded() - left.len(),
                 place: if at.is_empty() { "/".to_owned() } else { at },
                 recorded: cut(&before, 400),
                 found: cut(&now, 400),
             });
         }
         match entry.answer.clone() {
-            Some(Answer::Ok(answer)) => Ok(Ok(answer)),
-            Some(Answer::Error(error)) => Ok(Err(error)),
+            Some(Answer::Ok(answer)) => Ok(Replayed::Answer(answer)),
+            Some(Answer::Error(error)) => Ok(Replayed::Error(error)),
             Some(Answer::Ended(reason)) => {
                 Err(CassetteError::TrialEnded { channel: self.name.clone(), reason })
             }
@@ -348,12 +361,12 @@ impl Channel {
     }
 
     /// Records the answer to a request.
-    pub(crate) fn answer(&self, place: usize, answer: Result<Value, String>) {
+    pub(crate) fn answer(&self, index: usize, answer: Result<Value, String>) {
         let answer = match answer {
             Ok(value) => Answer::Ok(self.redactor.value(value)),
             Err(text) => Answer::Error(self.redactor.text(text)),
         };
-        if let Some(entry) = self.cassette.tape().entries.get_mut(place) {
+        if let Some(entry) = self.cassette.tape().entries.get_mut(index) {
             entry.answer = Some(answer);
         }
     }
@@ -413,7 +426,7 @@ impl ChatModel for TapedModel {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
-        self.taped(request, false).await
+        self.record_or_replay(request, false).await
     }
 
     async fn stream(
@@ -421,7 +434,7 @@ impl ChatModel for TapedModel {
         request: &ChatRequest,
         on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
     ) -> Result<ChatAnswer, ChatError> {
-        let answer = self.taped(request, true).await?;
+        let answer = self.record_or_replay(request, true).await?;
         if !answer.text.is_empty() {
             on_text(&answer.text);
         }
@@ -430,7 +443,7 @@ impl ChatModel for TapedModel {
 }
 
 impl TapedModel {
-    async fn taped(
+    async fn record_or_replay(
         &self,
         request: &ChatRequest,
         is_streamed: bool,
@@ -438,18 +451,18 @@ impl TapedModel {
         let asked = json!({"model": self.name, "request": request});
         let Some(live) = &self.live else {
             return match self.channel.replay(asked) {
-                Ok(Ok(answer)) => {
+                Ok(Replayed::Answer(answer)) => {
                     let answer = self.channel.parsed(answer);
                     answer.map_err(|error| ChatError::Model(error.to_string()))
                 }
-                Ok(Err(error)) => Err(ChatError::Model(error)),
+                Ok(Replayed::Error(error)) => Err(ChatError::Model(error)),
                 Err(error) => Err(ChatError::Model(error.to_string())),
             };
         };
-        let place = self.channel.request(asked);
+        let index = self.channel.request(asked);
         let outcome = ask(&**live, request, is_streamed).await;
         let answer = outcome.as_ref().map(|answer| json!(answer)).map_err(ToString::to_string);
-        self.channel.answer(place, answer);
+        self.channel.answer(index, answer);
         outcome
     }
 }
@@ -476,11 +489,14 @@ mod tests {
 
         let replay = || Cassette::load(&path).unwrap();
         let cassette = replay();
-        assert_eq!(channel(&cassette, "two").replay(json!(7)), Ok(Err("no".to_owned())));
+        assert_eq!(
+            channel(&cassette, "two").replay(json!(7)),
+            Ok(Replayed::Error("no".to_owned()))
+        );
         let one = channel(&cassette, "one");
-        assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Ok(json!("yes"))));
+        assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Replayed::Answer(json!("yes"))));
         let error = one.replay(json!(1)).unwrap_err().to_string();
-        assert!(error.contains("ends after 1 requests"), "{error}");
+        assert!(error.contains("ends after 1 request,"), "{error}");
         let error =
             channel(&replay(), "one").replay(json!({"a": [1, {"b": 3}]})).unwrap_err().to_string();
         assert!(
@@ -503,18 +519,48 @@ mod tests {
         cassette.save(&path).unwrap();
         let replay = Cassette::load(&path).unwrap();
         let agent = channel(&replay, "files/agent");
-        let answer = agent.replay(json!(1)).unwrap().unwrap();
+        let Replayed::Answer(answer) = agent.replay(json!(1)).unwrap() else { panic!("an error") };
         assert_eq!(replay.check_replayed("files"), Ok(()));
         assert!(replay.check_replayed("files/read").is_err());
         let error = agent.parsed::<Vec<u8>>(answer).unwrap_err().to_string();
         assert!(error.contains("recording of files/agent is invalid"), "{error}");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_cassette_is_private_even_if_a_temporary_file_was_left() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (path, left) = (folder.path().join("a.json"), folder.path().join("a.json.new"));
+        fs::write(&left, "left by a run that was killed").unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).unwrap();
+        Cassette::record().save(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!left.exists());
+    }
+
+    #[test]
+    fn equal_requests_are_replayed_in_the_order_of_the_recording() {
+        let cassette = Cassette::record();
+        let one = channel(&cassette, "one");
+        for (request, answer) in [(1, "a"), (2, "b"), (1, "c")] {
+            one.answer(one.request(json!(request)), Ok(json!(answer)));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        cassette.save(&path).unwrap();
+        let one = channel(&Cassette::load(&path).unwrap(), "one");
+        for (request, answer) in [(2, "b"), (1, "a"), (1, "c")] {
+            assert_eq!(one.replay(json!(request)), Ok(Replayed::Answer(json!(answer))));
+        }
+    }
+
     #[test]
     fn a_file_that_is_no_cassette_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
-        assert!(Cassette::load(&path).is_err());
+        let error = Cassette::load(&path).unwrap_err().to_string();
+        assert!(error.contains("a.json: failed to read: "), "{error}");
         for (text, want) in
             [("{", "not a cassette"), (r#"{"version": 9, "entries": []}"#, "it has version 9")]
         {

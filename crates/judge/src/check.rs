@@ -11,7 +11,10 @@ use crate::{
     stats::f1,
 };
 
-/// Maximum number of expected calls of a case. The time to pair them with calls grows with the product of both numbers.
+/// Maximum number of expected calls of a case.
+///
+/// The time to pair them with the calls grows with `expected · calls` in order, and in the worst case with `expected² · calls` in any
+/// order.
 pub const MAX_EXPECTED: usize = 1000;
 
 /// The work of a trial.
@@ -19,7 +22,7 @@ pub const MAX_EXPECTED: usize = 1000;
 pub struct Work<'a> {
     /// The tool calls, in order.
     pub calls: &'a [ToolCallRecord],
-    /// For each call, whether its result is that of each expected call, where this was found before the result was cut; absent: found from
+    /// `results[call][expected]`: whether the uncut result of the call meets the expectation. If `None`, `check` computes it from
     /// `calls`.
     pub results: Option<&'a [Vec<bool>]>,
     /// The model's last text.
@@ -33,7 +36,7 @@ pub struct Work<'a> {
 /// The results of all checks of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// F1 of the expected calls against the calls; 1 if none are expected.
+    /// F1 of the expected calls against the actual calls; 1 if the case has no `expectedTools`, or if both lists are empty.
     pub tool_accuracy: f64,
     /// The checks.
     pub results: Vec<CheckResult>,
@@ -41,10 +44,10 @@ pub struct Checked {
 
 /// Returns whether a case has anything that code checks.
 pub fn has_checks(case: &TestCase) -> bool {
+    let all_calls_succeed = case.expect.all_calls_succeed;
     // `allCallsSucceed: false` expects nothing.
-    let all_calls_succeed = case.expect.all_calls_succeed.filter(|expected| *expected);
-    let expect = Expectations { all_calls_succeed, ..case.expect.clone() };
-    case.expected_tools.is_some() || !expect.is_empty()
+    let others_empty = Expectations { all_calls_succeed, ..Expectations::default() };
+    case.expected_tools.is_some() || all_calls_succeed == Some(true) || case.expect != others_empty
 }
 
 /// Checks the work of a trial.
@@ -65,7 +68,7 @@ pub fn check(case: &TestCase, work: &Work<'_>) -> Checked {
 
 /// Pairs expected calls with actual calls: as many as possible, each at most once, and in order if the mode demands it.
 ///
-/// Each pair has the place of an expected call and that of a call.
+/// A pair is (index in `expected`, index in `calls`).
 pub fn pairs(
     expected: &[ExpectedTool],
     calls: &[ToolCallRecord],
@@ -97,7 +100,7 @@ pub fn has_call_and_result(expected: &ExpectedTool, call: &ToolCallRecord) -> bo
     has_call(expected, call) && results_of(std::slice::from_ref(expected), call)[0]
 }
 
-/// Returns whether a call has the result of each expected call.
+/// Returns, for each expected call, whether `call` has its result.
 pub(crate) fn results_of(expected: &[ExpectedTool], call: &ToolCallRecord) -> Vec<bool> {
     let text = LazyCell::new(|| Value::String(call.text()));
     let structured = call.response.get("structuredContent");
@@ -109,7 +112,7 @@ pub(crate) fn results_of(expected: &[ExpectedTool], call: &ToolCallRecord) -> Ve
     expected.iter().map(|tool| tool.result.as_ref().is_none_or(has_result)).collect()
 }
 
-/// The longest common subsequence.
+/// Pairs in order, by the longest common subsequence.
 fn in_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
     let expected = fits.len();
     let mut longest = vec![vec![0usize; calls + 1]; expected + 1];
@@ -136,9 +139,9 @@ fn in_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// A maximum matching, by Kuhn's algorithm.
+/// Pairs in any order, by a maximum matching (Kuhn's algorithm).
 fn in_any_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
-    fn place(
+    fn find_column(
         row: usize,
         fits: &[Vec<bool>],
         tried: &mut [bool],
@@ -148,7 +151,7 @@ fn in_any_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
             if !fits[row][column] || std::mem::replace(&mut tried[column], true) {
                 continue;
             }
-            if taken[column].is_none_or(|other| place(other, fits, tried, taken)) {
+            if taken[column].is_none_or(|other| find_column(other, fits, tried, taken)) {
                 taken[column] = Some(row);
                 return true;
             }
@@ -157,7 +160,7 @@ fn in_any_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
     }
     let mut taken = vec![None; calls];
     for row in 0..fits.len() {
-        place(row, fits, &mut vec![false; calls], &mut taken);
+        find_column(row, fits, &mut vec![false; calls], &mut taken);
     }
     let mut pairs: Vec<_> =
         taken.into_iter().enumerate().filter_map(|(column, row)| Some((row?, column))).collect();
@@ -180,13 +183,13 @@ fn of_calls(
         Matching::InOrder | Matching::Superset => has_all,
     };
     let missing: Vec<Value> = (0..expected.len())
-        .filter(|place| !pairs.iter().any(|(row, _)| row == place))
-        .map(|place| json!(expected[place]))
+        .filter(|index| !pairs.iter().any(|(row, _)| row == index))
+        .map(|index| json!(expected[index]))
         .collect();
     let others: Vec<Value> = (0..calls.len())
-        .filter(|place| !pairs.iter().any(|(_, column)| column == place))
-        .map(|place| {
-            let ToolCallRecord { tool_name, server_id, parameters, .. } = &calls[place];
+        .filter(|index| !pairs.iter().any(|(_, column)| column == index))
+        .map(|index| {
+            let ToolCallRecord { tool_name, server_id, parameters, .. } = &calls[index];
             json!({"name": tool_name, "server": server_id, "arguments": parameters})
         })
         .collect();
@@ -227,9 +230,9 @@ fn of_results(
     };
     let fits: Vec<Vec<bool>> = expected.iter().enumerate().map(row).collect();
     let pairs = pairs_of(&fits, calls.len(), matching);
-    // The results match if as many calls can be paired with them as without them. Comparing the numbers ensures that an expectation
-    // without a result does not lose its call to an expectation with one.
-    let passed = pairs.len() >= by_call.len();
+    // Results pass if pairing by call and result finds as many pairs as pairing by call alone. Comparing the numbers ensures that an
+    // expectation without a result does not lose its call to an expectation with one.
+    let passed = pairs.len() == by_call.len();
     let unmet: Vec<(usize, usize)> = by_call
         .iter()
         .copied()
@@ -242,7 +245,7 @@ fn of_results(
             true => "the expected results were found".to_owned(),
             false => format!(
                 "{} of {} calls do not have the expected results",
-                by_call.len() - pairs.len(),
+                unmet.len(),
                 by_call.len()
             ),
         },
@@ -265,26 +268,37 @@ fn of_results(
 
 fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResult> {
     let expect = &case.expect;
-    let mut results = Vec::new();
-    let mut bound = |name: &str, limit: Option<f64>, found: f64, is_least: bool| {
-        let Some(limit) = limit else { return };
-        let passed = if is_least { found >= limit } else { found <= limit };
-        results.push(CheckResult {
+    let at_least = |name: &str, limit: Option<f64>, found: f64| {
+        let limit = limit?;
+        Some(CheckResult {
             name: name.to_owned(),
-            passed,
-            detail: format!("{found}; {} {limit}", if is_least { "at least" } else { "at most" }),
+            passed: found >= limit,
+            detail: format!("found {found}, expected at least {limit}"),
             expected: json!(limit),
             actual: json!(found),
-        });
+        })
+    };
+    let at_most = |name: &str, limit: Option<f64>, found: f64| {
+        let limit = limit?;
+        Some(CheckResult {
+            name: name.to_owned(),
+            passed: found <= limit,
+            detail: format!("found {found}, expected at most {limit}"),
+            expected: json!(limit),
+            actual: json!(found),
+        })
     };
     let calls = work.calls.len() as f64;
     let longest = work.calls.iter().map(|call| call.execution_time_ms).max().unwrap_or(0);
-    bound("minCalls", expect.min_calls.map(f64::from), calls, true);
-    bound("maxCalls", expect.max_calls.map(f64::from), calls, false);
-    bound("maxDurationMs", expect.max_duration_ms.map(|ms| ms as f64), work.work_ms as f64, false);
-    bound("maxCallMs", expect.max_call_ms.map(|ms| ms as f64), longest as f64, false);
-    bound("maxTokens", expect.max_tokens.map(|most| most as f64), work.tokens as f64, false);
-    bound("minToolAccuracy", expect.min_tool_accuracy, tool_accuracy, true);
+    let limits = [
+        at_least("minCalls", expect.min_calls.map(f64::from), calls),
+        at_most("maxCalls", expect.max_calls.map(f64::from), calls),
+        at_most("maxDurationMs", expect.max_duration_ms.map(|ms| ms as f64), work.work_ms as f64),
+        at_most("maxCallMs", expect.max_call_ms.map(|ms| ms as f64), longest as f64),
+        at_most("maxTokens", expect.max_tokens.map(|tokens| tokens as f64), work.tokens as f64),
+        at_least("minToolAccuracy", expect.min_tool_accuracy, tool_accuracy),
+    ];
+    let mut results: Vec<CheckResult> = limits.into_iter().flatten().collect();
     if !expect.forbidden_tools.is_empty() {
         let called: Vec<&str> = work
             .calls
@@ -296,7 +310,7 @@ fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResu
             name: "forbiddenTools".to_owned(),
             passed: called.is_empty(),
             detail: match called.is_empty() {
-                true => "none of them was called".to_owned(),
+                true => "no forbidden tool was called".to_owned(),
                 false => format!("called: {}", called.join(", ")),
             },
             expected: Value::Null,
@@ -441,6 +455,36 @@ mod tests {
         let mut case = case("", Matching::Superset);
         case.expected_tools = Some(vec![good, one]);
         assert!(check(&case, &work(&[at("one", true), at("two", true)])).results[1].passed);
+    }
+
+    #[test]
+    fn the_detail_counts_the_calls_that_are_listed() {
+        let absent = ResultExpectation {
+            text: Some(Matcher::new(json!("absent")).unwrap()),
+            ..ResultExpectation::default()
+        };
+        let with_result = ExpectedTool::new("a").with_result(absent);
+        let mut case = case("", Matching::Superset);
+        case.expected_tools = Some(vec![with_result.clone(), with_result, ExpectedTool::new("a")]);
+        let checked = check(&case, &work(&[call("a"), call("a")]));
+        let results = &checked.results[1];
+        assert!(!results.passed);
+        assert_eq!(results.detail, "2 of 2 calls do not have the expected results");
+        for listed in [&results.expected, &results.actual] {
+            assert_eq!(listed.as_array().map(Vec::len), Some(2), "{results:?}");
+        }
+    }
+
+    #[test]
+    fn an_expectation_that_expects_nothing_is_no_check() {
+        let mut case = TestCase::new("a", "b");
+        assert!(!has_checks(&case));
+        case.expect.all_calls_succeed = Some(false);
+        assert!(!has_checks(&case));
+        case.expect.max_calls = Some(1);
+        assert!(has_checks(&case));
+        case.expect = Expectations { all_calls_succeed: Some(true), ..Expectations::default() };
+        assert!(has_checks(&case));
     }
 
     #[test]

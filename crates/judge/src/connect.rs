@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     ExpectedTool, ServerConfig, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached},
-    cassette::{Cassette, Channel},
+    cassette::{Cassette, Channel, Replayed},
     redact::{Redactor, cut, likely_secrets_of_url},
 };
 
@@ -324,8 +324,8 @@ impl Connections {
         let (client, channel) = match &server.link {
             Link::Replayed(channel) => {
                 return Ok(match channel.replay(asked())? {
-                    Ok(result) => Called::Result(result),
-                    Err(error) => Called::Refused(error),
+                    Replayed::Answer(result) => Called::Result(result),
+                    Replayed::Error(error) => Called::Refused(error),
                 });
             }
             Link::Live { client, channel } => (client, channel),
@@ -433,8 +433,10 @@ async fn open(
     let open = Open::new(&environment.open);
     let list = || json!({"method": "tools/list"});
     if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {
-        let tools = channel.replay(list())?.map_err(|error| channel.invalid(error))?;
-        let tools = channel.parsed(tools)?;
+        let tools = match channel.replay(list())? {
+            Replayed::Answer(tools) => channel.parsed(tools)?,
+            Replayed::Error(error) => return Err(channel.invalid(error).into()),
+        };
         let link = Link::Replayed(channel.clone());
         return Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools));
     }

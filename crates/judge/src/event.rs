@@ -10,7 +10,7 @@ use crate::{
 
 /// Something that happened during a case.
 ///
-/// Texts, calls and errors are as they came: secrets of the case are removed only from results, which come later.
+/// Events contain secrets unredacted; only results are redacted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[non_exhaustive]
@@ -67,11 +67,11 @@ pub enum TestEvent {
         trial: u32,
         /// Its outcome.
         status: Status,
-        /// With the status `error`: why.
+        /// Reason, if the status is `error`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
 }
 
-/// Receives the events of a case.
+/// Callback for the events of a case.
 pub(crate) type OnEvent = dyn Fn(&TestEvent) + Send + Sync;

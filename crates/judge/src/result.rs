@@ -251,7 +251,8 @@ pub struct Verdict {
     pub confidence: f64,
     /// Why, in words.
     pub reasoning: String,
-    /// F1 of the expected calls against the calls, from 0 to 1; 1 if none are expected. Code computes it.
+    /// F1 of the expected calls against the actual calls, from 0 to 1; 1 if the case has no `expectedTools`, or if both lists are empty. Code
+    /// computes it.
     pub tool_accuracy: f64,
     /// Advice to make the case pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]

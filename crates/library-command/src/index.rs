@@ -71,8 +71,8 @@ pub struct IndexArgs {
     /// Largest file, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_file_size: u64,
-    /// Remove the database's vectors if they belong to another model than the one in [knowledge.embedding]. Records
-    /// stay; documents outside of PATH are not found until they are indexed again.
+    /// Remove the database's vectors if they belong to another model than the one in [knowledge.embedding], or to an older
+    /// version of this program. Records stay; documents outside of PATH are not found until they are indexed again.
     #[arg(long, conflicts_with = "dry_run")]
     reset: bool,
     /// List all files that are not documents, and not only those that were named and the first few in folders.

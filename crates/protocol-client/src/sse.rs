@@ -53,7 +53,7 @@ impl SseParser {
     }
 
     /// Drops an incomplete event: the stream has broken and starts again after the last id.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn restart(&mut self) {
         let fresh = Self::new(self.most);
         *self = Self { last_id: self.last_id.take(), retry: self.retry, ..fresh };
     }
@@ -110,7 +110,10 @@ impl SseParser {
     fn line(&mut self, line: &[u8], event: &mut impl FnMut(Event<'_>)) -> Result<(), TooLong> {
         let next = &mut self.next;
         if line.is_empty() {
-            self.last_id = next.id.take().or_else(|| self.last_id.take());
+            if let Some(id) = next.id.take() {
+                // An empty id resets the last one (HTML, "Processing model" of `EventSource`).
+                self.last_id = Some(id).filter(|id| !id.is_empty());
+            }
             if next.has_data {
                 let name = if next.name.is_empty() { "message" } else { &next.name };
                 event(Event { name, data: &next.data });
@@ -172,9 +175,22 @@ mod tests {
         let text = b"id: 1\nretry: 250\nevent: endpoint\ndata: /m\n\nretry: x\nid\ndata: b\n\n";
         parser.push(text, |event| names.push(event.name.to_owned())).unwrap();
         assert_eq!(names, ["endpoint", "message"]);
+        assert_eq!((parser.last_id, parser.retry), (None, Some(Duration::from_millis(250))));
+    }
+
+    #[test]
+    fn an_empty_id_resets_the_last_one() {
+        let mut parser = SseParser::new(100);
+        let mut last_ids = Vec::new();
+        for event in
+            ["id: 1\ndata: a\n\n", "data: b\n\n", "id:\ndata: c\n\n", "id: 2\n\n", "id\n\n"]
+        {
+            parser.push(event.as_bytes(), |_| {}).unwrap();
+            last_ids.push(parser.last_id.clone());
+        }
         assert_eq!(
-            (parser.last_id.as_deref(), parser.retry),
-            (Some(""), Some(Duration::from_millis(250)))
+            last_ids.iter().map(Option::as_deref).collect::<Vec<_>>(),
+            [Some("1"), Some("1"), None, Some("2"), None]
         );
     }
 

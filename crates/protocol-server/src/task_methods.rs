@@ -47,7 +47,7 @@ pub(super) fn update(
     cx: &RequestContext,
     Answers { task_id, input_responses }: Answers,
 ) -> Result<Reply, RpcError> {
-    found(tasks, cx, &task_id)?.answered(input_responses);
+    found(tasks, cx, &task_id)?.deliver_answers(input_responses);
     Reply::json(&json!({}))
 }
 

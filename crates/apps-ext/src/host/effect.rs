@@ -27,7 +27,7 @@ pub enum Event {
     Result(Value),
     /// The call ended without a result; the text is the reason, if it is known.
     Cancelled(Option<String>),
-    /// The host context changed. The host shows the View in the mode that it names already, so no
+    /// The host context changed. The host already shows the View in the mode that the context names, so no
     /// [`Effect::ShowMode`] follows.
     Context(Box<HostContext>),
     /// The user chose another display mode. A mode that the View does not support is ignored.
@@ -98,10 +98,6 @@ pub enum Lists {
 pub struct RequestToken(u64);
 
 impl RequestToken {
-    pub(super) fn new(number: u64) -> Self {
-        Self(number)
-    }
-
     /// Returns the token as a number, to send it to another program.
     #[must_use]
     pub fn number(self) -> u64 {
@@ -141,8 +137,8 @@ pub enum Effect {
         /// Token of the request.
         token: RequestToken,
     },
-    /// Send this to the model with the user's next message. It replaces the View's earlier context; `None` removes
-    /// that.
+    /// Send this to the model with the user's next message. It replaces the View's earlier context; `None`
+    /// clears the View's context.
     SetModelContext(Option<ModelContext>),
     /// Write this log message of the View.
     Log(LogEntry),

@@ -49,7 +49,7 @@ impl Incoming {
         consent: Option<Consent>,
         params: Option<&JsonObject>,
     ) -> RequestToken {
-        let token = RequestToken::new(self.next);
+        let token = RequestToken::from_number(self.next);
         self.next += 1;
         let meta = params.and_then(|params| params.get("_meta"));
         let progress_token = meta.and_then(|meta| meta.get("progressToken"));

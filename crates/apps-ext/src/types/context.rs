@@ -4,7 +4,7 @@ use marquetry_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The host context of a View: its surroundings. Every member is optional, and unknown members are kept.
+/// What a host tells a View: theme, size, locale and more. Every member is optional, and unknown members are kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -82,7 +82,7 @@ pub enum Theme {
 /// CSS variables and fonts of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Styles {
-    /// Values of [`STYLE_VARIABLES`](super::STYLE_VARIABLES), any of them.
+    /// CSS variables, named in [`STYLE_VARIABLES`](super::STYLE_VARIABLES).
     #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
     pub variables: JsonObject,
     /// Style sheets.
@@ -169,6 +169,7 @@ struct DimensionsOnWire {
 impl Extent {
     fn from_wire(fixed: Option<f64>, most: Option<f64>) -> Self {
         match (fixed, most) {
+            // If both are set, the fixed size wins.
             (Some(size), _) => Self::Fixed(size),
             (None, Some(size)) => Self::AtMost(size),
             (None, None) => Self::Unbounded,

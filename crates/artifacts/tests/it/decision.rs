@@ -567,6 +567,25 @@ async fn shortened_structured_content_satisfies_its_schema() {
     }
 }
 
+#[tokio::test]
+async fn withheld_answers_show_no_structured_content() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"rows": {"type": "array", "items": {"type": "string"}}},
+        "required": ["rows"],
+    });
+    let whole = json!({"rows": vec!["secret"; 100]});
+    let mut settings = limits(100, 200);
+    settings.oversize = Oversize::Withhold;
+    for text in [whole.to_string(), "see the rows".to_owned()] {
+        let answer =
+            json!({"content": [{"type": "text", "text": text}], "structuredContent": whole});
+        let seen = capture_of(&settings, &answer.to_string(), &schema).await;
+        assert_eq!(seen.report().structured.as_ref().unwrap().shown, StructuredShown::Replaced);
+        assert!(!seen.raw_result().contains("secret"), "{}", seen.raw_result());
+    }
+}
+
 fn undecodable(text: &str) -> Vec<Value> {
     vec![
         json!({"text": text}),

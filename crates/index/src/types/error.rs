@@ -3,7 +3,7 @@
 use marquetry_database::DatabaseError;
 use marquetry_embed::EmbeddingModel;
 
-use super::limits::{MAX_LIMIT, MAX_TEXT_BYTES};
+use super::request::SearchRequest;
 
 /// An error of an operation of a store.
 #[derive(Debug, thiserror::Error)]
@@ -36,13 +36,13 @@ pub enum StoreError {
     #[error("a document has no URI")]
     NoUri,
     /// The query is longer than [`SearchRequest::MAX_TEXT_BYTES`](crate::SearchRequest::MAX_TEXT_BYTES).
-    #[error("the query has {bytes} bytes, more than {}", MAX_TEXT_BYTES)]
+    #[error("the query has {bytes} bytes, more than {}", SearchRequest::MAX_TEXT_BYTES)]
     QueryTooLong {
         /// Length of the query, in bytes.
         bytes: usize,
     },
     /// The request asks for more hits than [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
-    #[error("{limit} hits are more than the maximum of {}", MAX_LIMIT)]
+    #[error("{limit} hits are more than the maximum of {}", SearchRequest::MAX_LIMIT)]
     LimitTooLarge {
         /// Number of hits.
         limit: usize,

@@ -6,7 +6,6 @@ mod context;
 mod document;
 mod error;
 mod filter;
-mod limits;
 mod page_start;
 mod request;
 

@@ -2,11 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    document::StoredChunk,
-    filter::Filter,
-    limits::{MAX_LIMIT, MAX_TEXT_BYTES},
-};
+use super::{document::StoredChunk, filter::Filter};
 use marquetry_embed::EmbeddingModel;
 
 /// A search: words, their vector, and how to combine the two rankings.
@@ -16,7 +12,7 @@ pub struct SearchRequest {
     /// The words, at most [`Self::MAX_TEXT_BYTES`]. The first [`Self::MAX_TERMS`] different words count, each as
     /// often as it occurs. There is no query syntax. If the text is empty, chunks are found only by the vector.
     pub text: String,
-    /// The vector of the question, computed by the store's model. If it is `None` or all zeros, chunks are found only
+    /// The vector of the query, computed by the store's model. If it is `None` or all zeros, chunks are found only
     /// by their words.
     pub vector: Option<Vec<f32>>,
     /// The documents to search.
@@ -28,9 +24,9 @@ pub struct SearchRequest {
     /// Whether only the best chunk of each document is returned.
     pub distinct: bool,
     /// Parameters of the fusion. By default, those with the best measured results for the store's model; the vectors
-    /// have less weight for a question whose words the model does not know ([`Self::coverage`]).
+    /// have less weight for a query whose words the model does not know ([`Self::coverage`]).
     pub fusion: Option<Fusion>,
-    /// Share of the question that the model knows, from 0 to 1 (`Embedder::coverage`). If `None`, a store of the
+    /// Share of the query that the model knows, from 0 to 1 (`Embedder::coverage`). If `None`, a store of the
     /// built-in model computes it, and other stores assume 1.
     pub coverage: Option<f32>,
     /// The condition on the words of a chunk.
@@ -38,12 +34,12 @@ pub struct SearchRequest {
 }
 
 impl SearchRequest {
-    /// The longest text.
-    pub const MAX_TEXT_BYTES: usize = MAX_TEXT_BYTES;
+    /// Longest text of a query, in bytes.
+    pub const MAX_TEXT_BYTES: usize = 64 * 1024;
     /// Most different terms of the text that count.
     pub const MAX_TERMS: usize = 256;
     /// The largest [`Self::limit`].
-    pub const MAX_LIMIT: usize = MAX_LIMIT;
+    pub const MAX_LIMIT: usize = 1_000;
 
     /// Returns a search of all documents for the ten best chunks.
     pub fn new(text: impl Into<String>, vector: Option<Vec<f32>>) -> Self {

@@ -6,7 +6,8 @@ use marquetry_protocol::client::without_secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A model of a provider, and how it is asked; the seed's `JudgeConfig`.
+/// Settings of a model: provider, name and sampling.
+// `JudgeConfig` of the seed.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
@@ -21,7 +22,7 @@ pub struct ModelSettings {
     /// Longest answer, in tokens; 2048 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// The key. Prefer keys of the runner: a key in a case travels with the case. It is never stored.
+    /// API key. Prefer a key in the runner's environment, because case files are shared. Results never contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
     /// Base URL up to and including `/v1`; the provider's usual one if absent.
@@ -44,7 +45,7 @@ pub struct ModelSettings {
     pub price: Option<Price>,
 }
 
-/// Shows no key.
+/// Hides the API key.
 impl fmt::Debug for ModelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ModelSettings")
@@ -81,8 +82,8 @@ impl ModelSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Price {
-    /// For a million tokens of requests.
+    /// US dollars per million input tokens.
     pub input_per_million: f64,
-    /// For a million tokens of answers.
+    /// US dollars per million output tokens.
     pub output_per_million: f64,
 }

@@ -37,7 +37,7 @@ pub(super) struct Endpoint {
     pub(super) session: Session,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     pub(super) marks: Marks,
-    pub(super) most: usize,
+    pub(super) max_message_bytes: usize,
     /// Most consecutive attempts to resume a broken stream without a new event.
     pub(super) max_reconnects: usize,
 }
@@ -58,7 +58,7 @@ impl Endpoint {
             session: Session::default(),
             authorizer: self.authorizer.clone(),
             marks: Marks::default(),
-            most: self.most,
+            max_message_bytes: self.max_message_bytes,
             max_reconnects: self.max_reconnects,
         }
     }
@@ -249,7 +249,7 @@ impl Endpoint {
             {
                 answer = Some((found.id.is_some(), found.outcome.map(ToOwned::to_owned)));
             }
-            Ok(message) => self.heard(revision, message, Some(outgoing)),
+            Ok(message) => self.handle_message(revision, message, Some(outgoing)),
             Err(error) => fault = Some(error),
         });
         match (answer, fault) {
@@ -265,10 +265,10 @@ impl Endpoint {
     }
 
     pub(super) async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
-        let body = Limited::new(response.into_body(), self.most).collect().await;
+        let body = Limited::new(response.into_body(), self.max_message_bytes).collect().await;
         body.map(http_body_util::Collected::to_bytes).map_err(|error| {
             ClientError::io(
-                format!("answer of {} (at most {} bytes)", self.shown, self.most),
+                format!("answer of {} (at most {} bytes)", self.shown, self.max_message_bytes),
                 error,
             )
         })

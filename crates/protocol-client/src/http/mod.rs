@@ -32,7 +32,7 @@ pub(super) use self::legacy::connect as connect_legacy;
 use self::{
     address::without_user,
     endpoint::Endpoint,
-    stream::{Announcements, Heard},
+    stream::{Announcements, ListenOutcome},
 };
 use super::{
     error::ClientError,
@@ -173,12 +173,12 @@ impl HttpLink {
             let mut failures = 0_u32;
             let has_authorizer = post.authorizer.is_some();
             let mut id = first;
-            let mut announcements = Announcements::new(post.most, opened);
+            let mut announcements = Announcements::new(post.max_message_bytes, opened);
             while !shared.is_closed() {
                 match post.listen(revision, id, params.as_deref(), &mut announcements).await {
-                    Ok(Heard::NoStream) => return,
-                    Ok(Heard::Something) => (pause, failures) = (FIRST, 0),
-                    Ok(Heard::Nothing) => failures = 0,
+                    Ok(ListenOutcome::Unsupported) => return,
+                    Ok(ListenOutcome::LongStream) => (pause, failures) = (FIRST, 0),
+                    Ok(ListenOutcome::RetryLater) => failures = 0,
                     // A request will be refused, too, and then gets authorization; until then there are no
                     // announcements.
                     Err(ClientError::Unauthorized(_)) if has_authorizer => {}
@@ -283,7 +283,7 @@ fn endpoint(
         max_reconnects: options.max_reconnects,
         authorizer: options.authorizer.clone(),
         marks: Default::default(),
-        most: options.max_message_bytes,
+        max_message_bytes: options.max_message_bytes,
     })
 }
 

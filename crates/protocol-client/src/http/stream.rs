@@ -24,11 +24,17 @@ use crate::{
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Outcome of listening.
-pub(super) enum Heard {
-    Something,
-    Nothing,
-    NoStream,
+/// A stream of announcements that ends sooner keeps the growing pause before the next one.
+const LONG_STREAM: Duration = Duration::from_secs(5);
+
+/// Outcome of one request for the stream of announcements.
+pub(super) enum ListenOutcome {
+    /// The stream was open for longer than [`LONG_STREAM`]. The next request may follow after the shortest pause.
+    LongStream,
+    /// The stream was short, or the server refused it and may grant a later request.
+    RetryLater,
+    /// The server has no such stream.
+    Unsupported,
 }
 
 /// State of the announcements' stream across connections.
@@ -38,13 +44,14 @@ pub(super) struct Announcements {
     session: Option<HeaderValue>,
     /// Whether the stream was ever open.
     opened: bool,
-    /// Notified when it is known whether there is a stream.
+    /// Fires after the first answer.
     pub(super) first: Option<oneshot::Sender<()>>,
 }
 
 impl Announcements {
-    pub(super) fn new(most: usize, first: Option<oneshot::Sender<()>>) -> Self {
-        Self { parser: SseParser::new(most), session: None, opened: false, first }
+    pub(super) fn new(max_message_bytes: usize, first: Option<oneshot::Sender<()>>) -> Self {
+        let parser = SseParser::new(max_message_bytes);
+        Self { parser, session: None, opened: false, first }
     }
 
     /// Returns the server's reconnection time.
@@ -64,7 +71,7 @@ impl Endpoint {
         outgoing: &Outgoing<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
         let mut found = None;
-        let mut parser = SseParser::new(self.most);
+        let mut parser = SseParser::new(self.max_message_bytes);
         let mut response = Some(response);
         let (mut attempts, mut authorizations) = (0, 0);
         loop {
@@ -104,7 +111,7 @@ impl Endpoint {
             let last_id = parser.last_id.as_deref().unwrap_or_default();
             match self.resume(revision, last_id, &mut authorizations).await {
                 Ok(resumed) if resumed.status().is_success() && is_events(&resumed) => {
-                    parser.begin_anew();
+                    parser.restart();
                     response = Some(resumed);
                 }
                 Ok(refused) if !refused.status().is_server_error() => {
@@ -146,7 +153,7 @@ impl Endpoint {
         }
     }
 
-    /// Reads events until the stream ends or `go_on` returns false. Handles notifications and requests; on the stream
+    /// Reads events until the stream ends or `on_response` returns false. Handles notifications and requests; on the stream
     /// `of` a call they belong to that call.
     async fn events(
         self: &Arc<Self>,
@@ -154,12 +161,12 @@ impl Endpoint {
         response: Response<Incoming>,
         parser: &mut SseParser,
         of: Option<&Outgoing<'_>>,
-        mut go_on: impl FnMut(Message<'_>) -> bool,
+        mut on_response: impl FnMut(Message<'_>) -> bool,
     ) -> Result<(), ClientError> {
         let mut body = response.into_body();
         let mut more = true;
         let mut fault = None;
-        let nonsense = LogRate::default();
+        let invalid_messages = LogRate::default();
         while more {
             let Some(frame) = body.frame().await else { break };
             let frame = frame
@@ -171,19 +178,19 @@ impl Endpoint {
                     return;
                 }
                 each(data, |message| match message {
-                    Ok(message @ Message::Response(_)) => more = more && go_on(message),
-                    Ok(message) => self.heard(revision, message, of),
+                    Ok(message @ Message::Response(_)) => more = more && on_response(message),
+                    Ok(message) => self.handle_message(revision, message, of),
                     // An invalid answer; no other will come.
                     Err(error) if is_answer(&error, of) => (more, fault) = (false, Some(error)),
                     Err(error) => {
-                        if let Some(count) = nonsense.count() {
+                        if let Some(count) = invalid_messages.count() {
                             tracing::warn!(%error, count, "server sent an event that is no message");
                         }
                     }
                 });
             });
             if parsed == Err(TooLong) {
-                return Err(ProtocolError::MessageTooLong { limit: self.most }.into());
+                return Err(ProtocolError::MessageTooLong { limit: self.max_message_bytes }.into());
             }
         }
         match fault {
@@ -193,7 +200,7 @@ impl Endpoint {
     }
 
     /// Handles a notification or a request of the server, for the call `of` if there is one.
-    pub(super) fn heard(
+    pub(super) fn handle_message(
         self: &Arc<Self>,
         revision: Revision,
         message: Message<'_>,
@@ -219,7 +226,7 @@ impl Endpoint {
                     }
                 });
             }
-            // This stream has no request that it answers.
+            // The caller has handled the responses that it waits for.
             Message::Response(_) => {}
         }
     }
@@ -231,12 +238,12 @@ impl Endpoint {
         id: RequestId,
         params: Option<&RawValue>,
         announcements: &mut Announcements,
-    ) -> Result<Heard, ClientError> {
+    ) -> Result<ListenOutcome, ClientError> {
         let request = match revision.era() {
             Era::Session => {
                 let session = self.session.id();
                 if session != announcements.session {
-                    announcements.parser = SseParser::new(self.most);
+                    announcements.parser = SseParser::new(self.max_message_bytes);
                     announcements.session = session;
                 }
                 let mut request = self.get(revision);
@@ -259,41 +266,39 @@ impl Endpoint {
         }
         let response = response?;
         if !response.status().is_success() || !is_events(&response) {
-            let refused_id = announcements.parser.last_id.take().is_some();
+            let had_last_id = announcements.parser.last_id.take().is_some();
             return match (response.status(), &announcements.session) {
-                // Without a stream before, the server does not support it; with one, it may have dropped the session.
+                // If the stream never opened, the server does not support it. If it did, the session may be lost.
                 (StatusCode::NOT_FOUND, Some(lost)) if announcements.opened => {
-                    const PATIENCE: Duration = Duration::from_secs(30);
-                    // It may also refuse the stream alone, and would do so in each further session.
+                    const PING_TIMEOUT: Duration = Duration::from_secs(30);
+                    // A 404 may concern only the stream. A new session would not help, so the ping decides.
                     let pinged =
-                        tokio::time::timeout(PATIENCE, self.session_status(revision)).await;
+                        tokio::time::timeout(PING_TIMEOUT, self.session_status(revision)).await;
                     // A session of unknown status is left to the calls, which renew it if they need to.
                     if let Ok(status) = pinged
                         && status? == SessionStatus::Lost
                     {
                         self.renew(revision, lost).await?;
                     }
-                    Ok(Heard::Nothing)
+                    Ok(ListenOutcome::RetryLater)
                 }
                 // The server may have refused only that id.
-                _ if refused_id => Ok(Heard::Nothing),
-                _ => Ok(Heard::NoStream),
+                _ if had_last_id => Ok(ListenOutcome::RetryLater),
+                _ => Ok(ListenOutcome::Unsupported),
             };
         }
         announcements.opened = true;
-        announcements.parser.begin_anew();
-        let before = std::time::Instant::now();
+        announcements.parser.restart();
+        let opened_at = std::time::Instant::now();
         // The stream was open, so the server is running, however the stream ends.
-        let heard =
-            self.events(revision, response, &mut announcements.parser, None, |_| true).await;
-        if let Err(error) = heard {
+        let read = self.events(revision, response, &mut announcements.parser, None, |_| true).await;
+        if let Err(error) = read {
             tracing::debug!(%error, "the stream of announcements broke");
         }
-        // After a stream that ends at once, the next one is not requested at once.
-        Ok(if before.elapsed() > Duration::from_secs(5) {
-            Heard::Something
+        Ok(if opened_at.elapsed() > LONG_STREAM {
+            ListenOutcome::LongStream
         } else {
-            Heard::Nothing
+            ListenOutcome::RetryLater
         })
     }
 }
@@ -311,7 +316,7 @@ fn pause(retry: Option<Duration>, attempts: usize) -> Duration {
     const SHORTEST: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_secs(30);
     let first = retry.unwrap_or(USUAL).max(SHORTEST);
-    let growth = 1_u32.checked_shl(u32::try_from(attempts).unwrap_or(u32::MAX)).unwrap_or(u32::MAX);
+    let growth = 2_u32.saturating_pow(u32::try_from(attempts).unwrap_or(u32::MAX));
     first.saturating_mul(growth).min(LONGEST.max(first))
 }
 
@@ -360,11 +365,16 @@ mod tests {
             "404 Not Found\r\ncontent-length: 0",
             "501 Not Implemented\r\ncontent-length: 0",
         ]);
-        let mut announcements = Announcements::new(endpoint.most, None);
+        let mut announcements = Announcements::new(endpoint.max_message_bytes, None);
         for number in 1..=2 {
             let id = endpoint.shared.next_id();
-            let heard = endpoint.listen(Revision::V2025_11_25, id, None, &mut announcements).await;
-            assert!(matches!(heard, Ok(Heard::Nothing)), "{number}: {:?}", heard.err());
+            let outcome =
+                endpoint.listen(Revision::V2025_11_25, id, None, &mut announcements).await;
+            assert!(
+                matches!(outcome, Ok(ListenOutcome::RetryLater)),
+                "{number}: {:?}",
+                outcome.err()
+            );
         }
         assert!(!endpoint.shared.is_closed());
     }

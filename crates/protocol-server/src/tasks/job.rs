@@ -1,7 +1,7 @@
 //! A task.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -21,7 +21,7 @@ use crate::Principal;
 pub(crate) struct Job {
     id: Arc<str>,
     created: SystemTime,
-    time: Duration,
+    ttl: Duration,
     poll_interval: Duration,
     cancel: CancellationToken,
     watchers: Arc<Watchers>,
@@ -33,13 +33,14 @@ struct State {
     updated: SystemTime,
     message: Option<String>,
     /// Questions that wait for an answer.
-    questions: BTreeMap<String, Asked>,
-    /// Number of uses of each key, because a key must not name two questions (SEP-2663, "Task Update Requests").
-    used: HashMap<String, u32>,
+    questions: BTreeMap<String, Question>,
+    /// Keys of all questions, because a key must not name two questions (SEP-2663, "Task Update Requests").
+    used_keys: HashSet<String>,
     outcome: Option<Outcome>,
 }
 
-struct Asked {
+/// A question that waits for an answer.
+struct Question {
     request: InputRequest,
     answer: oneshot::Sender<Box<RawValue>>,
 }
@@ -55,27 +56,22 @@ pub(super) enum Outcome {
 impl Job {
     pub(super) fn new(
         id: Arc<str>,
-        time: Duration,
+        ttl: Duration,
         poll_interval: Duration,
         cancel: CancellationToken,
         watchers: Arc<Watchers>,
+        principal: Option<Arc<Principal>>,
     ) -> Self {
         let created = SystemTime::now();
         let state = State {
             updated: created,
             message: None,
             questions: BTreeMap::new(),
-            used: HashMap::new(),
+            used_keys: HashSet::new(),
             outcome: None,
         };
-        let (principal, state) = (None, Mutex::new(state));
-        Self { id, created, time, poll_interval, cancel, watchers, principal, state }
-    }
-
-    /// Sets the owner.
-    pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
-        self.principal = principal;
-        self
+        let state = Mutex::new(state);
+        Self { id, created, ttl, poll_interval, cancel, watchers, principal, state }
     }
 
     pub(super) fn principal(&self) -> Option<&Principal> {
@@ -86,8 +82,8 @@ impl Job {
         &self.id
     }
 
-    pub(super) fn time(&self) -> Duration {
-        self.time
+    pub(super) fn ttl(&self) -> Duration {
+        self.ttl
     }
 
     pub(crate) fn cancellation(&self) -> &CancellationToken {
@@ -104,7 +100,7 @@ impl Job {
             status_message: state.message.clone(),
             created_at: iso8601(self.created),
             last_updated_at: iso8601(state.updated),
-            ttl_ms: Some(millis(self.time)),
+            ttl_ms: Some(millis(self.ttl)),
             poll_interval_ms: Some(millis(self.poll_interval).max(1)),
             input_requests: BTreeMap::new(),
             result: None,
@@ -117,7 +113,7 @@ impl Job {
                 task.input_requests = state
                     .questions
                     .iter()
-                    .map(|(key, asked)| (key.clone(), asked.request.clone()))
+                    .map(|(key, question)| (key.clone(), question.request.clone()))
                     .collect();
             }
             Some(Outcome::Completed(result)) => {
@@ -143,7 +139,7 @@ impl Job {
         }
     }
 
-    /// Asks the client, which finds the question in the task, and waits for the answer.
+    /// Adds a question to the task and waits for the client's answer.
     ///
     /// # Errors
     /// If the task has ended.
@@ -154,28 +150,28 @@ impl Job {
         params: Box<RawValue>,
     ) -> Result<Box<RawValue>, RpcError> {
         let (sender, answer) = oneshot::channel();
-        let place = {
+        let guard = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = state.unused(key);
+            let key = state.unused_key(key);
             let request = InputRequest { method: method.to_owned(), params: Some(params) };
-            state.questions.insert(key.clone(), Asked { request, answer: sender });
+            state.questions.insert(key.clone(), Question { request, answer: sender });
             self.changed(state);
-            Place { job: self, key }
+            QuestionGuard { job: self, key }
         };
         let answer = answer.await;
-        drop(place);
+        drop(guard);
         answer.map_err(|_| {
             RpcError::internal(format!("the task ended before '{method}' was answered"))
         })
     }
 
     /// Delivers answers. Answers to unknown questions are ignored (SEP-2663, "Task Update Requests").
-    pub(crate) fn answered(&self, answers: BTreeMap<String, Box<RawValue>>) {
+    pub(crate) fn deliver_answers(&self, answers: BTreeMap<String, Box<RawValue>>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = state.questions.len();
         for (key, answer) in answers {
-            if let Some(asked) = state.questions.remove(&key) {
-                _ = asked.answer.send(answer);
+            if let Some(question) = state.questions.remove(&key) {
+                _ = question.answer.send(answer);
             }
         }
         if state.questions.len() < waiting {
@@ -189,7 +185,7 @@ impl Job {
         self.cancel.cancel();
     }
 
-    /// Ends the task; only the first call counts. Returns the bytes of a result that is not used.
+    /// Ends the task, unless it has ended. Returns the size of `outcome` if it is dropped, else 0.
     pub(super) fn finish(&self, outcome: Outcome) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.outcome.is_some() {
@@ -218,17 +214,12 @@ impl Job {
 }
 
 impl State {
-    /// Returns a key that was not used yet.
-    fn unused(&mut self, key: &str) -> String {
-        let mut name = key.to_owned();
-        loop {
-            let used = self.used.entry(name.clone()).or_default();
-            *used += 1;
-            if *used == 1 {
-                return name;
-            }
-            name = format!("{key}-{used}");
-        }
+    /// Returns `key`, or `key` with the first number that makes a key that was not used yet.
+    fn unused_key(&mut self, key: &str) -> String {
+        let numbered = (2_u32..).map(|number| format!("{key}-{number}"));
+        let mut candidates = std::iter::once(key.to_owned()).chain(numbered);
+        let is_unused = |candidate: &String| self.used_keys.insert(candidate.clone());
+        candidates.find(is_unused).expect("a task has fewer questions than numbers")
     }
 }
 
@@ -241,13 +232,13 @@ impl Outcome {
     }
 }
 
-/// A pending question: dropped before the answer, it is removed from the task.
-struct Place<'a> {
+/// Removes an unanswered question from the task when dropped.
+struct QuestionGuard<'a> {
     job: &'a Job,
     key: String,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.job.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.questions.remove(&self.key).is_some() {
@@ -269,7 +260,7 @@ mod tests {
             let question = job.ask(key, "roots/list", to_raw_value(&1).unwrap());
             tokio::select! {
                 biased;
-                _ = question => panic!("nobody answered"),
+                _ = question => panic!("the question ended"),
                 () = std::future::ready(()) => {}
             }
         };
@@ -281,7 +272,7 @@ mod tests {
             seen.extend(job.shown().input_requests.into_keys());
         }
         ask("a").await;
-        assert_eq!(job.shown().status, TaskStatus::Working, "given up, it is not asked");
+        assert_eq!(job.shown().status, TaskStatus::Working, "a dropped question is not listed");
         let different: std::collections::HashSet<&String> = seen.iter().collect();
         assert_eq!((seen.len(), different.len()), (4, 4), "{seen:?}");
     }
@@ -297,6 +288,6 @@ mod tests {
 
     fn job() -> Job {
         let second = Duration::from_secs(1);
-        Job::new("id".into(), second, second, CancellationToken::new(), Arc::default())
+        Job::new("id".into(), second, second, CancellationToken::new(), Arc::default(), None)
     }
 }

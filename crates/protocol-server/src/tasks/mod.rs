@@ -177,8 +177,9 @@ impl Tasks {
             options.poll_interval.unwrap_or(POLL_INTERVAL),
             self.stop.child_token(),
             self.watchers.clone(),
+            principal,
         );
-        let job = Arc::new(job.of(principal));
+        let job = Arc::new(job);
         let expires = Instant::now() + time;
         // Before the task gets its place, which would be lost if this panicked.
         let work = work(job.clone());
@@ -225,7 +226,7 @@ impl Tasks {
             Ended::Cancelled => Outcome::Cancelled,
             Ended::OutOfTime => Outcome::Failed(RpcError::internal(format!(
                 "the task was not done within {} s",
-                job.time().as_secs_f64()
+                job.ttl().as_secs_f64()
             ))),
             Ended::Done(Err(error)) => Outcome::Failed(error),
             Ended::Done(Ok(reply)) => {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::schema::output_schema_of;
 
-/// A result type of typed tools.
+/// A type that a typed tool may return.
 pub trait ToolOutput {
     /// Returns the schema of the answer's `structuredContent`, if it has one.
     #[must_use]
@@ -61,8 +61,8 @@ impl<R: ToolOutput, E: Display> ToolOutput for Result<R, E> {
 
 /// An answer as structured content. The schema of its type is listed with the tool.
 ///
-/// Clients of 2026-07-28 get any value unchanged. Older revisions require objects: clients in sessions get other
-/// values as `{"result": value}`, with the schema of that object.
+/// Clients of 2026-07-28 get any value unchanged. Clients of earlier revisions get values that are not objects as
+/// `{"result": value}`, with the schema of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
@@ -74,7 +74,9 @@ impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
     fn into_result(self) -> CallToolResult {
         match serde_json::to_value(&self.0) {
             Ok(value) => CallToolResult::structured(value),
-            Err(error) => CallToolResult::error(format!("the result is not JSON: {error}")),
+            Err(error) => {
+                CallToolResult::error(format!("failed to serialize the result as JSON: {error}"))
+            }
         }
     }
 }

@@ -165,7 +165,7 @@ enum Command {
     #[command(after_help = "\
 Examples:
   marquetry serve --mcp-config mcp.json
-  marquetry serve --config marquetry.toml --mcp-config ~/.cursor/mcp.json --listen 8080
+  marquetry serve --config marquetry.toml --mcp-config ~/.config/marquetry/mcp.json --listen 8080
   marquetry serve --listen 127.0.0.1:0 --log debug --log-format json")]
     Serve(ServeCommand),
     /// Serve MCP over standard input and output until the input ends.

@@ -154,10 +154,10 @@ fn quality(
         let exported = folder.join("collection");
         ours("cranfield", &[&collection, "--export", &exported.display().to_string()])?;
         for other in Other::ALL {
-            let database = folder.join(other.word());
+            let database = folder.join(other.script_name());
             python.index(other, &exported, &database)?;
             let said = python.search(other, &exported, &database, usize::MAX, 100)?;
-            let file = folder.join(format!("{}.json", other.word()));
+            let file = folder.join(format!("{}.json", other.script_name()));
             std::fs::write(&file, said)?;
             arguments.push(format!("{}={}", other.name(), file.display()));
         }
@@ -180,8 +180,10 @@ fn speed(
     let file = folder.join("marquetry.db").display().to_string();
     let written = read(&ours("search_speed", &["index", &file, &count])?)?;
     let mut programs = vec![Program { name: "marquetry", written, searched: Vec::new() }];
-    let others: Vec<_> =
-        Other::ALL.into_iter().filter(|other| python.is_some() && chunks <= other.most()).collect();
+    let others: Vec<_> = Other::ALL
+        .into_iter()
+        .filter(|other| python.is_some() && chunks <= other.max_chunks())
+        .collect();
     let exported = folder.join("exported");
     if !others.is_empty() {
         ours("search_speed", &["export", &exported.display().to_string(), &count])?;
@@ -191,7 +193,7 @@ fn speed(
         for (place, &other) in (1..).zip(&others) {
             let Some(python) = python else { continue };
             eprintln!("{chunks} chunks: {}, round {}", other.name(), round + 1);
-            let database = folder.join(other.word());
+            let database = folder.join(other.script_name());
             let indexed =
                 if round == 0 { python.index(other, &exported, &database)? } else { None };
             let said = python.search(other, &exported, &database, other.queries(chunks), 10)?;

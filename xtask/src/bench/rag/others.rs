@@ -26,8 +26,8 @@ impl Other {
         }
     }
 
-    /// Returns its name in `bench/peers/rag.py`.
-    pub(super) fn word(self) -> &'static str {
+    /// Returns the program's name in `bench/peers/rag.py`.
+    pub(super) fn script_name(self) -> &'static str {
         match self {
             Self::LanceDb => "lancedb",
             Self::Grounded => "grounded",
@@ -36,7 +36,7 @@ impl Other {
 
     /// Returns the largest number of chunks to measure. Above it one search takes seconds, or the database takes too
     /// long to build.
-    pub(super) fn most(self) -> usize {
+    pub(super) fn max_chunks(self) -> usize {
         match self {
             Self::LanceDb => 100_000,
             Self::Grounded => 10_000,
@@ -56,13 +56,13 @@ pub(super) fn names() -> String {
     Other::ALL.map(Other::name).join(", ")
 }
 
-/// A Python environment in which they are installed.
+/// A Python environment in which the other programs are installed.
 pub(super) struct Python {
     program: PathBuf,
 }
 
 impl Python {
-    /// Installs them into `target/bench-venv`, unless they are there already.
+    /// Installs the other programs into `target/bench-venv`, unless they are installed.
     pub(super) fn install() -> Result<Self, Failed> {
         let folder = root().join("target/bench-venv");
         let program = folder.join("bin/python");
@@ -97,6 +97,7 @@ impl Python {
         queries: usize,
         limit: usize,
     ) -> Result<String, Failed> {
+        // Grounded stores nothing, so one run of the script indexes and searches.
         let job = if other == Other::Grounded { "both" } else { "search" };
         self.script(other, job, folder, database, &[queries, limit])
     }
@@ -111,9 +112,9 @@ impl Python {
     ) -> Result<String, Failed> {
         run(Command::new(&self.program)
             .arg(root().join("bench/peers/rag.py"))
-            .args([other.word(), job])
+            .args([other.script_name(), job])
             .args([folder, database])
-            .args(numbers.iter().map(|number| number.min(&1_000_000_000).to_string())))
+            .args(numbers.iter().map(usize::to_string)))
     }
 }
 
@@ -121,8 +122,8 @@ impl Python {
 fn run(command: &mut Command) -> Result<String, Failed> {
     let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.trim().lines().last().unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let last = stderr.trim().lines().last().unwrap_or_default();
         return Err(Failed::new(format!("{command:?}: {}: {last}", output.status)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
