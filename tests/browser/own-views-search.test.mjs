@@ -100,8 +100,13 @@ test("a passage is shown in its source, marked, with what is before and after; m
   await item.locator("button", { hasText: "Earlier" }).click();
   await eventually("the beginning", async () => (await text()).includes("Paragraph 0:"));
   const later = item.locator("button", { hasText: "Later" });
-  for (let times = 0; times < 4 && (await later.isVisible()); times++) await later.click();
-  await eventually("the end", async () => (await text()).includes("Paragraph 59:"));
+  await eventually("the end", async () => {
+    // Two clicks at once read one part. A hidden button has nothing more to show.
+    await later.evaluate((button) => button.hidden || (button.click(), button.click()));
+    return (await text()).includes("Paragraph 59:");
+  });
+  const numbers = [...(await text()).matchAll(/Paragraph (\d+):/g)].map((match) => Number(match[1]));
+  assert.deepEqual(numbers, Array.from({ length: 60 }, (_, number) => number));
   assert.equal(await item.locator(".passage").textContent(), RESULTS[1].text);
   assert.deepEqual(view.errors, []);
   await view.close();

@@ -17,6 +17,7 @@ use axum::{
     response::Response,
 };
 use http_body::{Frame, SizeHint};
+use marquetry_apps_ext::server::{self as apps_server, Apps};
 #[cfg(feature = "console")]
 use marquetry_apps_ext::types::{ToolUi, UiUri};
 use marquetry_artifact_tools::ArtifactTools;
@@ -24,9 +25,12 @@ use marquetry_artifacts::{
     ArtifactStore, Capturer,
     source::{FixedClock, SeededIds},
 };
+use marquetry_config::{
+    AppOnlyTools, AppsConfig, ArtifactsConfig, Config, ConfigError, Gating, SERVER_NAME, StoreKind,
+};
 use marquetry_gateway::Gateway;
 use marquetry_protocol::server::{
-    Limits as ProtocolLimits, RequestContext, Server, ToolOutput, Toolbox,
+    RequestContext, Server, ToolOutput, Toolbox,
     http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
@@ -47,16 +51,18 @@ use tokio_util::{
 };
 
 #[cfg(feature = "console")]
-use crate::console::{ServerBackend, UpstreamObserver, WithLogins, watch_upstreams};
+use crate::console::{
+    ServerBackend, UpstreamObserver, WithLogins, console_options, watch_upstreams,
+};
 use crate::{
     changes::Changes,
-    config::{ArtifactsConfig, Config, ConfigError, Limits, SERVER_NAME, StoreKind},
     console::{ListListener, Recorder},
     faults::Faults,
     handler::GatewayHandler,
     health::Health,
     http::{MESSAGES, OnLoopback, Routes, metadata_routes, router},
     knowledge::Knowledge,
+    limits::{protocol_limits, read_limits},
     rest::{McpV1, Rest},
     tools::{BuiltIns, CustomTools, Diagrams},
     watched_store::WatchedStore,
@@ -433,7 +439,7 @@ impl AppBuilder {
         let console = config
             .console
             .enabled
-            .then(|| marquetry_console::Console::new(config.console.options()));
+            .then(|| marquetry_console::Console::new(console_options(&config.console)));
         #[cfg(feature = "console")]
         let recorder = Recorder(console.clone());
         #[cfg(not(feature = "console"))]
@@ -453,7 +459,7 @@ impl AppBuilder {
         let listeners = changes.clone();
         let artifacts = ArtifactTools::new(store.clone())
             .with_scope(config.artifacts.scope)
-            .with_limits(config.limits.of_reads())
+            .with_limits(read_limits(&config.limits))
             .on_change({
                 let recorder = recorder.clone();
                 move |whose| {
@@ -488,7 +494,7 @@ impl AppBuilder {
             limits: config.limits.clone(),
             recorder,
         };
-        let apps = marquetry_views::add_to(config.apps.apps(), |tool| handler.built_ins.has(tool));
+        let apps = marquetry_views::add_to(apps(&config.apps), |tool| handler.built_ins.has(tool));
         // A View of an upstream reaches what that upstream offers, and nothing of this server.
         let bound = gateway.clone();
         let apps = apps.offered_if(move |cx| matches!(bound.bound_to(SERVER_NAME, cx), Ok(None)));
@@ -623,33 +629,17 @@ impl HttpBody for RoutedBody {
     }
 }
 
-fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
-    ProtocolLimits {
-        max_message_bytes: limits.max_request_bytes.get(),
-        max_nesting: limits.max_nesting.get(),
-        max_in_flight: limits.max_in_flight.get(),
-        max_in_flight_total: limits.max_in_flight_total.get(),
-        max_in_flight_per_caller: limits.max_in_flight_per_caller.get(),
-        queue_time: Duration::from_millis(limits.queue_ms),
-        max_sessions: limits.max_sessions.get(),
-        max_sessions_per_caller: limits.max_sessions_per_caller.get(),
-        max_send_bytes: limits.max_send_bytes.get(),
-        max_send_bytes_per_caller: limits.max_send_bytes_per_caller.get(),
-        max_receive_bytes: limits.max_receive_bytes.get(),
-        max_receive_bytes_per_caller: limits.max_receive_bytes_per_caller.get(),
-        session_idle: Duration::from_millis(limits.session_idle_ms.get()),
-        replay_bytes: limits.replay_bytes,
-        replay_total_bytes: limits.replay_total_bytes,
-        replay_time: Duration::from_millis(limits.replay_ms),
-        max_queued_messages: limits.max_queued_messages.get(),
-        max_queued_notifications: limits.max_queued_notifications.get(),
-        max_subscriptions: limits.max_subscriptions.get(),
-        question_timeout: Duration::from_millis(limits.question_ms.get()),
-        request_state_time: Duration::from_millis(limits.question_ms.get()),
-        shutdown_grace: grace,
-        // The other limits are about tasks; this server starts none.
-        ..ProtocolLimits::default()
-    }
+/// Returns a registry of Views with these settings.
+fn apps(config: &AppsConfig) -> Apps {
+    let gating = match config.gating {
+        Gating::Negotiated => apps_server::Gating::Negotiated,
+        Gating::Always => apps_server::Gating::Always,
+    };
+    let app_only_tools = match config.app_only_tools {
+        AppOnlyTools::Listed => apps_server::AppOnlyTools::Listed,
+        AppOnlyTools::Hidden => apps_server::AppOnlyTools::Hidden,
+    };
+    Apps::new().gating(gating).app_only_tools(app_only_tools)
 }
 
 /// Notifies every client and the console of changed lists.

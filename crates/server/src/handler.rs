@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use marquetry_artifact_tools::{ArtifactTools, LIST, READ};
 use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall};
+use marquetry_config::{Limits, SERVER_NAME};
 use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
     RpcError,
@@ -26,7 +27,6 @@ use serde_json::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    config::{Limits, SERVER_NAME},
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
     tools::{BuiltIns, CustomTools},

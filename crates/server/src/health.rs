@@ -175,7 +175,7 @@ mod tests {
     use marquetry_artifacts::{MemoryLimits, MemoryStore};
 
     use super::*;
-    use crate::config::Config;
+    use marquetry_config::Config;
 
     #[tokio::test(start_paused = true)]
     async fn readiness_returns_some_time_after_a_failed_save() {

@@ -8,7 +8,6 @@ mod app;
 mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;
-mod config;
 mod console;
 mod faults;
 mod handler;
@@ -16,6 +15,7 @@ mod health;
 mod home;
 mod http;
 mod knowledge;
+mod limits;
 #[cfg(feature = "cli")]
 mod logging;
 mod printable;
@@ -23,18 +23,16 @@ mod rest;
 mod tools;
 mod watched_store;
 
-#[cfg(feature = "knowledge")]
-pub use crate::config::{ChatConfig, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig};
-pub use crate::{
-    app::{App, AppBuilder, StartError},
-    config::{
-        AppOnlyTools, AppsConfig, ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig,
-        Capture, Config, ConfigError, ConsoleConfig, GatewayConfig, Gating, Limits, LogConfig,
-        LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator, ServerConfig,
-        StoreKind, TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig, Transport,
-        UpstreamConfig,
-    },
+pub use marquetry_config::{
+    AppOnlyTools, AppsConfig, ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture,
+    Config, ConfigError, ConsoleConfig, GatewayConfig, Gating, Limits, LogConfig, LogFormat,
+    LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind,
+    TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
 };
+#[cfg(feature = "knowledge")]
+pub use marquetry_config::{ChatConfig, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig};
+
+pub use crate::app::{App, AppBuilder, StartError};
 
 /// The MCP crate: types for tools and authenticators.
 pub use marquetry_protocol as protocol;

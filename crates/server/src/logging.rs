@@ -12,10 +12,9 @@ use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use crate::{
-    config::{LogConfig, LogFormat},
-    printable::{PrintableLines, printable},
-};
+use marquetry_config::{LogConfig, LogFormat};
+
+use crate::printable::{PrintableLines, printable};
 
 /// Whether messages are JSON. A global, because standard error and the panic hook are global, too.
 static JSON: AtomicBool = AtomicBool::new(false);

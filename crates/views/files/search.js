@@ -215,7 +215,19 @@ export function start() {
       let part = await readFrom(am7_extract_content, passage, Math.max(0, passage.start - BEFORE));
       let after = AFTER;
       const text = el("div", { class: "text", tabindex: "0", role: "region", "aria-label": `Text of ${titleOf(passage)}` });
-      const button = (label, work) => el("button", { class: "quiet", type: "button", click: () => work().catch((error) => say(status, plain(error), "bad")) }, label);
+      // A second click while a part is read would add the same part twice.
+      let isReading = false;
+      async function readMore(work) {
+        if (isReading) return;
+        isReading = true;
+        try {
+          await work();
+        } catch (error) {
+          say(status, plain(error), "bad");
+        }
+        isReading = false;
+      }
+      const button = (label, work) => el("button", { class: "quiet", type: "button", click: () => readMore(work) }, label);
       const earlier = button("Earlier", async () => {
         part = await readFrom(am7_extract_content, passage, Math.max(0, part.first - 4 * BEFORE));
         const height = text.scrollHeight;

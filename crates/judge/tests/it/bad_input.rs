@@ -192,6 +192,19 @@ async fn models_that_cannot_be_made() {
     }
 }
 
+/// A server whose list of tools never ends: each page names itself as the next one.
+const SAME_PAGE: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
+  case "$line" in
+    *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"a","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":"same"}' ;;
+    *'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id"; continue ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done"#;
+
 #[tokio::test]
 async fn servers_that_do_not_start() {
     let with = |config: ServerConfig| {
@@ -211,6 +224,10 @@ async fn servers_that_do_not_start() {
         ),
         (ServerConfig::http("http://127.0.0.1:9/mcp"), &["did not start", "check serverConfigs"]),
         (ServerConfig::http("nonsense"), &["did not start"]),
+        (
+            ServerConfig::stdio("/bin/sh", ["-c", SAME_PAGE]),
+            &["did not start", "tools/list", "cursor"],
+        ),
         (
             notes("silent"),
             &["limits.connectTimeoutMs (1000 ms, while server \"notes\" started)", "raise it"],

@@ -12,8 +12,9 @@ use super::{
     problems::{self, chat_warning, missing_programs},
     serve::base_url,
 };
+use marquetry_config::{AuthConfig, Config, Loaded, Transport, UpstreamConfig};
+
 use crate::{
-    config::{AuthConfig, Config, Loaded, Transport, UpstreamConfig},
     logging,
     printable::{printable, printable_line},
 };
@@ -176,7 +177,7 @@ fn without_secrets(url: &str) -> String {
 
 #[cfg(not(feature = "knowledge"))]
 mod knowledge {
-    use crate::config::Config;
+    use marquetry_config::Config;
 
     pub(super) fn summary(_: &Config) -> String {
         "knowledge  not built in\n".to_owned()

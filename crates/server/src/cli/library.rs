@@ -10,7 +10,7 @@ use super::{
     Failure,
     serve::{EndSignal, EndSignals, on_runtime},
 };
-use crate::{config, logging};
+use crate::logging;
 
 pub(super) fn index(arguments: &command::IndexArgs) -> Result<(), Failure> {
     on_runtime(async {
@@ -52,8 +52,8 @@ pub(super) fn records(arguments: &command::RecordsArgs) -> Result<(), Failure> {
 
 /// Reads the settings of a command.
 fn settings(arguments: &DatabaseArgs) -> Result<KnowledgeOptions, Failed> {
-    let loaded = config::load(arguments.config());
-    let config::Loaded { mut config, warnings, .. } =
+    let loaded = marquetry_config::load(arguments.config());
+    let marquetry_config::Loaded { mut config, warnings, .. } =
         loaded.map_err(|error| Failed { code: 2, message: error.to_string() })?;
     warnings.iter().for_each(|warning| logging::warn(warning));
     if let Some(database) = arguments.database() {

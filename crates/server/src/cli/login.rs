@@ -2,16 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use marquetry_config::{Loaded, Transport};
 use marquetry_oauth::client::{CredentialStore as _, DirectoryStore, LoopbackBrowser};
 use marquetry_protocol::client::{Client, ClientOptions, HttpTarget};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::{Failure, LoginArgs, print_message, serve::on_runtime};
-use crate::{
-    config::{Loaded, Transport},
-    logging,
-};
+use crate::logging;
 
 pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
     let Loaded { config, warnings, .. } = arguments.config.load()?;

@@ -33,19 +33,14 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 
+use marquetry_config::{
+    Config, ConfigError, Input, Loaded, LogFormat, check_log_level, environment, parse_listen,
+};
 #[cfg(feature = "knowledge")]
 use marquetry_library_command as library_command;
 use marquetry_test_command as test_command;
 
-use crate::{
-    app::StartError,
-    config::{
-        self, Config, ConfigError, Input, Loaded, LogFormat, check_log_level, environment,
-        environment_variables, parse_listen,
-    },
-    logging,
-    printable::printable,
-};
+use crate::{app::StartError, logging, printable::printable};
 
 /// Runs the program with its arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -418,7 +413,8 @@ impl ConfigArgs {
 
     /// Reads all sources without checking that their settings can be used. `ask` returns values for the `${input:…}` of VS Code files.
     fn read(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
-        let Loaded { mut config, file, mut warnings } = config::load(self.config.as_deref())?;
+        let Loaded { mut config, file, mut warnings } =
+            marquetry_config::load(self.config.as_deref())?;
         warnings.extend(config.take_warnings());
         for servers in &self.mcp_config {
             warnings.extend(config.add_mcp_json_file_asking(servers, ask)?);
@@ -512,8 +508,8 @@ fn with_environment(
     let program = serve::program();
     let (guard, program) = (guard.as_deref(), program.as_deref());
     let environment = test_command::Environment {
-        variable: &environment,
-        variables: &environment_variables,
+        variable: &environment::variable,
+        variables: &environment::variables,
         guard,
         program,
     };

@@ -10,8 +10,9 @@ use marquetry_gateway::Namer;
 use marquetry_protocol::client::check_program;
 
 pub(super) use self::knowledge::warning as chat_warning;
+use marquetry_config::{Config, Prefix, Transport};
+
 use super::ConfigArgs;
-use crate::config::{Config, Prefix, Transport};
 
 /// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do not do what they
 /// seem to. Missing programs are left out, because the server reports them when it starts them.
@@ -149,7 +150,7 @@ fn files_of(args: &[String]) -> impl Iterator<Item = &str> {
 
 #[cfg(not(feature = "knowledge"))]
 mod knowledge {
-    use crate::config::Config;
+    use marquetry_config::Config;
 
     pub(in crate::cli) fn warning(_: &Config) -> Option<String> {
         None

@@ -5,7 +5,9 @@ use std::{
     process::Command,
 };
 
-use crate::{config::Input, logging, printable::printable_line};
+use marquetry_config::Input;
+
+use crate::{logging, printable::printable_line};
 
 /// Returns the typed line; `None` without a terminal or for an empty line.
 pub(super) fn ask(input: &Input) -> Option<String> {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use marquetry_config::{AuthConfig, Config, Loaded, environment};
 use marquetry_test_command as test_command;
 use serde_json::json;
 use tokio::{
@@ -18,11 +19,7 @@ use tokio::{
 #[cfg(feature = "console")]
 use super::browser;
 use super::{ConfigArgs, Failure, INTERRUPTED, ServeCommand, flag_error, problems, prompt};
-use crate::{
-    app::App,
-    config::{AuthConfig, Config, Loaded, environment, environment_variables},
-    logging,
-};
+use crate::{app::App, logging};
 
 pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
     let Loaded { mut config, file, mut warnings } = arguments.server.load_asking(&prompt::ask)?;
@@ -101,15 +98,17 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
 
 /// Returns the API of tests, if they are enabled. The upstreams are the servers of tests that name none, with connections of their own.
 async fn test_api(config: &Config) -> Result<Option<test_command::TestApi>, Failure> {
-    if !config.testing.enabled && environment("ENABLE_TESTING").is_none_or(|it| it != "true") {
+    if !config.testing.enabled
+        && environment::variable("ENABLE_TESTING").is_none_or(|it| it != "true")
+    {
         return Ok(None);
     }
     let enabled = config.mcp_servers.iter().filter(|(_, server)| !server.disabled);
     let servers = enabled.map(|(name, server)| (name.clone(), server.transport.clone()));
     let guard = config.gateway.guard.as_deref();
     let environment = test_command::Environment {
-        variable: &environment,
-        variables: &environment_variables,
+        variable: &environment::variable,
+        variables: &environment::variables,
         guard,
         program: None,
     };

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use marquetry_config::NOT_BUILT;
+
 use super::Failure;
-use crate::config::NOT_BUILT;
 
 /// Any arguments.
 #[derive(Args)]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::{Capturer, MemoryStore, Scope, Settings, ToolCall};
+use marquetry_config::SERVER_NAME;
 use marquetry_console::{Audience, Backend, ChangedLists, Console, RestartError, ServerTools};
 use marquetry_gateway::{Gateway, RestartRefused};
 use marquetry_protocol::types::Tool;
 use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::SERVER_NAME, health::Health};
+use crate::health::Health;
 
 /// The backend of the console.
 pub(crate) struct ServerBackend {

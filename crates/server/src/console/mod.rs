@@ -9,6 +9,8 @@ mod backend;
 #[cfg(feature = "console")]
 mod decision;
 #[cfg(feature = "console")]
+mod options;
+#[cfg(feature = "console")]
 mod present;
 #[cfg(feature = "console")]
 mod upstreams;
@@ -19,6 +21,7 @@ pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
 pub(crate) use self::{
     artifacts::artifact_routes,
     backend::{ListListener, ServerBackend, watch_upstreams},
+    options::console_options,
     present::{CallRecord, Recorder, WithLogins},
     upstreams::UpstreamObserver,
 };

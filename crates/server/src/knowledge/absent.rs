@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use marquetry_config::{Config, ConfigError, NOT_BUILT};
 use marquetry_gateway::GatewayOptions;
 use marquetry_protocol::{
     RpcError,
@@ -13,11 +14,7 @@ use marquetry_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::{
-    config::{Config, ConfigError, NOT_BUILT},
-    console::Recorder,
-    faults::Faults,
-};
+use crate::{console::Recorder, faults::Faults};
 
 /// Documents, records and chat of a program that is built without them.
 #[derive(Clone)]

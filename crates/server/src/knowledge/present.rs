@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
+use marquetry_config::{Config, ConfigError, environment};
 use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
     ErrorCode, Failure, KnowledgeService, KnowledgeTools, SEARCH_RESOURCES,
@@ -26,9 +27,9 @@ use serde_json::{
 
 use super::ERROR;
 use crate::{
-    config::{Config, ConfigError, environment},
     console::Recorder,
     faults::{Faults, KNOWLEDGE},
+    limits::answer_limits,
 };
 
 /// Documents, records and chat of one server. Cheap to clone.
@@ -50,12 +51,13 @@ impl Knowledge {
         #[cfg_attr(not(feature = "console"), expect(unused))] recorder: &Recorder,
     ) -> Result<Self, ConfigError> {
         let service = Arc::new(KnowledgeService::new(config.knowledge_options(), listener));
-        let chat = Chat::new(config.knowledge.chat.clone(), &environment)
+        let chat = Chat::new(config.knowledge.chat.clone(), &environment::variable)
             .map_err(|invalid| config.chat_fault(invalid))?;
         #[cfg(feature = "console")]
         let chat = chat.with_turn_context(Arc::new(recorder.clone()));
         let chat = Arc::new(chat);
-        let tools = KnowledgeTools::new(service.clone(), chat.clone(), config.limits.of_answers());
+        let tools =
+            KnowledgeTools::new(service.clone(), chat.clone(), answer_limits(&config.limits));
         Ok(Self {
             has_tools: config.tools.knowledge && service.is_enabled(),
             has_chat_tool: config.tools.chat,

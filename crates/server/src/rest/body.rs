@@ -8,8 +8,9 @@ use marquetry_protocol::server::{
     http::{ReceiveError, Received},
 };
 
+use marquetry_config::Limits;
+
 use super::RestError;
-use crate::config::Limits;
 
 /// Reads a body of at most `limit` bytes. They count against `limits.max_receive_bytes` until the result is dropped.
 pub(super) async fn read(

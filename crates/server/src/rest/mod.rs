@@ -14,6 +14,7 @@ use axum::{
     routing::{get, post},
 };
 use indexmap::IndexMap;
+use marquetry_config::Limits;
 use marquetry_protocol::server::{Peer, Principal, Server, http::Received};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
@@ -22,10 +23,7 @@ pub(crate) use self::{
     error::RestError,
     mcp_v1::{McpV1, is_mcp_v1, refusal as mcp_v1_refusal, routes as mcp_v1_routes},
 };
-use crate::{
-    config::Limits,
-    tools::{DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments},
-};
+use crate::tools::{DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments};
 
 /// State of the routes.
 pub(crate) struct Rest {

@@ -7,6 +7,7 @@ mod plantuml;
 use std::sync::Arc;
 
 use marquetry_artifact_tools::{ArtifactTools, DELETE, LIST, READ};
+use marquetry_config::Config;
 use marquetry_protocol::{
     RpcError,
     server::{Reply, RequestContext, Toolbox},
@@ -24,7 +25,6 @@ pub(crate) use self::{
 };
 
 use crate::{
-    config::Config,
     faults::Faults,
     knowledge::{ERROR, Knowledge},
 };

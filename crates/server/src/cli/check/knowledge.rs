@@ -3,8 +3,9 @@
 use marquetry_knowledge::Place;
 use serde_json::{Value, json};
 
+use marquetry_config::{ChatConfig, Config, EmbeddingConfig, EmbeddingProvider};
+
 use super::without_secrets;
-use crate::config::{ChatConfig, Config, EmbeddingConfig, EmbeddingProvider};
 
 /// Describes where records and passages are stored and which models are used. Opens nothing.
 pub(super) fn summary(config: &Config) -> String {

@@ -8,7 +8,7 @@ use std::{
 
 use marquetry_knowledge::Place;
 
-use crate::config::Config;
+use marquetry_config::Config;
 
 /// Returns a warning for a chat setting that is valid but dangerous.
 pub(in crate::cli) fn warning(config: &Config) -> Option<String> {

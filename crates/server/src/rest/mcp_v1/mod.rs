@@ -15,6 +15,7 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
+use marquetry_config::Limits;
 use marquetry_protocol::{
     RpcError,
     server::{Principal, Reply, Server},
@@ -29,10 +30,7 @@ use serde_json::{
 use self::error::Problem;
 pub(crate) use self::error::refusal;
 use super::{body, json_bytes_response, json_response, peer_of};
-use crate::{
-    config::Limits,
-    knowledge::{ERROR, Knowledge},
-};
+use crate::knowledge::{ERROR, Knowledge};
 
 const BASE: &str = "/mcp/v1/";
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Config, ConfigError};
+use crate::{Config, ConfigError};
 
 /// The environment variable that names a configuration file.
 pub(crate) const VARIABLE: &str = "MARQUETRY_CONFIG";
@@ -31,12 +31,13 @@ const WRITER_WAIT: Duration = Duration::from_secs(2);
 
 /// The configuration of a run, before the command line changes it.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) config: Config,
+pub struct Loaded {
+    /// All settings.
+    pub config: Config,
     /// The file that it was read from; [`None`] if all settings are the defaults.
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
     /// Warnings for the user, one sentence each.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Reads the file `named`, or else the first that exists of `$MARQUETRY_CONFIG`, the user's file and the machine's
@@ -45,7 +46,7 @@ pub(crate) struct Loaded {
 /// # Errors
 ///
 /// If the file cannot be read, is writable by others, or is invalid.
-pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
+pub fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
     let search =
         Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE };
     search.load(named)

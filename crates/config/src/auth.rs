@@ -70,7 +70,7 @@ impl AuthConfig {
     }
 
     /// Returns the number of static tokens.
-    pub(crate) fn token_count(&self) -> usize {
+    pub fn token_count(&self) -> usize {
         self.tokens.as_ref().map_or(0, IndexMap::len)
     }
 

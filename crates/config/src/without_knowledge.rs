@@ -5,11 +5,7 @@ use serde::{
     de::{Error as _, MapAccess, Visitor},
 };
 
-use super::{Config, ConfigError};
-
-/// The error of every operation that needs knowledge.
-pub(crate) const NOT_BUILT: &str =
-    "this program was built without search; build it with the cargo feature `knowledge`";
+use crate::{Config, ConfigError, NOT_BUILT};
 
 impl Config {
     /// Returns the settings that need knowledge.
@@ -47,7 +43,7 @@ impl<'de> Deserialize<'de> for WithoutKnowledge {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use super::*;
 
     #[test]
     fn settings_of_knowledge_say_that_it_is_not_built_in() {

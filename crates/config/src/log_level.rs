@@ -7,7 +7,7 @@ use tracing::level_filters::LevelFilter;
 /// # Errors
 ///
 /// If the text is neither a level nor such a list.
-pub(crate) fn check_log_level(text: &str) -> Result<(), String> {
+pub fn check_log_level(text: &str) -> Result<(), String> {
     let is_level = |level: &str| level.parse::<LevelFilter>().is_ok();
     let is_part = |part: &str| match part.split_once('=') {
         // A single word could also be the name of a module, which would hide a typing error.

@@ -98,7 +98,7 @@ impl GatewayConfig {
     /// # Errors
     ///
     /// The setting and what is wrong with it. A configuration that was checked has an error only if `ca_file` has changed.
-    pub(crate) fn network(&self) -> Result<Network, AuthorizationError> {
+    pub fn network(&self) -> Result<Network, AuthorizationError> {
         let wrong = |(setting, problem): SettingProblem| AuthorizationError::Io {
             what: format!("setting {setting}"),
             source: io::Error::other(problem),

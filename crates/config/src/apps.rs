@@ -1,6 +1,5 @@
 //! MCP Apps: which clients get Views.
 
-use marquetry_apps_ext::server::{self, Apps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,19 +37,4 @@ pub enum AppOnlyTools {
     Listed,
     /// Never.
     Hidden,
-}
-
-impl AppsConfig {
-    /// Returns a registry with these settings.
-    pub(crate) fn apps(&self) -> Apps {
-        let gating = match self.gating {
-            Gating::Negotiated => server::Gating::Negotiated,
-            Gating::Always => server::Gating::Always,
-        };
-        let app_only_tools = match self.app_only_tools {
-            AppOnlyTools::Listed => server::AppOnlyTools::Listed,
-            AppOnlyTools::Hidden => server::AppOnlyTools::Hidden,
-        };
-        Apps::new().gating(gating).app_only_tools(app_only_tools)
-    }
 }

@@ -1,13 +1,13 @@
 //! Generates `marquetry.example.toml` and `docs/reference/settings.md` from the types: their doc comments, defaults
 //! and examples.
 //!
-//! `MARQUETRY_UPDATE=1 cargo test -p marquetry --lib example` rewrites them.
+//! `MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example` rewrites them.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::Config;
+use crate::Config;
 
 const HEAD: &str = "\
 # Every setting of Marquetry with its default.
@@ -19,13 +19,13 @@ const HEAD: &str = "\
 # ~/.config/marquetry/marquetry.toml), /etc/marquetry/marquetry.toml. A file that others may write is refused.
 #
 # A setting without a default, and every upstream, stands here as a comment.
-# This file is made from the program's own types: `MARQUETRY_UPDATE=1 cargo test -p marquetry example`.
+# This file is made from the program's own types: `MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example`.
 ";
 
 const SETTINGS: &str = "\
 # Settings
 
-<!-- Generated from the program's types: MARQUETRY_UPDATE=1 cargo test -p marquetry --lib example -->
+<!-- Generated from the program's types: MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example -->
 
 Settings are TOML. The program reads the first of these files that exists:
 
@@ -200,7 +200,10 @@ fn the_example_file_is_complete_and_has_the_defaults() {
         std::fs::write(path, &want).unwrap();
     }
     let checked_in = std::fs::read_to_string(path).unwrap();
-    assert_eq!(checked_in, want, "run MARQUETRY_UPDATE=1 cargo test -p marquetry example");
+    assert_eq!(
+        checked_in, want,
+        "run MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example"
+    );
     assert_eq!(Config::from_toml(&checked_in, path).unwrap(), Config::default());
 }
 
@@ -212,7 +215,10 @@ fn the_reference_has_every_setting() {
         std::fs::write(path, &want).unwrap();
     }
     let checked_in = std::fs::read_to_string(path).unwrap();
-    assert_eq!(checked_in, want, "run MARQUETRY_UPDATE=1 cargo test -p marquetry --lib example");
+    assert_eq!(
+        checked_in, want,
+        "run MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example"
+    );
 }
 
 #[test]

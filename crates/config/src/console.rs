@@ -5,9 +5,6 @@ use std::{
     path::PathBuf,
 };
 
-#[cfg(feature = "console")]
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -108,43 +105,15 @@ impl ConsoleConfig {
         }
         Err(format!("{origin:?} is no origin; expected one such as \"https://views.example.org\""))
     }
-}
 
-impl ConsoleConfig {
     /// Checks that `views_port` is not the port of the server.
-    pub(crate) fn check_views_port(&self, server: u16) -> Result<(), String> {
+    pub fn check_views_port(&self, server: u16) -> Result<(), String> {
         if !self.enabled || self.views_port == 0 || self.views_port != server {
             return Ok(());
         }
         Err(format!(
             "{server} is the port of server.listen; expected another one, or 0 for a free port"
         ))
-    }
-}
-
-#[cfg(feature = "console")]
-impl ConsoleConfig {
-    /// Returns the limits for the console.
-    pub(crate) fn options(&self) -> marquetry_console::Options {
-        let mut options = marquetry_console::Options::default();
-        options.max_calls = self.max_calls.get();
-        options.max_calls_bytes = self.max_calls_bytes.get();
-        options.max_messages = self.max_messages.get();
-        options.max_messages_bytes = self.max_messages_bytes.get();
-        options.max_events = self.max_events.get();
-        options.max_streams = self.max_streams.get();
-        options.scenarios_directory.clone_from(&self.scenarios_directory);
-        let views = &mut options.views;
-        views.max_views = self.max_views.get();
-        views.max_html_bytes = self.max_view_bytes.get();
-        views.idle = Duration::from_millis(self.view_idle_ms.get());
-        views.limits.max_message_bytes = self.max_view_message_bytes.get();
-        views.limits.messages_per_second = self.max_view_messages_per_second.get();
-        views.limits.message_burst = self.max_view_messages_per_second.get().saturating_mul(2);
-        views.limits.max_requests = self.max_view_requests.get();
-        views.limits.max_denials = self.max_view_denials.get();
-        views.limits.max_model_context_bytes = self.max_view_context_bytes.get();
-        options
     }
 }
 

@@ -94,7 +94,7 @@ impl PlantUmlConfig {
     }
 
     /// Returns a message if no Java on this `PATH` can run the jar that the configuration names. Only diagrams fail then.
-    pub(crate) fn missing_java(&self, path: Option<std::ffi::OsString>) -> Option<String> {
+    pub fn missing_java(&self, path: Option<std::ffi::OsString>) -> Option<String> {
         let jar = Some(&self.engine).filter(|engine| is_jar(Path::new(engine)))?;
         let error = check_program("java", path, None).err()?;
         Some(format!(
@@ -103,7 +103,7 @@ impl PlantUmlConfig {
     }
 
     /// Returns the options of the engine; `None` without one.
-    pub(crate) fn engine_options(&self) -> Option<EngineOptions> {
+    pub fn engine_options(&self) -> Option<EngineOptions> {
         let path = match &*self.engine {
             AUTO => self.found.clone()?,
             "off" => return None,

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use marquetry_knowledge::{KnowledgeConfig, KnowledgeOptions, Place, config::InvalidSetting};
 
-use super::{Config, ConfigError, environment};
+use crate::{Config, ConfigError, environment::variable};
 
 impl Config {
     /// Returns the settings of `[knowledge]` that cannot work; the first of its embedding model and of its chat model.
@@ -17,11 +17,11 @@ impl Config {
             if let (Some(_), Err(problem)) = (database, checked) {
                 faults.push(self.fault("knowledge.database", problem));
             }
-            if let Err(InvalidSetting { key, problem, .. }) = embedding.check(&environment) {
+            if let Err(InvalidSetting { key, problem, .. }) = embedding.check(&variable) {
                 faults.push(self.fault(&format!("knowledge.embedding.{key}"), problem));
             }
         }
-        faults.extend(chat.check(&environment).map_err(|invalid| self.chat_fault(invalid)).err());
+        faults.extend(chat.check(&variable).map_err(|invalid| self.chat_fault(invalid)).err());
         if chat.model.is_none() {
             let problem = "needs a model: set provider and model in [knowledge.chat]";
             faults.extend(self.sampling_faults(problem));
@@ -30,20 +30,17 @@ impl Config {
     }
 
     /// Returns the error of a setting of `[knowledge.chat]`.
-    pub(crate) fn chat_fault(
-        &self,
-        InvalidSetting { key, problem, .. }: InvalidSetting,
-    ) -> ConfigError {
+    pub fn chat_fault(&self, InvalidSetting { key, problem, .. }: InvalidSetting) -> ConfigError {
         self.fault(&format!("knowledge.chat.{key}"), problem)
     }
 
     /// Returns whether knowledge is available: it is switched on, and has a database.
-    pub(crate) fn has_knowledge(&self) -> bool {
+    pub fn has_knowledge(&self) -> bool {
         self.knowledge.enabled && self.knowledge.database.is_some()
     }
 
     /// Returns the options that knowledge is opened with.
-    pub(crate) fn knowledge_options(&self) -> KnowledgeOptions {
+    pub fn knowledge_options(&self) -> KnowledgeOptions {
         let mut config = self.knowledge.clone();
         config.enabled = self.has_knowledge();
         let options = KnowledgeOptions::new(config, Place::Memory);
@@ -51,7 +48,7 @@ impl Config {
             Ok(place) => options.with_place(place),
             Err(reason) => options.without_place(reason),
         };
-        options.with_variables(environment)
+        options.with_variables(variable)
     }
 
     /// Returns the place of records and passages.
@@ -59,7 +56,7 @@ impl Config {
     /// # Errors
     ///
     /// The setting is not a valid place, or is not set.
-    pub(crate) fn knowledge_place(&self) -> Result<Place, String> {
+    pub fn knowledge_place(&self) -> Result<Place, String> {
         let unset = "it is not set, and neither $XDG_DATA_HOME nor $HOME says where it is to be";
         Place::parse(self.knowledge.database.as_deref().ok_or(unset)?)
     }

@@ -5,14 +5,14 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, UpstreamOptions};
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
-use super::{
+use crate::{
     Config, GatewayConfig, Gating, LoginConfig, UpstreamConfig, capture::Level, limits::Limits,
 };
 
 impl Config {
     /// Returns the options of the gateway to the configured upstreams. `reserved_tools` are the names of our own
     /// tools.
-    pub(crate) fn gateway_options(&self, reserved_tools: &[&str]) -> GatewayOptions {
+    pub fn gateway_options(&self, reserved_tools: &[&str]) -> GatewayOptions {
         let gateway = &self.gateway;
         let mut options = GatewayOptions::default();
         options.upstreams = self

@@ -12,7 +12,7 @@ use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::environment;
+use crate::environment::variable;
 
 /// OAuth 2.1 at an upstream: by a person's login (`marquetry login`), or with the server's own credentials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ pub enum LoginGrant {
 impl LoginConfig {
     /// Returns the authorizer for `url`. It stores tokens in `directory`, and asks a person through `user_agent` if
     /// there is one.
-    pub(crate) fn authorizer(
+    pub fn authorizer(
         &self,
         url: &str,
         directory: Option<&Path>,
@@ -66,7 +66,7 @@ impl LoginConfig {
             let proof = match &self.client_secret_env {
                 None => ClientProof::None,
                 Some(name) => ClientProof::Secret(
-                    environment(name)
+                    variable(name)
                         .ok_or_else(|| {
                             let problem = format!("the environment variable {name} is not set");
                             AuthorizationError::Credentials(problem)
@@ -103,8 +103,8 @@ impl LoginConfig {
 
 /// Returns the user's directory for tokens of upstreams: below `$XDG_STATE_HOME` or `~/.local/state`.
 pub(super) fn credentials_directory() -> Option<PathBuf> {
-    let state = environment("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(environment("HOME")?).join(".local/state"));
+    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(variable("HOME")?).join(".local/state"));
     let state = state.filter(|path| path.is_absolute()).or_else(home)?;
     Some(state.join("marquetry/credentials"))
 }

@@ -12,7 +12,7 @@ use marquetry_protocol::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{capture::Capture, login::LoginConfig};
+use crate::{capture::Capture, login::LoginConfig};
 
 /// An upstream MCP server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

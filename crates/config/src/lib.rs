@@ -1,6 +1,4 @@
-//! The configuration: a TOML file, `mcpServers` files of other clients, and their errors.
-//!
-//! Later sources win: defaults, the TOML file, `--mcp-config` files in their order, the command line.
+#![doc = include_str!("../README.md")]
 
 mod apps;
 mod artifacts;
@@ -8,7 +6,7 @@ mod auth;
 mod capture;
 mod check;
 mod console;
-mod environment;
+pub mod environment;
 mod gateway;
 mod gateway_options;
 #[cfg(feature = "knowledge")]
@@ -32,7 +30,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use indexmap::IndexMap;
 use marquetry_client_files::{
-    ClientFile, ClientServer, ReadOptions, Variables, expand::workspace_of, not_started,
+    ClientFile, ClientServer, ReadOptions, expand::workspace_of, not_started,
     transport::TransportError,
 };
 use marquetry_gateway::nearest;
@@ -40,7 +38,7 @@ use marquetry_oauth::server::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use marquetry_client_files::{ConfigError, Place, Transport};
+pub use marquetry_client_files::{ConfigError, Input, Place, Transport, Variables};
 pub use marquetry_gateway::ToolFilter;
 #[cfg(feature = "knowledge")]
 pub use marquetry_knowledge::{
@@ -48,7 +46,9 @@ pub use marquetry_knowledge::{
     config::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
 };
 
-pub use self::{
+#[cfg(not(feature = "knowledge"))]
+use crate::without_knowledge::WithoutKnowledge;
+pub use crate::{
     apps::{AppOnlyTools, AppsConfig, Gating},
     artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
     auth::{AuthConfig, TokenConfig},
@@ -56,39 +56,33 @@ pub use self::{
     console::ConsoleConfig,
     gateway::{GatewayConfig, Separator},
     limits::Limits,
+    log_level::check_log_level,
     login::{LoginConfig, LoginGrant},
     plantuml::PlantUmlConfig,
-    sections::{LogConfig, LogFormat, ServerConfig, TestingConfig},
+    sections::{LogConfig, LogFormat, ServerConfig, TestingConfig, parse_listen},
+    source::{Loaded, load},
     tools::ToolsConfig,
     upstream::{Prefix, ToolConfig, UpstreamConfig},
 };
-pub(crate) use self::{
-    environment::{environment, environment_variables},
-    log_level::check_log_level,
-    sections::parse_listen,
-    source::{Loaded, load},
-};
-pub(crate) use marquetry_client_files::Input;
+use crate::{environment::variable, source::Writers, upstream::UpstreamTable};
 
-#[cfg(not(feature = "knowledge"))]
-pub(crate) use self::without_knowledge::NOT_BUILT;
-#[cfg(not(feature = "knowledge"))]
-use self::without_knowledge::WithoutKnowledge;
-use self::{source::Writers, upstream::UpstreamTable};
+/// The name of the server among its upstreams.
+pub const SERVER_NAME: &str = "marquetry";
 
-/// The name of this server among its upstreams.
-pub(crate) const SERVER_NAME: &str = "marquetry";
+/// The error of every operation that needs knowledge, in a program that is built without it.
+pub const NOT_BUILT: &str =
+    "this program was built without search; build it with the cargo feature `knowledge`";
 
 /// All settings, with their defaults.
 ///
 /// ```
-/// let config = marquetry::Config::from_toml("[server]\nlisten = '127.0.0.1:0'", "example")?;
+/// let config = marquetry_config::Config::from_toml("[server]\nlisten = '127.0.0.1:0'", "example")?;
 /// assert_eq!(config.server.listen.port(), 0);
 /// assert_eq!(config.artifacts.settings().mcp_tool_llm_return_max_bytes, 65_536);
 ///
-/// let error = marquetry::Config::from_toml("[server]\nlisen = '127.0.0.1:0'", "example").unwrap_err();
+/// let error = marquetry_config::Config::from_toml("[server]\nlisen = '127.0.0.1:0'", "example").unwrap_err();
 /// assert_eq!(error.to_string(), r#"example:2:1: server.lisen: unknown key; did you mean "listen"?"#);
-/// # Ok::<(), marquetry::ConfigError>(())
+/// # Ok::<(), marquetry_config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -162,7 +156,7 @@ impl Config {
     ///
     /// The first unknown key, wrong type or impossible value.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
-        Self::from_toml_with(text, file, &environment)
+        Self::from_toml_with(text, file, &variable)
     }
 
     /// Reads a TOML file.
@@ -187,7 +181,7 @@ impl Config {
     ///
     /// The text is not JSON, or a server is neither a command nor a URL.
     pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
-        self.add_mcp_json_with(text, file, &environment, &|_| None)
+        self.add_mcp_json_with(text, file, &variable, &|_| None)
     }
 
     /// Adds the servers of an `mcpServers` file by its path; see [`Config::add_mcp_json`].
@@ -205,13 +199,13 @@ impl Config {
     /// # Errors
     ///
     /// As [`Config::add_mcp_json_file`].
-    pub(crate) fn add_mcp_json_file_asking(
+    pub fn add_mcp_json_file_asking(
         &mut self,
         path: &Path,
         ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<Vec<String>, ConfigError> {
         let (text, file, mut warnings) = source::read(path, Writers::Trusted)?;
-        warnings.extend(self.add_mcp_json_with(&text, &file, &environment, ask)?);
+        warnings.extend(self.add_mcp_json_with(&text, &file, &variable, ask)?);
         Ok(warnings)
     }
 
@@ -235,7 +229,7 @@ impl Config {
     }
 
     /// Returns and removes the warnings about the TOML text.
-    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+    pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
@@ -244,8 +238,8 @@ impl Config {
     /// # Errors
     ///
     /// `[auth]` is invalid, or a token cannot be read.
-    pub(crate) fn resource_server(&self) -> Result<Option<ResourceServer>, ConfigError> {
-        let server = self.auth.resource_server(&environment);
+    pub fn resource_server(&self) -> Result<Option<ResourceServer>, ConfigError> {
+        let server = self.auth.resource_server(&variable);
         server.map_err(|(key, problem)| self.fault(&format!("auth.{key}"), problem))
     }
 
@@ -254,7 +248,7 @@ impl Config {
     /// # Errors
     ///
     /// The address is not safe.
-    pub(crate) fn check_exposure(&self) -> Result<(), ConfigError> {
+    pub fn check_exposure(&self) -> Result<(), ConfigError> {
         let address = self.server.listen;
         if address.ip().is_loopback() || self.auth.is_set() {
             return Ok(());
@@ -275,7 +269,12 @@ impl Config {
         ConfigError { file, place, key: Some(key.to_owned()), problem }
     }
 
-    pub(crate) fn from_toml_with(
+    /// Reads TOML text with these variables instead of the environment of the process; see [`Config::from_toml`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::from_toml`].
+    pub fn from_toml_with(
         text: &str,
         file: &str,
         variables: Variables<'_>,

@@ -4,7 +4,7 @@ use std::io;
 
 use marquetry_protocol::client::Network;
 
-use super::{Config, ConfigError, StoreKind, Transport, gateway::SettingProblem};
+use crate::{Config, ConfigError, StoreKind, Transport, gateway::SettingProblem};
 
 impl Config {
     /// Checks the settings after every source was read.
@@ -17,7 +17,7 @@ impl Config {
     }
 
     /// Returns an error for each setting that cannot be used.
-    pub(crate) fn faults(&self) -> Vec<ConfigError> {
+    pub fn faults(&self) -> Vec<ConfigError> {
         let mut problems = self.artifact_problems();
         problems.extend(self.gateway.with_proxy(Network::default()).err());
         problems.extend(self.gateway.with_authorities(Network::default()).err());
@@ -47,7 +47,7 @@ impl Config {
     }
 
     /// Returns a warning if a directory is set that the store of artifacts does not use.
-    pub(crate) fn unused_directory(&self) -> Option<String> {
+    pub fn unused_directory(&self) -> Option<String> {
         let is_unused =
             self.artifacts.store == StoreKind::Memory && self.artifacts.directory.is_some();
         let problem = "is not used, since artifacts.store is \"memory\"; remove one of the two settings, or set artifacts.store = \"directory\"";

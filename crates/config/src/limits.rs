@@ -2,7 +2,6 @@
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
-use marquetry_artifact_tools::ReadLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -128,31 +127,6 @@ pub struct Limits {
     pub max_resource_bytes: NonZeroUsize,
     /// Artifacts in memory for `resources/read`, for all clients together, in bytes. Further reads wait.
     pub max_resource_reads_bytes: NonZeroUsize,
-}
-
-impl Limits {
-    /// Returns the limits of reads of artifacts.
-    pub(crate) fn of_reads(&self) -> ReadLimits {
-        let mut limits = ReadLimits::default();
-        limits.default_bytes = self.read_artifact_default_bytes;
-        limits.max_bytes = self.read_artifact_max_bytes;
-        limits.max_image_bytes = self.read_artifact_max_image_bytes;
-        limits.max_resource_bytes = self.max_resource_bytes;
-        limits.max_resource_reads_bytes = self.max_resource_reads_bytes;
-        limits
-    }
-}
-
-#[cfg(feature = "knowledge")]
-impl Limits {
-    /// Returns the limits of answers about knowledge.
-    pub(crate) fn of_answers(&self) -> marquetry_knowledge::AnswerLimits {
-        let mut limits = marquetry_knowledge::AnswerLimits::default();
-        limits.max_answer_bytes = self.max_own_answer_bytes;
-        limits.max_shown_content_bytes = self.read_artifact_max_bytes;
-        limits.max_resource_bytes = self.max_resource_bytes;
-        limits
-    }
 }
 
 impl Default for Limits {

@@ -8,7 +8,7 @@ use serde::{
     de::{Error, Visitor},
 };
 
-use super::log_level::check_log_level;
+use crate::log_level::check_log_level;
 
 /// The address of the server, and who may call it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -103,7 +103,7 @@ fn is_authority(text: &str) -> bool {
 }
 
 /// Parses `ADDRESS:PORT`, where the address may be `localhost`, or a port of 127.0.0.1.
-pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return loopback(text);
     }
@@ -151,7 +151,7 @@ fn log_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Text for people.
