@@ -100,12 +100,14 @@ export function start() {
     const args = { limit: 100 };
     const filter = byId("filter").value.trim();
     if (filter !== "") args.filter = filter;
-    if (isMore && state.cursor !== undefined) args.cursor = state.cursor;
+    const { cursor } = state;
+    if (isMore && cursor !== undefined) args.cursor = cursor;
     try {
       const { list_artifacts } = await tools();
       if (!list_artifacts) throw new Error("this host does not let Views call list_artifacts");
       const data = await ask(view, list_artifacts, args);
-      if (byId("filter").value.trim() !== filter) return;
+      // Another answer may be shown already, such as that to a second click on "Show more".
+      if (byId("filter").value.trim() !== filter || (isMore && state.cursor !== cursor)) return;
       showList(data, { isMore });
       say(byId("status"), "");
     } catch (error) {
