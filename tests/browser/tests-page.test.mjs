@@ -252,6 +252,21 @@ test('tests are for administrators, and an override is in the name of its caller
   await own.stop();
 });
 
+test('two clicks on "Older runs" show these runs once', { timeout: 60_000 }, async () => {
+  const own = await startServer({ env: environment() });
+  for (let batch = 0; batch < 60; batch += 1) await runBatch(own, `batch ${batch}`, [{ name: 'no prompt', prompt: '' }]);
+  const page = await openPage(browser, own, '#/tests');
+  const listed = (count) => page.locator(`[role=listitem][aria-setsize="${count}"]`).first().waitFor({ timeout: 10_000 });
+  await listed(50);
+  await page.getByRole('button', { name: 'Older runs' }).evaluate((button) => (button.click(), button.click()));
+  await listed(60);
+  await page.waitForTimeout(300);
+  await listed(60);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+  await own.stop();
+});
+
 test('10,000 results are shown quickly', { timeout: 180_000 }, async () => {
   const own = await startServer({ env: environment() });
   for (let batch = 0; batch < 10; batch += 1) await runBatch(own, `batch ${batch}`, Array.from({ length: 1000 }, (_, index) => ({ name: `case ${index % 500}`, prompt: 'x' })));
