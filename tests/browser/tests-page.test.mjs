@@ -252,8 +252,9 @@ test('tests are for administrators, and an override is in the name of its caller
   await own.stop();
 });
 
-test('two clicks on "Older runs" show these runs once', { timeout: 60_000 }, async () => {
+test('two clicks on "Older runs" show these runs once', { timeout: 60_000 }, async (context) => {
   const own = await startServer({ env: environment() });
+  context.after(() => own.stop());
   for (let batch = 0; batch < 60; batch += 1) await runBatch(own, `batch ${batch}`, [{ name: 'no prompt', prompt: '' }]);
   const page = await openPage(browser, own, '#/tests');
   const listed = (count) => page.locator(`[role=listitem][aria-setsize="${count}"]`).first().waitFor({ timeout: 10_000 });
@@ -264,7 +265,6 @@ test('two clicks on "Older runs" show these runs once', { timeout: 60_000 }, asy
   await listed(60);
   assert.deepEqual(page.problems, []);
   await page.context().close();
-  await own.stop();
 });
 
 test('10,000 results are shown quickly', { timeout: 180_000 }, async () => {
