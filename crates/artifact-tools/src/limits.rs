@@ -4,7 +4,7 @@ use tokio::sync::Semaphore;
 
 use crate::kib;
 
-/// The largest answer of a read, and the memory that whole reads may use together.
+/// Limits of `read_artifact` and `resources/read`: the largest answers, and the memory that all `resources/read` may use together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadLimits {

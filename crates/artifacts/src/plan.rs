@@ -33,12 +33,12 @@ const UNDECODABLE_START_BYTES: usize = 256;
 /// Protocol members that are kept if they have at most [`MAX_PROTOCOL_MEMBER_BYTES`].
 const PROTOCOL_MEMBERS: [&str; 2] = ["isError", RESULT_TYPE];
 const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
-/// The result's kind and the server's name, which results have since revision 2026-07-28. They do not count, so that the
+/// The keys of the result's type and of the server's name and version, which results have since revision 2026-07-28. They do not count, so that the
 /// size of an answer does not depend on the upstream's revision.
 const RESULT_TYPE: &str = "resultType";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// A call with the settings and sources of its capture.
+/// A call, its settings, and the sources of ids and time.
 pub(crate) struct Call<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Option<&'a RawValue>,
@@ -252,8 +252,9 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// Returns whether the answer is captured whatever its size: it is malformed, has too many items, or has an item that is not plain
-    /// text (seed 000/1.4).
+    /// Returns whether the answer is captured whatever its size: it is malformed, has too many items, or has an item that is always
+    /// saved. These are images, audio and other binary data, unknown and malformed items, and, if the settings say so, links and
+    /// resources with text (seed 000/1.4).
     fn needs_capture(&self, settings: &Settings) -> bool {
         let links = settings.resource_links == ResourceLinks::Placeholder;
         let texts = settings.text_resources == TextResources::Always;
@@ -266,7 +267,7 @@ impl<'a> Parts<'a> {
         self.malformed.is_some() || self.tail.is_some() || self.items.iter().any(must)
     }
 
-    /// Size of `resultType` and `serverInfo`, which do not count.
+    /// Size of a `resultType` and a `serverInfo` that are short enough not to count.
     fn uncounted_bytes(&self, measure: SizeMeasure) -> u64 {
         let Some(members) = &self.members else { return 0 };
         let is_short = |raw: &&RawValue| raw.get().len() <= MAX_PROTOCOL_MEMBER_BYTES;
@@ -410,7 +411,7 @@ impl<'a> Planner<'a> {
         let is_any_saved = tail.is_some()
             || items.iter().any(|item| matches!(item.task, Task::Save(_) | Task::Bundle(_)))
             || structured.as_ref().is_some_and(PlannedStructured::is_saved);
-        // If no item was saved, the whole answer is saved instead.
+        // Something is saved, so the whole answer will not be: keep the JSON of undecodable items, too.
         if whole_answer == WholeAnswer::IfNothingElse && is_any_saved {
             let tail_bytes = tail_span.as_ref().map_or(0, Range::len);
             self.keep_undecodable(&parts.items, &mut items, tail_bytes);
@@ -448,8 +449,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Saves undecodable items whose JSON is not shown whole with the others, as long as their artifact stays within the size
-    /// limit of one item.
+    /// Adds to the shared artifact those undecodable items whose JSON is not shown whole, as long as that artifact stays within
+    /// the size limit of one item.
     fn keep_undecodable(&self, items: &[Item<'_>], planned: &mut [PlannedItem], tail_bytes: usize) {
         // With a comma or a bracket.
         let size = |item: &Item<'_>| item.raw.get().len() as u64 + 1;

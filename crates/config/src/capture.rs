@@ -16,7 +16,7 @@ use serde::{
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Capture {
-    /// `true`: as for the level above. `false`: answers pass through unchanged.
+    /// `true`: as for the level above. `false`: answers pass through as they are.
     Switch(bool),
     /// Some settings differ from the level above.
     Settings(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] Box<SettingsPatch>),

@@ -66,7 +66,7 @@ pub use crate::{
 };
 use crate::{environment::variable, source::Writers, upstream::UpstreamTable};
 
-/// The name of the server among its upstreams.
+/// The name under which Marquetry lists its own tools beside those of its upstreams.
 pub const SERVER_NAME: &str = "marquetry";
 
 /// The error of every operation that needs knowledge, in a program that is built without it.
@@ -100,7 +100,7 @@ pub struct Config {
     pub gateway: GatewayConfig,
     /// How large and binary tool answers become artifacts.
     pub artifacts: ArtifactsConfig,
-    /// This server's own tools, by groups. Listed tools cost every conversation some thousand tokens. A tool of a group that is off cannot be called.
+    /// This server's own tools, by groups. Listed tools cost every conversation a few thousand tokens. A tool of a group that is off cannot be called.
     pub tools: ToolsConfig,
     /// The console in the browser.
     pub console: ConsoleConfig,
@@ -211,7 +211,7 @@ impl Config {
 
     /// Keeps data in the user's folders where no other place is set, as the program `marquetry` does: the database of knowledge in
     /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
-    /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without it, a server writes only to
+    /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without a call of this method, a server writes only to
     /// places that its configuration names, and starts only programs that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
@@ -254,7 +254,7 @@ impl Config {
             return Ok(());
         }
         let problem = format!(
-            "{address} can be reached from other machines, and nobody there is asked who they are; set up [auth], listen on 127.0.0.1, or add \
+            "{address} can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add \
              --insecure, and name the hosts in server.allowed_hosts"
         );
         Err(self.fault("server.listen", problem))

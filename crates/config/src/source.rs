@@ -36,7 +36,7 @@ pub struct Loaded {
     pub config: Config,
     /// The file that it was read from; [`None`] if all settings are the defaults.
     pub file: Option<PathBuf>,
-    /// Warnings for the user, one sentence each.
+    /// Warnings about the choice of the file, one sentence each. Those about its text are in [`Config::take_warnings`].
     pub warnings: Vec<String>,
 }
 

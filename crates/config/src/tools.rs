@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// This server's own tools, in groups. Tools cost tokens in every conversation, some thousand for all groups. A tool
+/// This server's own tools, in groups. Tools cost tokens in every conversation, a few thousand for all groups. A tool
 /// of a disabled group is not listed and cannot be called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

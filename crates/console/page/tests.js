@@ -83,14 +83,19 @@ async function runs(context) {
   const chart = h('section');
   const nothing = empty('No run is stored yet.', 'Start one: ', h('code', 'marquetry test FILE…'), ', or ', h('code', 'POST /api/test/batch'));
   const rows = virtualList('Runs', [], (it) => h('a', { href: inTests('run', it.id) }, verdictOf(it), h('span.name', it.name || it.id), h('span', `${it.passedTests} of ${it.totalTests}`), h('span.wide', took(it)), h('span.wide', when(it.startedAt))));
+  let isFetching = false;
   const more = button('Older runs', async () => {
-    const { nextCursor } = page;
-    const older = await get('runs', { limit: 200, cursor: nextCursor });
-    // A second click may have fetched these runs already.
-    if (page.nextCursor !== nextCursor) return;
-    page = older;
-    kept = [...kept, ...page.items];
-    draw();
+    // A second click would add the same runs twice.
+    if (isFetching) return;
+    isFetching = true;
+    try {
+      page = await get('runs', { limit: 200, cursor: page.nextCursor });
+      const ids = new Set(kept.map((it) => it.id));
+      kept = [...kept, ...page.items.filter((it) => !ids.has(it.id))];
+      draw();
+    } finally {
+      isFetching = false;
+    }
   });
   const draw = () => {
     rows.update(kept);

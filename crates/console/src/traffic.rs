@@ -1,11 +1,11 @@
-//! Events about messages between this server and its upstreams, and about artifacts. They are created only while a page listens.
+//! Events about messages between this server and its upstreams, and about artifacts. Events are sent only while a page listens; progress and open questions are also kept for pages that are opened later.
 
 use bytes::Bytes;
 use serde_json::{json, value::RawValue};
 
 use crate::{Audience, Console, Direction, NewMessage, Side, calls::now_ms};
 
-/// The bytes of a text that an event has; the rest is cut.
+/// Most bytes of a text in an event; longer texts are cut.
 const MAX_TEXT: usize = 1_000;
 
 /// The call that an event belongs to.
@@ -32,7 +32,7 @@ pub struct Question<'a> {
     pub method: &'a str,
     /// The upstream that asks.
     pub server: &'a str,
-    /// Its parameters; `None` when it was answered, or is given up.
+    /// The parameters of the question while it is open; `None` closes it, because it was answered or given up.
     pub params: Option<&'a RawValue>,
 }
 

@@ -14,6 +14,7 @@ use indexmap::IndexMap;
 use marquetry_protocol::{
     Era, Feature, Revision, RpcError,
     client::{ClientHandler, ServerNotification},
+    remove_null_members,
     server::{Announcer, RequestContext},
     types::ClientCapabilities,
 };
@@ -265,15 +266,18 @@ pub(super) fn for_agent<'a>(
 ) -> Result<Cow<'a, RawValue>, RpcError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     const ID: &str = "elicitationId";
+    // Some libraries write a missing member as `null`, which strict clients refuse.
+    let params = match remove_null_members(method, revision.era(), params) {
+        Some(removed) => Cow::Owned(removed),
+        None => Cow::Borrowed(params),
+    };
     if method == "roots/list" {
-        return Ok(Cow::Borrowed(params));
+        return Ok(params);
     }
     // The values are not parsed: they may contain more than a `Value` can represent.
     type Members = IndexMap<String, Box<RawValue>>;
     let invalid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
     let mut members: Members = serde_json::from_str(params.get()).map_err(invalid)?;
-    // Some libraries write a missing member as `null`, which strict clients refuse.
-    members.retain(|_, value| value.get() != "null");
     let mut meta: Members = members
         .get("_meta")
         .and_then(|meta| serde_json::from_str(meta.get()).ok())
@@ -430,6 +434,19 @@ mod tests {
             json!({"messages": [], "maxTokens": 1, "_meta": {"x": 1, "marquetry/upstream": "github"}}),
         );
         check(revision, "roots/list", "{}", json!({}));
+        check(revision, "roots/list", r#"{"_meta":null}"#, json!({}));
+        check(
+            revision,
+            "elicitation/create",
+            r#"{"message":"name?","requestedSchema":{"type":"object","properties":{}},"mode":null,"_meta":null}"#,
+            json!({"message": "[github] name?", "requestedSchema": {"type": "object", "properties": {}}, "_meta": meta}),
+        );
+        check(
+            revision,
+            "sampling/createMessage",
+            r#"{"messages":[{"role":"user","content":{"type":"text","text":"a","annotations":null}}],"maxTokens":1,"systemPrompt":null}"#,
+            json!({"messages": [{"role": "user", "content": {"type": "text", "text": "a"}}], "maxTokens": 1, "_meta": meta}),
+        );
         // A number that is too large for a `Value` must not hide anything.
         let params: &RawValue = serde_json::from_str(r#"{"message":"m","x":1e999}"#).unwrap();
         let got = for_agent("github", revision, "elicitation/create", params).unwrap();

@@ -45,9 +45,9 @@ pub const UNKNOWN_TOOL: &str = "unknown tool";
 
 /// Answer of an upstream to a tool call.
 pub struct ToolAnswer {
-    /// The result as the upstream wrote it.
+    /// The result as the upstream wrote it, without members that are `null` where MCP does not allow that.
     pub result: Box<RawValue>,
-    /// Capture settings. `None` passes the result through unchanged.
+    /// Capture settings. `None`: the result is not captured.
     pub capture: Option<Settings>,
     /// Output schema that the captured structured content must satisfy.
     pub output_schema: Option<Arc<Value>>,

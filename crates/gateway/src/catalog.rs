@@ -61,7 +61,7 @@ pub struct Route {
 pub struct ToolRoute {
     /// The upstream and the name there.
     pub to: Route,
-    /// Capture settings of its answers. `None` passes answers through unchanged.
+    /// Capture settings of its answers. `None`: they are not captured.
     pub capture: Option<Settings>,
     /// Output schema that the structured content of captured answers still satisfies.
     pub output_schema: Option<Arc<Value>>,
@@ -353,7 +353,7 @@ fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, 
 /// Handling of structured content that does not fit, which decides what the exposed output schema promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Promise {
-    /// Answers pass through unchanged.
+    /// Answers are not captured.
     AsSent,
     /// A shorter value that still satisfies the tool's output schema.
     Shortened,

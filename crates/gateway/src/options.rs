@@ -308,7 +308,7 @@ pub struct DirectAccess;
 
 impl HttpAccess for DirectAccess {}
 
-/// Capture settings of one upstream's tools. `None` passes answers through unchanged.
+/// Capture settings of one upstream's tools. `None`: answers are not captured.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ToolCapture {

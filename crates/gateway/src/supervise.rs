@@ -8,7 +8,7 @@ use std::{
 use futures_util::FutureExt as _;
 use marquetry_protocol::{
     Era,
-    client::{CallOptions, Client, ClientError, Fetched, ServerNotification},
+    client::{CallOptions, Client, ClientError, Fetched, ProtocolError, ServerNotification},
     error_code,
     types::{CacheHint, Tool},
 };
@@ -439,7 +439,14 @@ impl Session<'_> {
 
 /// Returns why a list may lack items.
 fn incomplete<T>(fetched: &Fetched<T>) -> Option<String> {
-    fetched.incomplete.as_ref().map(|error| format!("items may be missing: {error}"))
+    let setting = |error: &ProtocolError| match error {
+        ProtocolError::TooManyItems { .. } => " (limits.max_upstream_list)",
+        ProtocolError::ListTooLong { .. } => " (limits.max_upstream_message_bytes)",
+        ProtocolError::ListTooSlow { .. } => " (start_timeout_ms)",
+        _ => "",
+    };
+    let incomplete = fetched.incomplete.as_ref();
+    incomplete.map(|error| format!("items may be missing: {error}{}", setting(error)))
 }
 
 /// Warns of settings for tools that the upstream does not have: most of them are typing errors.

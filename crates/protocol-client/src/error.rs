@@ -176,6 +176,14 @@ pub enum ProtocolError {
         /// The limit.
         limit: Duration,
     },
+    /// The server refused a later page of a list, or the page is invalid.
+    #[error("'{method}' failed after its first page: {problem}")]
+    PageFailed {
+        /// The method.
+        method: String,
+        /// The error of the page.
+        problem: String,
+    },
     /// A list has many pages in a row without a valid item.
     #[error("'{method}' has more than {limit} pages without a valid item in a row")]
     TooManyEmptyPages {

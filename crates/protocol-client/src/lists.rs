@@ -1,6 +1,6 @@
 //! Complete lists, joined from all their pages.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use marquetry_protocol_wire::{
     Era, Revision, error_code, shortened,
@@ -33,8 +33,8 @@ pub struct Fetched<T> {
     /// cache hints.
     pub cache: Option<CacheHint>,
     /// Why the list may lack items: [`ProtocolError::TooManyItems`], [`ProtocolError::ListTooLong`],
-    /// [`ProtocolError::ListTooSlow`], [`ProtocolError::InvalidCursor`], [`ProtocolError::RepeatedCursor`] or
-    /// [`ProtocolError::TooManyEmptyPages`]. The log has a warning, too.
+    /// [`ProtocolError::ListTooSlow`], [`ProtocolError::PageFailed`], [`ProtocolError::InvalidCursor`],
+    /// [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log has a warning, too.
     pub incomplete: Option<ProtocolError>,
 }
 
@@ -44,7 +44,7 @@ impl Client {
     /// with an invalid `x-mcp-header`, as the specification demands. The log has a warning for each. The arguments that
     /// other tools mark are repeated in headers when they are called. A list with more items or bytes than the
     /// [options](super::ClientOptions) allow, or whose pages take longer together than a request may, ends early, with a
-    /// warning in the log; [`Self::fetch_tools`] returns the reason.
+    /// warning in the log, and so does a list whose later page is refused or invalid; [`Self::fetch_tools`] returns the reason.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -137,7 +137,7 @@ impl Client {
         let (most_items, most_bytes) = (options.max_list_items, options.max_message_bytes);
         // For all pages together: each may take long, and there may be many.
         let limit = options.request_timeout;
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now().checked_add(limit);
         let mut fetched = Fetched { items: Vec::new(), cache: None, incomplete: None };
         let mut bytes = 0;
         let mut cursor: Option<String> = None;
@@ -149,19 +149,26 @@ impl Client {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
             let params = params.transpose().map_err(ClientError::params)?;
             let request = self.request(method, params.as_deref(), CallOptions::default());
-            let result = tokio::time::timeout_at(deadline, request).await;
-            let result = match result.unwrap_or(Err(ClientError::Timeout(limit))) {
-                Err(ClientError::Timeout(_)) if cursor.is_some() => {
-                    let method = method.to_owned();
-                    return Ok(fetched.ending_early(ProtocolError::ListTooSlow { method, limit }));
-                }
-                result => result?,
+            let result = match deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline, request).await,
+                None => Ok(request.await),
             };
-            bytes += result.get().len();
+            let result = result.unwrap_or(Err(ClientError::Timeout(limit)));
             // One item more shows that the list is too long.
-            let room = most_items - fetched.items.len() + 1;
-            let page = read_page::<T>(&result, member, room, &rates)
-                .map_err(|error| ClientError::result(method, error))?;
+            let room = (most_items - fetched.items.len()).saturating_add(1);
+            let page = result.and_then(|result| {
+                bytes += result.get().len();
+                read_page::<T>(&result, member, room, &rates)
+                    .map_err(|error| ClientError::result(method, error))
+            });
+            let page = match page {
+                Ok(page) => page,
+                Err(error) if cursor.is_some() => {
+                    let error = page_problem(method, limit, error)?;
+                    return Ok(fetched.ending_early(error));
+                }
+                Err(error) => return Err(error),
+            };
             if self.inner.server.revision.era() == Era::Stateless {
                 let cache = fetched.cache.map_or(page.hint, |cache| narrowest(cache, page.hint));
                 fetched.cache = Some(cache);
@@ -206,6 +213,25 @@ impl<T> Fetched<T> {
         let items = self.items.len();
         tracing::warn!(%error, items, "a list ends early; it may lack items");
         Self { incomplete: Some(error), ..self }
+    }
+}
+
+/// Returns why a list ends before a later page of it.
+///
+/// # Errors
+/// `error`, if no further request can succeed.
+fn page_problem(
+    method: &str,
+    limit: Duration,
+    error: ClientError,
+) -> Result<ProtocolError, ClientError> {
+    let method = method.to_owned();
+    match error {
+        ClientError::Timeout(_) => Ok(ProtocolError::ListTooSlow { method, limit }),
+        error @ (ClientError::Rpc(_) | ClientError::Protocol(ProtocolError::Result { .. })) => {
+            Ok(ProtocolError::PageFailed { method, problem: error.to_string() })
+        }
+        error => Err(error),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Removes members with the value `null` from results.
+//! Removes members with the value `null` from results and questions.
 //!
 //! Libraries of several languages write `null` for a missing member. MCP allows that in few places, and strict clients refuse
 //! the whole result: the official TypeScript client ends the call with an error, or, if `_meta` is `null`, never sees the answer.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use memchr::memmem;
 use serde_json::value::RawValue;
@@ -13,26 +13,36 @@ use crate::{
     object::{unquoted, value_len},
 };
 
-/// The methods whose results have content, or the values of an argument.
-const METHODS: &[&str] = &["tools/call", "resources/read", "prompts/get", "completion/complete"];
+/// The methods whose results have content, or the values of an argument, and the questions of servers.
+const METHODS: &[&str] = &[
+    "tools/call",
+    "resources/read",
+    "prompts/get",
+    "completion/complete",
+    "elicitation/create",
+    "roots/list",
+    "sampling/createMessage",
+];
 /// The members of a result and its content that have members of their own, which MCP defines.
 const NESTED: &[&str] =
     &["annotations", "completion", "content", "contents", "icons", "messages", "resource"];
-/// Required arrays. Some languages write `null` for an empty one.
-const ARRAYS: &[&str] = &["content", "contents", "messages", "values"];
+/// Required arrays of a result. Some languages write `null` for an empty one.
+const ARRAYS: &[&str] = &["content", "contents", "messages"];
+/// The required array of a completion.
+const VALUES: &str = "values";
 /// May be any JSON value in the stateless era.
 const STRUCTURED: &str = "structuredContent";
 /// Levels of objects: result, message, content, resource, and the annotations of that.
 const MAX_LEVELS: usize = 5;
 
-/// Returns the result of `method` without the members whose value is `null`; [`None`] if there are none. A required array
-/// that is `null` becomes an empty one.
+/// Returns the result of `method`, or the parameters of a question of a server, without the members whose value is `null`; [`None`] if
+/// there are none. A required array that is `null` becomes an empty one.
 ///
-/// The data of the server is not changed: that is, the content of `structuredContent` and of `_meta`. All other values stay as
-/// they are written. Takes one pass over the text, and no memory unless there is something to remove.
+/// The data of the server is not changed: that is, the content of `structuredContent`, of `_meta` and of the schema of a form. All other
+/// values stay as they are written. Takes one pass over the text, and a second one to check the changed text.
 #[must_use]
-pub fn remove_null_members(method: &str, era: Era, result: &RawValue) -> Option<Box<RawValue>> {
-    let json = result.get();
+pub fn remove_null_members(method: &str, era: Era, message: &RawValue) -> Option<Box<RawValue>> {
+    let json = message.get();
     if !METHODS.contains(&method) || memmem::find(json.as_bytes(), b"null").is_none() {
         return None;
     }
@@ -56,7 +66,7 @@ struct Pass<'a> {
     out: String,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Passes a value whose members are examined, if it is an object, and those of its objects, if it is an array.
     fn value(&mut self, levels: usize) {
         match self.peek() {
@@ -97,7 +107,8 @@ impl Pass<'_> {
                     if self.peek() == Some(b'n') && !self.may_be_null(&name) {
                         let value = self.at;
                         self.skip_value();
-                        if ARRAYS.contains(&&*name) {
+                        let is_top = levels + 1 == MAX_LEVELS;
+                        if name == VALUES || (is_top && ARRAYS.contains(&&*name)) {
                             self.replace(value..self.at, "[]");
                             has_kept = true;
                             continue;
@@ -129,10 +140,11 @@ impl Pass<'_> {
     }
 
     /// Passes a name and its colon.
-    fn name(&mut self) -> String {
+    fn name(&mut self) -> Cow<'a, str> {
         let start = self.at;
         self.skip_value();
-        let name = unquoted(&self.json[start..self.at]).unwrap_or_default().into_owned();
+        let json: &'a str = self.json;
+        let name = unquoted(&json[start..self.at]).unwrap_or_default();
         // The colon.
         self.peek();
         self.at += 1;
@@ -202,6 +214,18 @@ mod tests {
                 r#"{"messages":[{"content":{"type":"resource","resource":{"uri":"a:b","annotations":{}}}}]}"#,
             ),
             ("prompts/get", r#"{"messages":null}"#, r#"{"messages":[]}"#),
+            // The content of a message is not an array.
+            (
+                "prompts/get",
+                r#"{"messages":[{"role":"user","content":null}]}"#,
+                r#"{"messages":[{"role":"user"}]}"#,
+            ),
+            (
+                "sampling/createMessage",
+                r#"{"messages":[{"role":"user","content":ITEM}],"systemPrompt":null}"#,
+                r#"{"messages":[{"role":"user","content":ITEM}]}"#,
+            ),
+            ("roots/list", r#"{"_meta":null}"#, "{}"),
             (
                 "resources/read",
                 r#"{"contents":[{"uri":"a:b","mimeType":null,"text":"t"},{"uri":"a:c","blob":""}]}"#,
@@ -252,7 +276,8 @@ mod tests {
                 .filter(|it| it.is_object())
                 .for_each(|item| reference(item, levels)),
             Value::Object(members) if levels > 0 => {
-                for name in ARRAYS {
+                let top = ARRAYS.iter().filter(|_| levels == MAX_LEVELS);
+                for name in top.chain([&VALUES]) {
                     if let Some(value @ Value::Null) = members.get_mut(*name) {
                         *value = json!([]);
                     }
@@ -269,7 +294,8 @@ mod tests {
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
-        let names = NESTED.iter().chain(ARRAYS).chain(&[STRUCTURED, "_meta", "text", "a\"b"]);
+        let names =
+            NESTED.iter().chain(ARRAYS).chain(&[VALUES, STRUCTURED, "_meta", "text", "a\"b"]);
         let name = prop::sample::select(names.map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let leaf = prop_oneof![
             3 => Just(Value::Null),

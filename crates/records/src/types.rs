@@ -117,7 +117,7 @@ impl ModelType {
         Self {
             name: "system.user",
             title: "User",
-            description: "Somebody who owns and reads records",
+            description: "A user, who owns and reads records",
             attributes: &[
                 text("status", "NORMAL, ACTIVE, DISABLED and the like"),
                 text("description", "Who it is"),

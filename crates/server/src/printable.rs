@@ -41,11 +41,11 @@ pub(crate) struct PrintableLines<W>(pub(crate) W);
 impl<W: Write> Write for PrintableLines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let is_unsafe = |character| "\n\r".contains(character) || changes_layout(character);
-        let text = str::from_utf8(line).ok().and_then(|text| text.strip_suffix('\n'));
-        match text {
-            Some(text) if text.contains(is_unsafe) => {
+        let without_end = line.strip_suffix(b"\n").unwrap_or(line);
+        match str::from_utf8(without_end) {
+            Ok(text) if text.contains(is_unsafe) => {
                 self.0.write_all(escaped(text, is_unsafe).as_bytes())?;
-                self.0.write_all(b"\n")?;
+                self.0.write_all(&line[without_end.len()..])?;
             }
             _ => self.0.write_all(line)?,
         }
@@ -73,7 +73,8 @@ mod tests {
         let mut lines = PrintableLines(Vec::new());
         lines.write_all("INFO \u{1b}[1mé\u{202e}b\u{2066}\n".as_bytes()).unwrap();
         lines.write_all(b"\xff\n").unwrap();
-        assert_eq!(lines.0, b"INFO \x1b[1m\xc3\xa9\\u{202e}b\\u{2066}\n\xff\n");
+        lines.write_all("a\u{202e}b".as_bytes()).unwrap();
+        assert_eq!(lines.0, b"INFO \x1b[1m\xc3\xa9\\u{202e}b\\u{2066}\n\xff\na\\u{202e}b");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct CaseDefaults {
     pub server_configs: Option<Vec<ServerConfig>>,
     /// Judge of tests without `judgeConfig`.
     pub judge_config: Option<ModelSettings>,
-    /// Agent of tests without `agentConfig`; without it, the judge's model.
+    /// Agent of tests that have neither `agentConfig` nor `judgeConfig`. A test without an agent uses its judge's model.
     pub agent_config: Option<ModelSettings>,
     /// Upper bounds of the limits of tests.
     pub limits: Option<Limits>,
@@ -58,7 +58,7 @@ pub struct Health {
 }
 
 impl Tests {
-    /// Returns tests that this runner runs.
+    /// Returns an executor that runs test cases with this runner, and completes them with these defaults.
     #[must_use]
     pub fn new(runner: Runner, defaults: CaseDefaults) -> Self {
         Self { runner, defaults: Arc::new(defaults) }
@@ -116,7 +116,7 @@ impl Tests {
     fn complete(&self, case: &mut TestCase) {
         let CaseDefaults { server_configs, judge_config, agent_config, limits, .. } =
             &*self.defaults;
-        // A test that names a model for one role does not get the server's model for the other role.
+        // A test that names an agent or a judge does not get the server's agent.
         let names_model = case.judge_config.is_some() || case.agent_config.is_some();
         if case.server_configs.is_none() {
             case.server_configs.clone_from(server_configs);

@@ -235,11 +235,12 @@ export function start() {
         text.scrollTop += text.scrollHeight - height;
       });
       const later = button("Later", async () => {
-        after += 4 * AFTER;
-        if (after > part.after.length && part.next !== undefined) {
+        const wanted = after + 4 * AFTER;
+        if (wanted > part.after.length && part.next !== undefined) {
           const data = await ask(view, am7_extract_content, { uri: passage.sourceUri, start: part.next });
           part = { ...part, after: part.after + String(data.content ?? ""), next: data.nextStart };
         }
+        after = wanted;
         draw();
       });
       function draw() {

@@ -1,10 +1,11 @@
 use marquetry_protocol::types::JsonObject;
 
-/// Completes the beginning of a JSON object: closes open strings, arrays and objects. A member whose key or value is
-/// incomplete is left out, unless the value is a text or a number. Returns `None` if the text is not the beginning of
-/// an object.
+/// Completes the beginning of a JSON object: closes open strings, arrays and objects. A member whose key is
+/// incomplete, or whose value is not yet a valid value (`tr`, `-`, `1.`), is left out; an incomplete string, array or object is
+/// kept. Returns `None` if the text is not the beginning of an object.
 ///
-/// If the text grows, the result keeps all members; only texts and numbers in it grow.
+/// If the text grows, strings, arrays and objects in the result only grow. A number may change, or be absent while it is
+/// unfinished, as in `1.`.
 ///
 /// ```
 /// use marquetry_apps_ext::host::repair;

@@ -32,7 +32,7 @@ pub(super) struct ViewCall {
 /// Checks a View's `tools/call` against the tools of its own server. Other servers are never called.
 pub(super) fn check_call(params: &JsonObject, tools: &[Tool]) -> Result<ViewCall, RpcError> {
     let Some(name) = params.get("name").and_then(Value::as_str) else {
-        return Err(RpcError::invalid_params("name is not a text"));
+        return Err(RpcError::invalid_params("name is not a string"));
     };
     let arguments = match params.get("arguments") {
         None | Some(Value::Null) => JsonObject::new(),

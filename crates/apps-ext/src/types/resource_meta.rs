@@ -26,7 +26,7 @@ pub struct UiResourceMeta {
 }
 
 impl UiResourceMeta {
-    /// Parses `_meta.ui`, and reports each member of a wrong type, which counts as absent. Unknown members are
+    /// Parses `_meta.ui`, and reports up to 20 members of a wrong type. All such members count as absent. Unknown members are
     /// ignored.
     #[must_use]
     pub fn parse(ui: &Value) -> (Self, Vec<MetaProblem>) {
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for UiResourceMeta {
 }
 
 /// The origins that a View may reach, as the server wrote them: `host::Sandbox` checks each before it uses it.
-/// An empty list allows none.
+/// An empty list adds no origin to those that the policy always allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Csp {
@@ -229,7 +229,7 @@ impl<'de> Deserialize<'de> for Permissions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MetaProblem {
-    /// Path of the member, for example `csp.connectDomains[1]`.
+    /// Path of the member, for example `csp.connectDomains[1]`; empty for `_meta.ui` itself.
     pub member: String,
     /// The expected type.
     pub expected: &'static str,
@@ -237,7 +237,8 @@ pub struct MetaProblem {
 
 impl fmt::Display for MetaProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "_meta.ui.{} is not {}", self.member, self.expected)
+        let dot = if self.member.is_empty() { "" } else { "." };
+        write!(formatter, "_meta.ui{dot}{} is not {}", self.member, self.expected)
     }
 }
 
@@ -259,7 +260,7 @@ impl Reader {
         UiResourceMeta {
             csp: self.csp(ui.get("csp")),
             permissions: self.permissions(ui.get("permissions")),
-            domain: self.expect("domain", "a text", domain, Value::as_str).map(ToOwned::to_owned),
+            domain: self.expect("domain", "a string", domain, Value::as_str).map(ToOwned::to_owned),
             prefers_border: self.expect(
                 "prefersBorder",
                 "true or false",
@@ -280,7 +281,7 @@ impl Reader {
             for (place, item) in items.into_iter().flatten().enumerate() {
                 match item.as_str() {
                     Some(origin) => origins.push(origin.to_owned()),
-                    None => self.report(&format!("{name}[{place}]"), "a text"),
+                    None => self.report(&format!("{name}[{place}]"), "a string"),
                 }
             }
             origins
@@ -386,10 +387,10 @@ mod tests {
             shown,
             [
                 "_meta.ui.csp.connectDomains is not an array",
-                "_meta.ui.csp.resourceDomains[1] is not a text",
-                "_meta.ui.csp.resourceDomains[2] is not a text",
+                "_meta.ui.csp.resourceDomains[1] is not a string",
+                "_meta.ui.csp.resourceDomains[2] is not a string",
                 "_meta.ui.permissions.camera is not an object",
-                "_meta.ui.domain is not a text",
+                "_meta.ui.domain is not a string",
                 "_meta.ui.prefersBorder is not true or false",
             ]
         );

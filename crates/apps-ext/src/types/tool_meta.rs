@@ -32,7 +32,7 @@ impl ToolUi {
     /// tool has neither; models and Views may call such a tool.
     ///
     /// # Errors
-    /// The link is not a text, or not the URI of a View. The visibility can still be read with [`Visibility::of`].
+    /// The link is not a string, or not the URI of a View. The visibility can still be read with [`Visibility::of`].
     pub fn read(tool: &Tool) -> Result<Option<Self>, ToolUiError> {
         Self::read_meta(tool.meta.as_ref())
     }
@@ -98,8 +98,8 @@ impl ToolUi {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolUiError {
-    /// The link is not a text.
-    #[error("resourceUri is not a text")]
+    /// The link is not a string.
+    #[error("resourceUri is not a string")]
     LinkIsNoText,
     /// The link is not the URI of a View.
     #[error(transparent)]
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_link_that_is_no_view_is_an_error() {
         let error = |meta| ToolUi::read(&tool(meta)).unwrap_err().to_string();
-        assert_eq!(error(json!({ "ui": { "resourceUri": 7 } })), "resourceUri is not a text");
+        assert_eq!(error(json!({ "ui": { "resourceUri": 7 } })), "resourceUri is not a string");
         assert!(error(json!({ "ui/resourceUri": "https://a" })).contains("starts with ui://"));
     }
 

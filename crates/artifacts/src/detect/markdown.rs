@@ -4,7 +4,7 @@ use pulldown_cmark::{Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd
 
 /// Parser events that are examined.
 const MAX_EVENTS: usize = 20_000;
-/// Score of Markdown: at least two signals, since other texts often have one.
+/// Points from which a text counts as Markdown: one strong signal (a link, table or fence), or at least two weaker ones.
 const LIKELY: u32 = 4;
 
 /// Signals of Markdown in a text.
@@ -53,8 +53,8 @@ pub(super) fn judge(text: &str) -> Score {
 #[derive(Default)]
 struct Signs {
     title: bool,
-    /// Consecutive headings, as comments would be.
-    comments: bool,
+    /// Headings follow each other line by line: they are probably comments of a program.
+    headings_look_like_comments: bool,
     heading: Option<HeadingLevel>,
     heading_apart: bool,
     levels: bool,
@@ -112,7 +112,7 @@ impl Signs {
     fn see_heading(&mut self, level: HeadingLevel, text: &str, range: std::ops::Range<usize>) {
         let source = text[range.clone()].trim_start();
         if !source.starts_with('#') {
-            // Lines of dashes below words are common in plain tables and logs; lines of equals signs are not.
+            // One line of words with a line of dashes or equals signs below. More lines are rather a plain table or a log.
             self.underlined |= source.lines().count() == 2;
             return;
         }
@@ -124,7 +124,7 @@ impl Signs {
         }
         let next_is_heading =
             below.trim_start().starts_with(source.split(' ').next().unwrap_or("#"));
-        self.comments |=
+        self.headings_look_like_comments |=
             next_is_heading && below.trim_start().trim_start_matches('#').starts_with(' ');
         self.title |= is_apart
             && text[..range.start].trim().is_empty()
@@ -135,7 +135,7 @@ impl Signs {
     }
 
     fn score(&self) -> Score {
-        let headings = !self.comments;
+        let headings = !self.headings_look_like_comments;
         let sure = [
             (self.link, 4),
             (self.table, 4),
@@ -174,7 +174,8 @@ fn begins_like_prose(text: &str) -> bool {
     }) || line.ends_with('.')
 }
 
-/// Returns whether many lines outside of fences are code: its comments and operators look like Markdown.
+/// Returns whether the text is source code, whose comments and operators would be mistaken for Markdown: many lines outside of
+/// fences look like code.
 fn is_program(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "import ",

@@ -111,6 +111,7 @@ impl DirectoryStore {
             quota: Mutex::default(),
             charged: AtomicU64::default(),
             has_passed_over: AtomicBool::default(),
+            has_logged_removal: AtomicBool::default(),
             evicted: AtomicU64::default(),
             known: Mutex::default(),
             damaged: Mutex::default(),
@@ -270,8 +271,10 @@ impl Inner {
         let is_removed = |error: &io::Error| is_absent(error) && !self.root.exists(LAYOUT_FILE);
         match error {
             StoreError::Io(error) if is_removed(&error) => {
-                let directory = self.path.display();
-                tracing::error!(%directory, "the directory was removed; a restart creates it again");
+                if !self.has_logged_removal.swap(true, Ordering::Relaxed) {
+                    let directory = self.path.display();
+                    tracing::error!(%directory, "the directory was removed; a restart creates it again");
+                }
                 StoreError::DirectoryRemoved
             }
             error => error,

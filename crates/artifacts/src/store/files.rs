@@ -75,6 +75,8 @@ pub(super) struct Inner {
     pub(super) charged: AtomicU64,
     /// A path that cannot be read or removed was logged.
     pub(super) has_passed_over: AtomicBool,
+    /// The removal of the directory was logged.
+    pub(super) has_logged_removal: AtomicBool,
     /// Number of evicted versions.
     pub(super) evicted: AtomicU64,
     /// Cache of names by their directories. Entries never change.

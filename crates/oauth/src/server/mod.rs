@@ -79,7 +79,7 @@ impl ResourceServer {
     /// If the options contradict each other or a URL is invalid.
     pub fn new(options: ResourceServerOptions) -> Result<Self, ResourceServerError> {
         if options.issuer.is_none() && options.static_tokens.is_empty() {
-            return Err(ResourceServerError::Nobody);
+            return Err(ResourceServerError::NoTokenSource);
         }
         for scope in options.required_scopes.iter().chain(&options.optional_scopes) {
             // RFC 6749, section 3.3.

@@ -67,7 +67,7 @@ pub enum KeySource {
 pub enum ResourceServerError {
     /// The options accept no token at all.
     #[error("neither an issuer nor a static token is configured")]
-    Nobody,
+    NoTokenSource,
     /// A URL cannot be used.
     #[error("{what} '{url}': {why}")]
     Url {

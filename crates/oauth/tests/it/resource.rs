@@ -658,7 +658,7 @@ async fn options_that_make_no_sense_are_refused() {
     );
     assert_eq!(
         ResourceServer::new(ResourceServerOptions::default()).err(),
-        Some(ResourceServerError::Nobody)
+        Some(ResourceServerError::NoTokenSource)
     );
 }
 

@@ -51,17 +51,35 @@ fn input_schema(schema: Value) -> Result<JsonObject, String> {
 }
 
 /// Removes the keywords that are `null` from a schema and its parts. No keyword may be, and the official TypeScript client refuses
-/// the whole list. Values of `default`, `const`, `enum` and `examples` are data, in which `null` is valid.
+/// the whole list. Only keywords whose values are schemas are descended into: other values, such as those of `default` and `enum`, are
+/// data, in which `null` is valid.
 fn remove_nulls(schema: &mut JsonObject) {
-    const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
+    const SCHEMAS: [&str; 16] = [
+        "additionalItems",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "oneOf",
+        "prefixItems",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    ];
     const BY_NAME: [&str; 5] =
         ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
     schema.retain(|keyword, value| !value.is_null() || matches!(&**keyword, "default" | "const"));
     for (keyword, value) in schema {
         let parts: &mut dyn Iterator<Item = &mut Value> = match value {
             Value::Object(schemas) if BY_NAME.contains(&&**keyword) => &mut schemas.values_mut(),
-            Value::Array(schemas) if !DATA.contains(&&**keyword) => &mut schemas.iter_mut(),
-            value if !DATA.contains(&&**keyword) => &mut std::iter::once(value),
+            Value::Array(schemas) if SCHEMAS.contains(&&**keyword) => &mut schemas.iter_mut(),
+            value if SCHEMAS.contains(&&**keyword) => &mut std::iter::once(value),
             _ => continue,
         };
         parts.filter_map(Value::as_object_mut).for_each(remove_nulls);
@@ -169,6 +187,7 @@ mod tests {
                     "default": { "type": "string", "minLength": null, "default": null },
                     "a": { "items": { "enum": [null, 1], "format": null }, "examples": [{ "x": null }] },
                     "b": { "anyOf": [{ "const": null }, { "$ref": "#/$defs/c", "title": null }] },
+                    "c": { "x-example": { "a": null }, "not": { "format": null } },
                 },
                 "$defs": { "c": { "enum": null } },
             })),
@@ -178,6 +197,7 @@ mod tests {
                     "default": { "type": "string", "default": null },
                     "a": { "items": { "enum": [null, 1] }, "examples": [{ "x": null }] },
                     "b": { "anyOf": [{ "const": null }, { "$ref": "#/$defs/c" }] },
+                    "c": { "x-example": { "a": null }, "not": {} },
                 },
                 "$defs": { "c": {} },
             })),

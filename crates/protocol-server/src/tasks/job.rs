@@ -1,7 +1,7 @@
 //! A task.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -34,8 +34,9 @@ struct State {
     message: Option<String>,
     /// Questions that wait for an answer.
     questions: BTreeMap<String, Question>,
-    /// Keys of all questions, because a key must not name two questions (SEP-2663, "Task Update Requests").
-    used_keys: HashSet<String>,
+    /// Keys of all questions, because a key must not name two questions (SEP-2663, "Task Update Requests"). With each, the last
+    /// number that was tried after it.
+    used_keys: HashMap<String, u32>,
     outcome: Option<Outcome>,
 }
 
@@ -67,7 +68,7 @@ impl Job {
             updated: created,
             message: None,
             questions: BTreeMap::new(),
-            used_keys: HashSet::new(),
+            used_keys: HashMap::new(),
             outcome: None,
         };
         let state = Mutex::new(state);
@@ -214,12 +215,20 @@ impl Job {
 }
 
 impl State {
-    /// Returns `key`, or `key` with the first number that makes a key that was not used yet.
+    /// Returns `key`, or `key` with a number that makes a key that was not used yet.
     fn unused_key(&mut self, key: &str) -> String {
-        let numbered = (2_u32..).map(|number| format!("{key}-{number}"));
-        let mut candidates = std::iter::once(key.to_owned()).chain(numbered);
-        let is_unused = |candidate: &String| self.used_keys.insert(candidate.clone());
-        candidates.find(is_unused).expect("a task has fewer questions than numbers")
+        let Some(&last) = self.used_keys.get(key) else {
+            self.used_keys.insert(key.to_owned(), 1);
+            return key.to_owned();
+        };
+        let mut numbered =
+            (last.saturating_add(1)..).map(|number| (number, format!("{key}-{number}")));
+        let is_unused = |(_, candidate): &(u32, String)| !self.used_keys.contains_key(candidate);
+        let (number, unused) =
+            numbered.find(is_unused).expect("a task has fewer questions than numbers");
+        self.used_keys.insert(key.to_owned(), number);
+        self.used_keys.insert(unused.clone(), 1);
+        unused
     }
 }
 

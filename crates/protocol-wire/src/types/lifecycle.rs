@@ -33,13 +33,25 @@ pub struct Implementation {
     #[serde(default, deserialize_with = "valid_or_default")]
     pub version: String,
     /// Name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "valid_or_default"
+    )]
     pub title: Option<String>,
     /// Purpose of the client or server (since 2025-11-25).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "valid_or_default"
+    )]
     pub description: Option<String>,
     /// URL of its web page (since 2025-11-25).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "valid_or_default"
+    )]
     pub website_url: Option<String>,
     /// Icons, for people (since 2025-11-25).
     #[serde(
@@ -174,7 +186,7 @@ mod tests {
             assert_eq!(read.capabilities, undeclared());
             assert_eq!((read.server_info, read.instructions), (Implementation::default(), None));
         }
-        let named = json!({ "name": "echo", "version": null });
+        let named = json!({ "name": "echo", "version": null, "title": 7, "websiteUrl": [] });
         let named: Implementation = serde_json::from_value(named).unwrap();
         assert_eq!(named, Implementation::new("echo", ""));
         let odd =

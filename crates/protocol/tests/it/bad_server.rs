@@ -210,6 +210,69 @@ async fn a_list_that_takes_too_long_ends_early() {
     );
 }
 
+/// The pages before the one that the server refuses, or that is invalid, are used. Without such pages, there is no list.
+#[tokio::test]
+async fn a_list_ends_at_a_page_that_fails() {
+    let refusal = |request: &Value| {
+        let error = json!({ "code": -32602, "message": "no such cursor" });
+        json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }).to_string()
+    };
+    let invalid = |request: &Value| answer(request, &json!({ "tools": 5 }));
+    type Failure = fn(&Value) -> String;
+    for (failure, problem) in
+        [(refusal as Failure, "no such cursor"), (invalid, "result of 'tools/list'")]
+    {
+        let client = connected(move |request| match request["params"].get("cursor") {
+            None => answer(request, &json!({ "tools": [tool("a")], "nextCursor": "1" })),
+            Some(_) => failure(request),
+        })
+        .await;
+        let fetched = client.fetch_tools().await.unwrap();
+        assert_eq!(fetched.items[0].name, "a");
+        let incomplete = fetched.incomplete.unwrap().to_string();
+        assert!(incomplete.contains("failed after its first page"), "{incomplete}");
+        assert!(incomplete.contains(problem), "{incomplete}");
+        assert!(connected(failure).await.fetch_tools().await.is_err());
+    }
+}
+
+/// A last page over the limit is complete; with another page after it, the list ends.
+#[tokio::test]
+async fn a_list_has_at_most_the_bytes_of_a_message() {
+    for has_more in [false, true] {
+        let options = ClientOptions { max_message_bytes: 1_000, ..ClientOptions::default() };
+        let client = connected_with(options, move |request| {
+            let page = request["params"]["cursor"].as_str().map_or(0, |it| it.parse().unwrap());
+            let mut listed = tool(&format!("tool {page}"));
+            listed["description"] = "x".repeat(400).into();
+            let mut result = json!({ "tools": [listed] });
+            if page < 2 || has_more {
+                result["nextCursor"] = (page + 1).to_string().into();
+            }
+            answer(request, &result)
+        })
+        .await;
+        let fetched = client.fetch_tools().await.unwrap();
+        assert_eq!(fetched.items.len(), 3);
+        let incomplete = fetched.incomplete.map(|error| error.to_string());
+        let want = has_more.then(|| "'tools/list' lists more than 1000 bytes".to_owned());
+        assert_eq!(incomplete, want);
+    }
+}
+
+#[tokio::test]
+async fn options_without_limits_list_everything() {
+    let options = ClientOptions {
+        max_list_items: usize::MAX,
+        request_timeout: std::time::Duration::MAX,
+        ..ClientOptions::default()
+    };
+    let client =
+        connected_with(options, |request| answer(request, &json!({ "tools": [tool("a")] }))).await;
+    let fetched = client.fetch_tools().await.unwrap();
+    assert_eq!((fetched.items.len(), fetched.incomplete), (1, None));
+}
+
 #[tokio::test]
 async fn results_for_other_clients_lack_members_that_are_null() {
     let answers = |request: &Value| {

@@ -232,7 +232,7 @@ async fn members_read_what_names_their_group() {
     let outer = records.create(&alice, outer).await.unwrap();
     let secret = NewRecord::new("data.note", "Secret").reader(uri(&outer));
     let secret = uri(&records.create(&alice, secret).await.unwrap());
-    assert!(records.get(&bob, &secret).await.is_err(), "whoever says no groups is in none");
+    assert!(records.get(&bob, &secret).await.is_err(), "a user without groups is in none");
     let bob = records.caller("default", "bob", false).await.unwrap();
     assert_eq!(bob.groups, [uri(&inner), uri(&outer)].into());
     assert_eq!(records.get(&bob, &secret).await.unwrap().name, "Secret");

@@ -19,7 +19,7 @@ impl Events {
         Self { response, buffer: Vec::new(), scanned: 0, limit }
     }
 
-    /// Returns name and data of the next event; `None` at the end. An event that was cut is left out.
+    /// Returns name and data of the next event; `None` at the end. An event that is incomplete when the stream ends is left out.
     pub(super) async fn next(&mut self) -> Result<Option<(String, String)>, ClientError> {
         loop {
             while let Some(block) = take_block(&mut self.buffer, &mut self.scanned) {

@@ -124,7 +124,7 @@ impl Bridge {
             }
             method::RESOURCES_READ => {
                 if !params.get("uri").is_some_and(Value::is_string) {
-                    return Err(RpcError::invalid_params("uri is not a text"));
+                    return Err(RpcError::invalid_params("uri is not a string"));
                 }
                 self.forward(method::RESOURCES_READ, params)
             }
@@ -144,7 +144,7 @@ impl Bridge {
         }
     }
 
-    /// Answers `ui/initialize`. A second one gets the same answer, and replaces the View's description of itself,
+    /// Answers `ui/initialize`. A second one is answered again, and replaces the View's description of itself,
     /// because frameworks may mount a component twice. It does not restart the View's life, so the View gets no
     /// second `tool-input`.
     fn initialize(&mut self, params: &JsonObject) -> Result<Next, RpcError> {
@@ -170,7 +170,7 @@ impl Bridge {
     fn open_link(&self, params: &JsonObject) -> Result<Next, RpcError> {
         self.capabilities.open_links.as_ref().ok_or_else(|| not_offered(method::OPEN_LINK))?;
         let Some(url) = params.get("url").and_then(Value::as_str) else {
-            return Err(RpcError::invalid_params("url is not a text"));
+            return Err(RpcError::invalid_params("url is not a string"));
         };
         check_link(url).map_err(|error| RpcError::new(DENIED, error.to_string()))?;
         Ok(Next::Ask(AnswerForm::Empty, HostRequest::OpenLink { url: url.to_owned() }))

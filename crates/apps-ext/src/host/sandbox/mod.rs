@@ -6,7 +6,7 @@ use serde::Serialize;
 pub use self::origin::OriginError;
 use self::{
     origin::Origin,
-    policy::{Directives, policy},
+    policy::{PolicyInput, policy},
 };
 use crate::types::{Csp, Permissions, SandboxCapability, UiResourceMeta};
 
@@ -151,7 +151,7 @@ impl Sandbox {
             }
         }
         let sandbox = Self {
-            policy: policy(&Directives { csp: csp.as_ref(), frame_ancestors: &ancestors }),
+            policy: policy(&PolicyInput { csp: csp.as_ref(), frame_ancestors: &ancestors }),
             attribute: if options.has_own_origin {
                 "allow-scripts allow-forms allow-same-origin"
             } else {

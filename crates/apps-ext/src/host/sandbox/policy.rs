@@ -1,21 +1,21 @@
 use crate::types::Csp;
 
-/// The parts of a policy. Every origin is checked before.
-pub(super) struct Directives<'a> {
+/// What a policy is made from. The origins have been checked already.
+pub(super) struct PolicyInput<'a> {
     pub(super) csp: Option<&'a Csp>,
     pub(super) frame_ancestors: &'a [String],
 }
 
-/// Sources of pictures, sound and film. The specification has no `blob:`. Views need it to show a resource that they
+/// Sources of images, audio and video. The specification has no `blob:`. Views need it to show a resource that they
 /// read from their server (the published `server-video-resource` does); such a URL refers to bytes of the View
 /// itself, never to a host.
-const PICTURES: &str = "'self' data: blob:";
+const IMAGES_AND_MEDIA: &str = "'self' data: blob:";
 
 /// Returns the policy of the section "Security" of the specification, with stricter rules: no connection to the
 /// proxy's own origin, no forms, no plugins, and only the host's pages may embed the proxy.
-pub(super) fn policy(directives: &Directives<'_>) -> String {
+pub(super) fn policy(input: &PolicyInput<'_>) -> String {
     let none = Csp::default();
-    let csp = directives.csp.unwrap_or(&none);
+    let csp = input.csp.unwrap_or(&none);
     let resources = |sources: &str| sources_with(sources, &csp.resource_domains);
     let or_none = |origins: &[String]| match origins {
         [] => "'none'".to_owned(),
@@ -29,15 +29,15 @@ pub(super) fn policy(directives: &Directives<'_>) -> String {
         "default-src 'none'".to_owned(),
         format!("script-src {}", resources("'self' 'unsafe-inline'")),
         format!("style-src {}", resources("'self' 'unsafe-inline'")),
-        format!("img-src {}", resources(PICTURES)),
+        format!("img-src {}", resources(IMAGES_AND_MEDIA)),
         format!("font-src {}", resources("'self'")),
-        format!("media-src {}", resources(PICTURES)),
+        format!("media-src {}", resources(IMAGES_AND_MEDIA)),
         format!("connect-src {}", or_none(&csp.connect_domains)),
         format!("frame-src {}", or_none(&csp.frame_domains)),
         format!("base-uri {base}"),
         "object-src 'none'".to_owned(),
         "form-action 'none'".to_owned(),
-        format!("frame-ancestors {}", or_none(directives.frame_ancestors)),
+        format!("frame-ancestors {}", or_none(input.frame_ancestors)),
     ]
     .join("; ")
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn without_origins_nothing_can_be_reached() {
-        let text = policy(&Directives { csp: None, frame_ancestors: &[] });
+        let text = policy(&PolicyInput { csp: None, frame_ancestors: &[] });
         assert_eq!(
             text,
             "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
@@ -70,7 +70,7 @@ mod tests {
             base_uri_domains: vec!["https://b".into()],
         };
         let ancestors = ["http://127.0.0.1:1".to_owned()];
-        let text = policy(&Directives { csp: Some(&csp), frame_ancestors: &ancestors });
+        let text = policy(&PolicyInput { csp: Some(&csp), frame_ancestors: &ancestors });
         for directive in [
             "script-src 'self' 'unsafe-inline' https://r https://*.s.t;",
             "img-src 'self' data: blob: https://r https://*.s.t;",
