@@ -133,7 +133,7 @@ fn summary(
     let (failed, not_run) = (count(Outcome::Failed), picked - ended.len());
     let skipped_tests: usize = ended.iter().map(|it| it.counts.skipped_tests).sum();
     println!(
-        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped because a program is missing",
+        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped; their lines say why",
         if failed + not_run == 0 { "ok" } else { "FAILED" },
         count(Outcome::Passed),
         count(Outcome::Skipped)

@@ -180,8 +180,10 @@ impl Outcome {
         }
         let skipped = self.count(|status| matches!(status, Status::Skipped(_)));
         if skipped > 0 {
-            let _ =
-                writeln!(text, "\nSKIPPED: {skipped} cases were not run; each line above says why");
+            let _ = writeln!(
+                text,
+                "\nSKIPPED ({skipped}): cases that were not run; each line above says why"
+            );
         }
         let errors = self.errors();
         if errors > 0 {
