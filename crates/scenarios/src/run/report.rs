@@ -360,7 +360,7 @@ mod tests {
         let text = mixed().text();
         let last = "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 3 filtered out; finished in 1.50s\n";
         assert!(text.ends_with(last), "{text}");
-        assert!(text.contains("SKIPPED: 1 cases"), "{text}");
+        assert!(text.contains("SKIPPED (1): cases that"), "{text}");
         assert!(text.contains("rerun: run --exact one/stdio/2025-11-25/directory"));
         assert!(outcome(vec![Status::Passed]).text().ends_with(
             "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 1.50s\n"
