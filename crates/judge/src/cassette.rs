@@ -1,7 +1,7 @@
 //! Recordings of the answers of models and servers, which are replayed without network, programs or keys.
 //!
 //! A cassette has one channel for each model and each server of a case. A replay looks for an equal request among those not yet
-//! replayed on the channel. If there is none, the error shows the first difference from the next recorded one. Keys are not
+//! replayed on the channel. Without one, the error shows the first difference between the request and the next recorded request. Keys are not
 //! recorded: recorded requests to models contain none, and the secrets of a case are removed from all texts.
 
 use std::{

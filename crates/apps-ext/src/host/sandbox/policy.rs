@@ -1,6 +1,6 @@
 use crate::types::Csp;
 
-/// What a policy is made from. The origins have been checked already.
+/// Input of [`policy`]: origins that were checked before.
 pub(super) struct PolicyInput<'a> {
     pub(super) csp: Option<&'a Csp>,
     pub(super) frame_ancestors: &'a [String],
