@@ -31,8 +31,12 @@ pub(crate) struct Options {
 }
 
 /// The files of Chromium that tests/browser/support.mjs knows, in the same order.
-const BROWSERS: [&str; 3] =
-    ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const BROWSERS: [&str; 4] = [
+    "/usr/bin/chromium-headless-shell",
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+];
 
 /// The folders, each with a separate lockfile.
 const FOLDERS: [&str; 2] = ["tests/browser", "tests/browser/apps-conformance"];
@@ -95,7 +99,7 @@ fn find_browser() -> Result<(), Failed> {
         return Ok(());
     }
     Err(Failed::new(
-        "Chromium is missing: apt-get install chromium, or name its program in the variable CHROMIUM",
+        "Chromium is missing: apt-get install chromium-headless-shell, or name its program in the variable CHROMIUM",
     ))
 }
 

@@ -91,7 +91,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
                 let parts = &options.scenario;
                 parts.is_empty() || parts.iter().any(|part| planned.name.contains(part))
             });
-            let outcomes = run_all(&suite, side, revision, &plan, &program, &results)?;
+            let mut outcomes = Vec::new();
+            if side == Side::Server && options.scenario.is_empty() {
+                let server = Server::start(&program)?;
+                outcomes = suite.run_servers(&server.url, &plan, revision, &results)?;
+                plan.retain(|planned| outcomes.iter().all(|it| it.name != planned.name));
+            }
+            outcomes.extend(run_each(&suite, side, revision, &plan, &program, &results)?);
+            outcomes.sort_by(|a, b| a.name.cmp(&b.name));
             ran += outcomes.len();
             ok &= outcome::report(side.as_str(), revision, &outcomes);
         }
@@ -103,9 +110,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the scenarios, one at a time for each core. Each core has its own server, so that scenarios do not affect
+/// Runs each scenario in a process of its own, one at a time for each core. Each core has its own server, so that scenarios do not affect
 /// each other.
-fn run_all(
+fn run_each(
     suite: &Suite,
     side: Side,
     revision: &str,
@@ -142,7 +149,5 @@ fn run_all(
             worker.join().map_err(|_| Failed::new("a worker panicked")).flatten()
         })
     })?;
-    let mut outcomes = outcomes.into_inner().map_err(|_| Failed::new("a worker panicked"))?;
-    outcomes.sort_by(|a: &Outcome, b| a.name.cmp(&b.name));
-    Ok(outcomes)
+    outcomes.into_inner().map_err(|_| Failed::new("a worker panicked"))
 }

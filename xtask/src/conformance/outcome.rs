@@ -42,6 +42,11 @@ impl Outcome {
         self.checks.iter().filter(move |check| check.status == status)
     }
 
+    /// Returns whether something was checked and nothing failed.
+    pub(super) fn is_good(&self) -> bool {
+        self.failures().is_empty()
+    }
+
     /// Returns the failed checks with the suite's messages. A warning counts as a failure.
     fn failures(&self) -> Vec<String> {
         let failed = self.with(Status::Failure).chain(self.with(Status::Warning));

@@ -124,6 +124,42 @@ impl Suite {
         Ok(planned.collect())
     }
 
+    /// Runs all scenarios for servers of one revision in one process, and returns the outcomes of the planned ones in which all is well.
+    ///
+    /// The suite takes half a second to start, which is more than most scenarios take. What it leaves out this way (extensions), and what
+    /// fails, is to be run alone, with a log of its own.
+    pub(super) fn run_servers(
+        &self,
+        url: &str,
+        plan: &[Planned],
+        revision: &str,
+        results: &Path,
+    ) -> Result<Vec<Outcome>, Failed> {
+        let directory = results.join(format!("server-{revision}"));
+        fs::create_dir_all(&directory)?;
+        let output = self
+            .command()
+            .args(["server", "--url", url, "--suite", "all", "--spec-version", revision])
+            .arg("--output-dir")
+            .arg(&directory)
+            .stdin(Stdio::null())
+            .output()?;
+        fs::write(directory.join("log.txt"), [&output.stdout[..], &output.stderr].concat())?;
+        let mut outcomes = Vec::new();
+        for planned in plan {
+            let Some(checks) = find_result(&directory, &planned.name)? else { continue };
+            let outcome = Outcome {
+                name: planned.name.clone(),
+                unscored: planned.unscored.clone(),
+                checks: read_checks(&checks)?,
+                suite_is_content: true,
+                log: String::new(),
+            };
+            outcomes.extend(outcome.is_good().then_some(outcome));
+        }
+        Ok(outcomes)
+    }
+
     /// Runs one scenario. `subject` is the option that names the tested program.
     pub(super) fn run(
         &self,
@@ -147,11 +183,10 @@ impl Suite {
             .output()?;
         let log = [&output.stdout[..], &output.stderr].concat();
         fs::write(directory.join("log.txt"), &log)?;
-        let mut checks = Vec::new();
-        if let Some(path) = find(&directory, "checks.json")? {
-            checks = serde_json::from_slice::<Vec<Check>>(&fs::read(path)?)
-                .map_err(|error| Failed::new(format!("invalid checks of {name}: {error}")))?;
-        }
+        let checks = match find(&directory, "checks.json")? {
+            Some(path) => read_checks(&path)?,
+            None => Vec::new(),
+        };
         Ok(Outcome {
             name: name.clone(),
             unscored: planned.unscored.clone(),
@@ -160,6 +195,26 @@ impl Suite {
             log: String::from_utf8_lossy(&log).into_owned(),
         })
     }
+}
+
+/// Returns the checks of a server's scenario in the results of a run of many. The suite adds a time to the names of their folders.
+fn find_result(directory: &Path, scenario: &str) -> Result<Option<PathBuf>, Failed> {
+    let start = format!("server-{}-", scenario.replace('/', "-"));
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let time = name.to_str().and_then(|it| it.strip_prefix(&start));
+        // Another scenario's name may begin with this one's.
+        if time.is_some_and(|it| it.starts_with(|first: char| first.is_ascii_digit())) {
+            return find(&entry.path(), "checks.json");
+        }
+    }
+    Ok(None)
+}
+
+fn read_checks(path: &Path) -> Result<Vec<Check>, Failed> {
+    serde_json::from_slice(&fs::read(path)?)
+        .map_err(|error| Failed::new(format!("invalid checks in {}: {error}", path.display())))
 }
 
 /// Returns the file `name` below `directory`; the suite puts a time into the path.
