@@ -4,7 +4,7 @@ use std::io;
 
 use marquetry_protocol::client::Network;
 
-use crate::{Config, ConfigError, StoreKind, Transport, gateway::SettingProblem};
+use crate::{Config, ConfigError, Transport, artifacts::StoreKind, gateway::SettingProblem};
 
 impl Config {
     /// Checks the settings after every source was read.

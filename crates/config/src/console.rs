@@ -106,7 +106,11 @@ impl ConsoleConfig {
         Err(format!("{origin:?} is no origin; expected one such as \"https://views.example.org\""))
     }
 
-    /// Checks that `views_port` is not the port of the server.
+    /// Checks that `views_port` is not `server`, the port of the server.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the user, if both are the same.
     pub fn check_views_port(&self, server: u16) -> Result<(), String> {
         if !self.enabled || self.views_port == 0 || self.views_port != server {
             return Ok(());

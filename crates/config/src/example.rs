@@ -43,13 +43,8 @@ A setting without a default is shown with an example.
 
 fn example() -> String {
     let schema = schemars::schema_for!(Config).to_value();
-    let defaults = serde_json::to_value(Config::default()).unwrap();
     let mut page = Page { schema: &schema, text: HEAD.to_owned() };
-    for (name, section) in page.properties(&schema) {
-        if name != "mcp_servers" {
-            page.section(&name, &section, &defaults[&name]);
-        }
-    }
+    page.each_section(Page::section);
     page.upstreams();
     page.text
 }
@@ -57,13 +52,8 @@ fn example() -> String {
 /// Returns the page of the book.
 fn settings() -> String {
     let schema = schemars::schema_for!(Config).to_value();
-    let defaults = serde_json::to_value(Config::default()).unwrap();
     let mut page = Page { schema: &schema, text: SETTINGS.to_owned() };
-    for (name, section) in page.properties(&schema) {
-        if name != "mcp_servers" {
-            page.tables(&name, &section, &defaults[&name]);
-        }
-    }
+    page.each_section(Page::tables);
     page.upstream_table();
     page.text
 }
@@ -74,6 +64,16 @@ struct Page<'s> {
 }
 
 impl Page<'_> {
+    /// Calls `write` with the name, schema and defaults of each section but that of the upstreams.
+    fn each_section(&mut self, write: fn(&mut Self, &str, &Value, &Value)) {
+        let defaults = serde_json::to_value(Config::default()).unwrap();
+        for (name, section) in self.properties(self.schema) {
+            if name != "mcp_servers" {
+                write(self, &name, &section, &defaults[&name]);
+            }
+        }
+    }
+
     fn section(&mut self, path: &str, schema: &Value, defaults: &Value) {
         self.text.push('\n');
         self.comment(schema);
@@ -192,37 +192,34 @@ fn literal(value: &Value) -> String {
     }
 }
 
-#[test]
-fn the_example_file_is_complete_and_has_the_defaults() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../marquetry.example.toml");
-    let want = example();
+/// Compares a generated file of the repository, or writes it with `MARQUETRY_UPDATE` set.
+fn check_file(path: &str, want: &str) {
     if std::env::var_os("MARQUETRY_UPDATE").is_some() {
-        std::fs::write(path, &want).unwrap();
+        std::fs::write(path, want).unwrap();
     }
     let checked_in = std::fs::read_to_string(path).unwrap();
     assert_eq!(
         checked_in, want,
         "run MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example"
     );
-    assert_eq!(Config::from_toml(&checked_in, path).unwrap(), Config::default());
+}
+
+#[test]
+fn the_example_file_is_complete_and_has_the_defaults() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../marquetry.example.toml");
+    let want = example();
+    check_file(path, &want);
+    assert_eq!(Config::from_toml(&want, path).unwrap(), Config::default());
 }
 
 #[test]
 fn the_reference_has_every_setting() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
-    let want = settings();
-    if std::env::var_os("MARQUETRY_UPDATE").is_some() {
-        std::fs::write(path, &want).unwrap();
-    }
-    let checked_in = std::fs::read_to_string(path).unwrap();
-    assert_eq!(
-        checked_in, want,
-        "run MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example"
-    );
+    check_file(path, &settings());
 }
 
 #[test]
-fn what_stands_there_as_a_comment_is_right_too() {
+fn settings_in_comments_are_valid() {
     let mut text = String::new();
     for line in example().lines() {
         let key = line.strip_prefix("# ").filter(|l| l.starts_with('[') || l.contains(" = "));

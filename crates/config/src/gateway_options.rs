@@ -6,7 +6,8 @@ use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, 
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use crate::{
-    Config, GatewayConfig, Gating, LoginConfig, UpstreamConfig, capture::Level, limits::Limits,
+    Config, apps::Gating, capture::Level, gateway::GatewayConfig, limits::Limits,
+    login::LoginConfig, upstream::UpstreamConfig,
 };
 
 impl Config {

@@ -6,18 +6,19 @@ mod auth;
 mod capture;
 mod check;
 mod console;
-pub mod environment;
+mod environment;
 mod gateway;
 mod gateway_options;
 #[cfg(feature = "knowledge")]
 mod knowledge;
 mod limits;
 mod locate;
-mod log_level;
+mod log;
 mod login;
 mod plantuml;
-mod sections;
+mod server;
 mod source;
+mod testing;
 mod tools;
 mod upstream;
 #[cfg(not(feature = "knowledge"))]
@@ -39,32 +40,50 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use marquetry_client_files::{ConfigError, Input, Place, Transport, Variables};
-pub use marquetry_gateway::ToolFilter;
-#[cfg(feature = "knowledge")]
-pub use marquetry_knowledge::{
-    KnowledgeConfig,
-    config::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
-};
 
 #[cfg(not(feature = "knowledge"))]
 use crate::without_knowledge::WithoutKnowledge;
-pub use crate::{
-    apps::{AppOnlyTools, AppsConfig, Gating},
-    artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
-    auth::{AuthConfig, TokenConfig},
-    capture::Capture,
-    console::ConsoleConfig,
-    gateway::{GatewayConfig, Separator},
-    limits::Limits,
-    log_level::check_log_level,
-    login::{LoginConfig, LoginGrant},
-    plantuml::PlantUmlConfig,
-    sections::{LogConfig, LogFormat, ServerConfig, TestingConfig, parse_listen},
-    source::{Loaded, load},
-    tools::ToolsConfig,
-    upstream::{Prefix, ToolConfig, UpstreamConfig},
+use crate::{
+    environment::variable,
+    sections::{
+        AppsConfig, ArtifactsConfig, AuthConfig, ConsoleConfig, GatewayConfig, Limits, LogConfig,
+        PlantUmlConfig, ServerConfig, StoreKind, TestingConfig, ToolsConfig, UpstreamConfig,
+    },
+    source::Writers,
+    upstream::UpstreamTable,
 };
-use crate::{environment::variable, source::Writers, upstream::UpstreamTable};
+pub use crate::{
+    log::check_log_level,
+    server::parse_listen,
+    source::{Loaded, load},
+};
+
+/// The sections of the configuration, and the values of their settings.
+pub mod sections {
+    pub use marquetry_gateway::ToolFilter;
+    #[cfg(feature = "knowledge")]
+    pub use marquetry_knowledge::{
+        KnowledgeConfig,
+        config::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
+    };
+
+    pub use crate::{
+        apps::{AppOnlyTools, AppsConfig, Gating},
+        artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
+        auth::{AuthConfig, TokenConfig},
+        capture::Capture,
+        console::ConsoleConfig,
+        gateway::{GatewayConfig, Separator},
+        limits::Limits,
+        log::{LogConfig, LogFormat},
+        login::{LoginConfig, LoginGrant},
+        plantuml::PlantUmlConfig,
+        server::ServerConfig,
+        testing::TestingConfig,
+        tools::ToolsConfig,
+        upstream::{Prefix, ToolConfig, UpstreamConfig},
+    };
+}
 
 /// The name under which Marquetry lists its own tools beside those of its upstreams.
 pub const SERVER_NAME: &str = "marquetry";
@@ -111,7 +130,7 @@ pub struct Config {
     pub plantuml: PlantUmlConfig,
     /// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.
     #[cfg(feature = "knowledge")]
-    pub knowledge: KnowledgeConfig,
+    pub knowledge: sections::KnowledgeConfig,
     #[cfg(not(feature = "knowledge"))]
     #[serde(skip_serializing)]
     #[schemars(skip)]
@@ -439,6 +458,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::sections::Capture;
 
     fn variables(name: &str) -> Option<String> {
         (name == "TOKEN").then(|| "secret".to_owned())

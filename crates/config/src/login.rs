@@ -49,6 +49,10 @@ pub enum LoginGrant {
 impl LoginConfig {
     /// Returns the authorizer for `url`. It stores tokens in `directory`, and asks a person through `user_agent` if
     /// there is one.
+    ///
+    /// # Errors
+    ///
+    /// The URL or the client id cannot be used, or the variable with the secret is not set.
     pub fn authorizer(
         &self,
         url: &str,

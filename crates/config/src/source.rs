@@ -36,7 +36,7 @@ pub struct Loaded {
     pub config: Config,
     /// The file that it was read from; [`None`] if all settings are the defaults.
     pub file: Option<PathBuf>,
-    /// Warnings about the choice of the file, one sentence each. Those about its text are in [`Config::take_warnings`].
+    /// Warnings about the choice of the file and about its text, one sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -49,7 +49,9 @@ pub struct Loaded {
 pub fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
     let search =
         Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE };
-    search.load(named)
+    let mut loaded = search.load(named)?;
+    loaded.warnings.extend(loaded.config.take_warnings());
+    Ok(loaded)
 }
 
 /// Places of configuration files.

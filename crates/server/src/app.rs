@@ -26,7 +26,8 @@ use marquetry_artifacts::{
     source::{FixedClock, SeededIds},
 };
 use marquetry_config::{
-    AppOnlyTools, AppsConfig, ArtifactsConfig, Config, ConfigError, Gating, SERVER_NAME, StoreKind,
+    Config, ConfigError, SERVER_NAME,
+    sections::{AppOnlyTools, AppsConfig, ArtifactsConfig, Gating, StoreKind},
 };
 use marquetry_gateway::Gateway;
 use marquetry_protocol::server::{

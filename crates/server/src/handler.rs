@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use marquetry_artifact_tools::{ArtifactTools, LIST, READ};
 use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall};
-use marquetry_config::{Limits, SERVER_NAME};
+use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
     RpcError,

@@ -23,14 +23,7 @@ mod rest;
 mod tools;
 mod watched_store;
 
-pub use marquetry_config::{
-    AppOnlyTools, AppsConfig, ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture,
-    Config, ConfigError, ConsoleConfig, GatewayConfig, Gating, Limits, LogConfig, LogFormat,
-    LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind,
-    TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
-};
-#[cfg(feature = "knowledge")]
-pub use marquetry_config::{ChatConfig, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig};
+pub use marquetry_config::{Config, ConfigError, Place, Transport, sections};
 
 pub use crate::app::{App, AppBuilder, StartError};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use marquetry_artifact_tools::ReadLimits;
-use marquetry_config::Limits;
+use marquetry_config::sections::Limits;
 use marquetry_protocol::server::Limits as ProtocolLimits;
 
 /// Returns the limits of the protocol's server.

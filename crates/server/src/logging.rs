@@ -12,7 +12,7 @@ use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use marquetry_config::{LogConfig, LogFormat};
+use marquetry_config::sections::{LogConfig, LogFormat};
 
 use crate::printable::{PrintableLines, printable};
 

@@ -220,6 +220,7 @@ export function start() {
       async function readMore(work) {
         if (isReading) return;
         isReading = true;
+        say(status, "Reading the source…");
         try {
           await work();
         } catch (error) {

@@ -12,7 +12,10 @@ use super::{
     problems::{self, chat_warning, missing_programs},
     serve::base_url,
 };
-use marquetry_config::{AuthConfig, Config, Loaded, Transport, UpstreamConfig};
+use marquetry_config::{
+    Config, Loaded, Transport,
+    sections::{AuthConfig, UpstreamConfig},
+};
 
 use crate::{
     logging,

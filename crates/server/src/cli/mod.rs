@@ -11,6 +11,7 @@ mod check;
 mod children;
 mod completions;
 mod diagram;
+mod environment;
 #[cfg(target_os = "linux")]
 mod guard;
 #[cfg(feature = "knowledge")]
@@ -34,7 +35,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use marquetry_config::{
-    Config, ConfigError, Input, Loaded, LogFormat, check_log_level, environment, parse_listen,
+    Config, ConfigError, Input, Loaded, check_log_level, parse_listen, sections::LogFormat,
 };
 #[cfg(feature = "knowledge")]
 use marquetry_library_command as library_command;
@@ -415,7 +416,6 @@ impl ConfigArgs {
     fn read(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } =
             marquetry_config::load(self.config.as_deref())?;
-        warnings.extend(config.take_warnings());
         for servers in &self.mcp_config {
             warnings.extend(config.add_mcp_json_file_asking(servers, ask)?);
         }

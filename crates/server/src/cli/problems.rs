@@ -10,7 +10,7 @@ use marquetry_gateway::Namer;
 use marquetry_protocol::client::check_program;
 
 pub(super) use self::knowledge::warning as chat_warning;
-use marquetry_config::{Config, Prefix, Transport};
+use marquetry_config::{Config, Transport, sections::Prefix};
 
 use super::ConfigArgs;
 

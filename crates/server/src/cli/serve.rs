@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use marquetry_config::{AuthConfig, Config, Loaded, environment};
+use marquetry_config::{Config, Loaded, sections::AuthConfig};
 use marquetry_test_command as test_command;
 use serde_json::json;
 use tokio::{
@@ -18,7 +18,9 @@ use tokio::{
 
 #[cfg(feature = "console")]
 use super::browser;
-use super::{ConfigArgs, Failure, INTERRUPTED, ServeCommand, flag_error, problems, prompt};
+use super::{
+    ConfigArgs, Failure, INTERRUPTED, ServeCommand, environment, flag_error, problems, prompt,
+};
 use crate::{app::App, logging};
 
 pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use marquetry_config::ConsoleConfig;
+use marquetry_config::sections::ConsoleConfig;
 use marquetry_console::Options;
 
 /// Returns the limits for the console.

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use marquetry_config::{Config, ConfigError, environment};
+use marquetry_config::{Config, ConfigError};
 use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
     ErrorCode, Failure, KnowledgeService, KnowledgeTools, SEARCH_RESOURCES,
@@ -51,7 +51,8 @@ impl Knowledge {
         #[cfg_attr(not(feature = "console"), expect(unused))] recorder: &Recorder,
     ) -> Result<Self, ConfigError> {
         let service = Arc::new(KnowledgeService::new(config.knowledge_options(), listener));
-        let chat = Chat::new(config.knowledge.chat.clone(), &environment::variable)
+        let variable = |name: &str| std::env::var(name).ok();
+        let chat = Chat::new(config.knowledge.chat.clone(), &variable)
             .map_err(|invalid| config.chat_fault(invalid))?;
         #[cfg(feature = "console")]
         let chat = chat.with_turn_context(Arc::new(recorder.clone()));

@@ -8,7 +8,7 @@ use marquetry_protocol::server::{
     http::{ReceiveError, Received},
 };
 
-use marquetry_config::Limits;
+use marquetry_config::sections::Limits;
 
 use super::RestError;
 

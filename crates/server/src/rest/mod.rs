@@ -14,7 +14,7 @@ use axum::{
     routing::{get, post},
 };
 use indexmap::IndexMap;
-use marquetry_config::Limits;
+use marquetry_config::sections::Limits;
 use marquetry_protocol::server::{Peer, Principal, Server, http::Received};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};

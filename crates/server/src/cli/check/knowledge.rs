@@ -3,7 +3,10 @@
 use marquetry_knowledge::Place;
 use serde_json::{Value, json};
 
-use marquetry_config::{ChatConfig, Config, EmbeddingConfig, EmbeddingProvider};
+use marquetry_config::{
+    Config,
+    sections::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
+};
 
 use super::without_secrets;
 

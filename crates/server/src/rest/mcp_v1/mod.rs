@@ -15,7 +15,7 @@ use axum::{
     routing::{get, post},
 };
 use bytes::Bytes;
-use marquetry_config::Limits;
+use marquetry_config::sections::Limits;
 use marquetry_protocol::{
     RpcError,
     server::{Principal, Reply, Server},

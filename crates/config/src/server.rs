@@ -1,14 +1,12 @@
-//! Sections of the configuration without rules of their own.
+//! The section `[server]`.
 
-use std::{fmt, net::SocketAddr, time::SystemTime};
+use std::{fmt, net::SocketAddr};
 
 use schemars::JsonSchema;
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer, Serialize,
     de::{Error, Visitor},
 };
-
-use crate::log_level::check_log_level;
 
 /// The address of the server, and who may call it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -123,71 +121,6 @@ fn loopback(port: &str) -> Result<SocketAddr, String> {
     let port: u16 =
         port.parse().map_err(|_| format!("{port} is not a port; expected 0 to 65535"))?;
     Ok(SocketAddr::from(([127, 0, 0, 1], port)))
-}
-
-/// The log, which is written to standard error.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct LogConfig {
-    /// "error", "warn", "info", "debug", "trace" or "off", or a list by module such as "info,marquetry_gateway=debug".
-    #[serde(deserialize_with = "log_level")]
-    pub level: String,
-    /// "text" for people, or "json" for programs, with one object on each line.
-    pub format: LogFormat,
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self { level: "info".to_owned(), format: LogFormat::Text }
-    }
-}
-
-fn log_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let level = String::deserialize(deserializer)?;
-    check_log_level(&level).map_err(D::Error::custom)?;
-    Ok(level)
-}
-
-/// The form of a log line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// Text for people.
-    #[default]
-    Text,
-    /// One JSON object on each line.
-    Json,
-}
-
-/// Settings that make a run repeatable; for tests only.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct TestingConfig {
-    /// Serves the API of tests with a model below `/api/test/`, as `ENABLE_TESTING=true` does. Callers on this machine, or with `[auth]` those
-    /// with the scope `admin`, can then run programs as the user of this server.
-    pub enabled: bool,
-    /// Seed for the random part of artifact names. Without it the part is random.
-    #[schemars(example = 7)]
-    pub seed: Option<u64>,
-    /// Time (RFC 3339) of new artifacts. Without it, the machine's clock.
-    #[serde(deserialize_with = "time", serialize_with = "rfc3339")]
-    #[schemars(with = "Option<String>", example = &"2026-01-01T00:00:00Z")]
-    pub clock: Option<SystemTime>,
-}
-
-fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_rfc3339(&text).map(Some).map_err(|_| {
-        let problem = "is not a time; expected one like \"2026-01-01T00:00:00Z\"";
-        D::Error::custom(format!("{text:?} {problem}"))
-    })
-}
-
-fn rfc3339<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.map(|time| humantime::format_rfc3339(time).to_string()).serialize(serializer)
 }
 
 #[cfg(test)]

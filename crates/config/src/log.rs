@@ -1,0 +1,79 @@
+//! The section `[log]`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use tracing::level_filters::LevelFilter;
+
+/// The log, which is written to standard error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct LogConfig {
+    /// "error", "warn", "info", "debug", "trace" or "off", or a list by module such as "info,marquetry_gateway=debug".
+    #[serde(deserialize_with = "log_level")]
+    pub level: String,
+    /// "text" for people, or "json" for programs, with one object on each line.
+    pub format: LogFormat,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+fn log_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let level = String::deserialize(deserializer)?;
+    check_log_level(&level).map_err(D::Error::custom)?;
+    Ok(level)
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON object on each line.
+    Json,
+}
+
+/// Checks a level, or a list of levels by module.
+///
+/// # Errors
+///
+/// If the text is neither a level nor such a list.
+pub fn check_log_level(text: &str) -> Result<(), String> {
+    let is_level = |level: &str| level.parse::<LevelFilter>().is_ok();
+    let is_part = |part: &str| match part.split_once('=') {
+        // A single word could also be the name of a module, which would hide a typing error.
+        None => !part.trim().is_empty() && is_level(part.trim()),
+        Some((_module, level)) => is_level(level),
+    };
+    if text.split(',').all(is_part) {
+        return Ok(());
+    }
+    Err(format!(
+        "{text:?} is not a log level; expected error, warn, info, debug, trace, off, or a list such as \"info,marquetry=debug\""
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_checked() {
+        for level in ["info", "off", "warn,marquetry_gateway=trace", "INFO"] {
+            assert_eq!(check_log_level(level), Ok(()), "{level}");
+        }
+        for level in ["marquetry=loud", "loud", "", "a=b=info", "info,"] {
+            assert!(
+                check_log_level(level).unwrap_err().contains("expected error, warn"),
+                "{level}"
+            );
+        }
+    }
+}
