@@ -36,7 +36,8 @@ pub struct Loaded {
     pub config: Config,
     /// The file that it was read from; [`None`] if all settings are the defaults.
     pub file: Option<PathBuf>,
-    /// Warnings about the choice of the file and about its text, one sentence each.
+    /// Warnings about the choice of the file, one sentence each. Those about its text, such as a server that cannot be started, are in
+    /// [`Config::take_warnings`].
     pub warnings: Vec<String>,
 }
 
@@ -49,9 +50,7 @@ pub struct Loaded {
 pub fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
     let search =
         Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE };
-    let mut loaded = search.load(named)?;
-    loaded.warnings.extend(loaded.config.take_warnings());
-    Ok(loaded)
+    search.load(named)
 }
 
 /// Places of configuration files.

@@ -93,8 +93,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
             });
             let mut outcomes = Vec::new();
             if side == Side::Server && options.scenario.is_empty() {
-                let server = Server::start(&program)?;
-                outcomes = suite.run_servers(&server.url, &plan, revision, &results)?;
+                let mut server = Server::start(&program)?;
+                outcomes = suite.run_server_scenarios(&server.url, &plan, revision, &results)?;
+                if !server.is_running() {
+                    println!("FAILED: the server ended during the scenarios of {revision}");
+                    ok = false;
+                }
                 plan.retain(|planned| outcomes.iter().all(|it| it.name != planned.name));
             }
             outcomes.extend(run_each(&suite, side, revision, &plan, &program, &results)?);
@@ -110,8 +114,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs each scenario in a process of its own, one at a time for each core. Each core has its own server, so that scenarios do not affect
-/// each other.
+/// Runs each scenario in a process of its own, one at a time for each core. Each core has its own server, so that scenarios do not run on
+/// one at the same time.
 fn run_each(
     suite: &Suite,
     side: Side,

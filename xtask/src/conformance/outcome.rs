@@ -11,7 +11,7 @@ pub(super) struct Outcome {
     pub(super) unscored: Option<String>,
     pub(super) checks: Vec<Check>,
     /// Whether the suite exited with success. It also checks how a client ended.
-    pub(super) suite_is_content: bool,
+    pub(super) suite_succeeded: bool,
     pub(super) log: String,
 }
 
@@ -42,16 +42,11 @@ impl Outcome {
         self.checks.iter().filter(move |check| check.status == status)
     }
 
-    /// Returns whether something was checked and nothing failed.
-    pub(super) fn is_good(&self) -> bool {
-        self.failures().is_empty()
-    }
-
     /// Returns the failed checks with the suite's messages. A warning counts as a failure.
     fn failures(&self) -> Vec<String> {
         let failed = self.with(Status::Failure).chain(self.with(Status::Warning));
         let mut failures: Vec<String> = failed.map(Check::told).collect();
-        if failures.is_empty() && !self.suite_is_content {
+        if failures.is_empty() && !self.suite_succeeded {
             let last: Vec<&str> =
                 self.log.lines().rev().filter(|line| !line.trim().is_empty()).take(6).collect();
             let last: Vec<&str> = last.into_iter().rev().collect();

@@ -23,6 +23,10 @@ impl Server {
         }
         Ok(Self { child, url: url.trim().to_owned() })
     }
+
+    pub(super) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
 }
 
 impl Drop for Server {

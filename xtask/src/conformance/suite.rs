@@ -1,4 +1,4 @@
-//! The suite: installs it, lists its scenarios, and runs one of them.
+//! The suite: installs it, lists its scenarios, and runs them.
 
 use std::{
     collections::BTreeMap,
@@ -64,7 +64,7 @@ impl Suite {
             .args(PACKAGES)
             .status()?;
         if !status.success() {
-            return Err(Failed::new("npm failed to install it"));
+            return Err(Failed::new("npm failed to install the conformance suite"));
         }
         fs::write(stamp, wanted)?;
         Ok(suite)
@@ -77,7 +77,7 @@ impl Suite {
     fn command(&self) -> Command {
         let mut command = Command::new(self.directory.join("node_modules/.bin/node"));
         command.arg(self.package().join("dist/index.js")).current_dir(&self.directory);
-        // A run starts Node.js about two hundred times; most of a start is the compilation of the same scripts.
+        // A run starts Node.js about a hundred times; most of a start is the compilation of the same scripts.
         command.env("NODE_COMPILE_CACHE", self.directory.join("compile-cache"));
         command
     }
@@ -124,11 +124,11 @@ impl Suite {
         Ok(planned.collect())
     }
 
-    /// Runs all scenarios for servers of one revision in one process, and returns the outcomes of the planned ones in which all is well.
+    /// Runs the server scenarios of one revision in one process, and returns the outcomes of the planned ones. The suite leaves out extensions
+    /// this way, and what comes after a crash of the server; the caller runs those alone.
     ///
-    /// The suite takes half a second to start, which is more than most scenarios take. What it leaves out this way (extensions), and what
-    /// fails, is to be run alone, with a log of its own.
-    pub(super) fn run_servers(
+    /// The suite takes half a second to start, which is longer than most scenarios take.
+    pub(super) fn run_server_scenarios(
         &self,
         url: &str,
         plan: &[Planned],
@@ -144,18 +144,19 @@ impl Suite {
             .arg(&directory)
             .stdin(Stdio::null())
             .output()?;
-        fs::write(directory.join("log.txt"), [&output.stdout[..], &output.stderr].concat())?;
+        let log = [&output.stdout[..], &output.stderr].concat();
+        fs::write(directory.join("log.txt"), &log)?;
         let mut outcomes = Vec::new();
         for planned in plan {
-            let Some(checks) = find_result(&directory, &planned.name)? else { continue };
-            let outcome = Outcome {
+            let Some(checks) = checks_of(&directory, &planned.name)? else { continue };
+            outcomes.push(Outcome {
                 name: planned.name.clone(),
                 unscored: planned.unscored.clone(),
-                checks: read_checks(&checks)?,
-                suite_is_content: true,
-                log: String::new(),
-            };
-            outcomes.extend(outcome.is_good().then_some(outcome));
+                checks,
+                // The exit status is that of all scenarios. For a server, it says no more than the checks.
+                suite_succeeded: true,
+                log: String::from_utf8_lossy(&log).into_owned(),
+            });
         }
         Ok(outcomes)
     }
@@ -191,22 +192,23 @@ impl Suite {
             name: name.clone(),
             unscored: planned.unscored.clone(),
             checks,
-            suite_is_content: output.status.success(),
+            suite_succeeded: output.status.success(),
             log: String::from_utf8_lossy(&log).into_owned(),
         })
     }
 }
 
-/// Returns the checks of a server's scenario in the results of a run of many. The suite adds a time to the names of their folders.
-fn find_result(directory: &Path, scenario: &str) -> Result<Option<PathBuf>, Failed> {
-    let start = format!("server-{}-", scenario.replace('/', "-"));
+/// Returns the checks of one server scenario from the results of a run of many, whose folders have the scenario's name and a time.
+fn checks_of(directory: &Path, scenario: &str) -> Result<Option<Vec<Check>>, Failed> {
+    let start = format!("server-{scenario}-");
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         let time = name.to_str().and_then(|it| it.strip_prefix(&start));
         // Another scenario's name may begin with this one's.
         if time.is_some_and(|it| it.starts_with(|first: char| first.is_ascii_digit())) {
-            return find(&entry.path(), "checks.json");
+            let path = find(&entry.path(), "checks.json")?;
+            return path.map(|it| read_checks(&it)).transpose();
         }
     }
     Ok(None)

@@ -416,6 +416,7 @@ impl ConfigArgs {
     fn read(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } =
             marquetry_config::load(self.config.as_deref())?;
+        warnings.extend(config.take_warnings());
         for servers in &self.mcp_config {
             warnings.extend(config.add_mcp_json_file_asking(servers, ask)?);
         }
