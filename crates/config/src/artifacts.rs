@@ -1,4 +1,4 @@
-//! The table `[artifacts]`: its settings are declared by the crate that uses them.
+//! The section `[artifacts]`: its settings are declared by the crate that uses them.
 
 pub use marquetry_artifacts::settings::{
     ArtifactOptions as ArtifactsConfig, ArtifactPreset, ArtifactScope, StoreKind,

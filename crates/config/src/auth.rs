@@ -1,4 +1,4 @@
-//! The table `[auth]`: authentication of callers.
+//! The section `[auth]`: authentication of callers.
 
 use std::{
     io::Read,

@@ -1,6 +1,43 @@
-//! Environment variables of this process.
+//! Environment variables of this process, and the user's folders that they name.
+
+use std::{ffi::OsString, path::PathBuf};
 
 /// Returns the value of an environment variable; [`None`] if it is not set or not UTF-8.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Returns the user's folder that the variable `name` has, or else the one `below_home`.
+///
+/// A relative path in these variables does not count (XDG Base Directory Specification).
+pub(crate) fn user_folder(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    name: &str,
+    below_home: &str,
+) -> Option<PathBuf> {
+    let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder(name).or_else(|| Some(folder("HOME")?.join(below_home)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_folders_do_not_count() {
+        let state = |variables: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
+            };
+            user_folder(&variable, "XDG_STATE_HOME", ".local/state")
+        };
+        let home = ("HOME", "/home/a");
+        assert_eq!(state(&[("XDG_STATE_HOME", "/state"), home]), Some("/state".into()));
+        for relative in ["", "state"] {
+            let found = state(&[("XDG_STATE_HOME", relative), home]);
+            assert_eq!(found, Some("/home/a/.local/state".into()));
+        }
+        assert_eq!(state(&[("HOME", "")]), None);
+        assert_eq!(state(&[]), None);
+    }
 }

@@ -1,4 +1,4 @@
-//! The table `[gateway]`: names, starts and supervision of upstreams.
+//! The section `[gateway]`: names, starts and supervision of upstreams.
 
 use std::{fmt::Display, io, num::NonZeroU64, path::PathBuf};
 

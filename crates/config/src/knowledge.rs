@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use marquetry_knowledge::{KnowledgeConfig, KnowledgeOptions, Place, config::InvalidSetting};
 
-use crate::{Config, ConfigError, environment::variable};
+use crate::{
+    Config, ConfigError,
+    environment::{user_folder, variable},
+};
 
 impl Config {
     /// Returns the settings of `[knowledge]` that cannot work; the first of its embedding model and of its chat model.
@@ -64,11 +67,7 @@ impl Config {
 
 /// Returns the file of the user's database: below `$XDG_DATA_HOME` or `~/.local/share`.
 pub(super) fn user_database(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    // A relative path in these variables does not count (XDG Base Directory Specification).
-    let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data =
-        folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))?;
-    Some(data.join("marquetry/knowledge.db"))
+    Some(user_folder(variable, "XDG_DATA_HOME", ".local/share")?.join("marquetry/knowledge.db"))
 }
 
 #[cfg(test)]

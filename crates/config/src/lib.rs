@@ -60,12 +60,18 @@ pub use crate::{
 
 /// The sections of the configuration, and the values of their settings.
 pub mod sections {
+    pub use marquetry_artifacts::settings::{
+        InferenceDepth, InferenceDepthError, Oversize, Processing, ProcessingPatch, ResourceLinks,
+        SettingsPatch, SizeMeasure, TextResources, YamlMimeType,
+    };
     pub use marquetry_gateway::ToolFilter;
     #[cfg(feature = "knowledge")]
     pub use marquetry_knowledge::{
         KnowledgeConfig,
         config::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
     };
+    pub use marquetry_plantuml::Server as PlantUmlServer;
+    pub use marquetry_protocol::Revision;
 
     pub use crate::{
         apps::{AppOnlyTools, AppsConfig, Gating},
@@ -109,8 +115,8 @@ pub const NOT_BUILT: &str =
 pub struct Config {
     /// The address of the server, and who may call it.
     pub server: ServerConfig,
-    /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is accepted.
-    /// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata
+    /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is accepted. With them,
+    /// a token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/api/tools` and `/api/console`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata
     /// for clients need no token; the details of `/healthz` need the scope `admin`.
     pub auth: AuthConfig,
     /// The log, which is written to standard error.
@@ -137,7 +143,7 @@ pub struct Config {
     knowledge: WithoutKnowledge,
     /// Bounds on what clients, upstreams and tools may use.
     pub limits: Limits,
-    /// The API of tests, and settings that make a run repeatable.
+    /// The test API, and settings that make a run repeatable.
     pub testing: TestingConfig,
     /// The upstreams by name. When two offer the same name or resource, the first in this order keeps it.
     #[serde(skip_serializing)]
@@ -146,7 +152,7 @@ pub struct Config {
     /// Servers without a transport so far, each with the error to report if no `mcp.json` file adds one.
     #[serde(skip)]
     incomplete: IndexMap<String, ConfigError>,
-    /// Places of settings that are checked after all sources were read.
+    /// The place of each key in the TOML text, for errors that are found later.
     #[serde(skip)]
     places: Places,
     /// Warnings about the sources, one sentence each.
@@ -191,19 +197,19 @@ impl Config {
 
     /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or `mcp.servers`, Zed's
     /// `context_servers`. A server that already exists keeps its prefix, capture settings and time limits, and gets
-    /// the transport of this file.
+    /// the transport of this file. It is disabled if one of the sources disables it, and a tool is offered only if both allow it.
     ///
     /// Returns warnings for the log, one sentence each: keys that other clients may support and this server does not,
     /// and servers that cannot be used here.
     ///
     /// # Errors
     ///
-    /// The text is not JSON, or a server is neither a command nor a URL.
+    /// The text is not JSON (with comments and trailing commas), or has no section of servers. A mistake in one server is a warning.
     pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
         self.add_mcp_json_with(text, file, &variable, &|_| None)
     }
 
-    /// Adds the servers of an `mcpServers` file by its path; see [`Config::add_mcp_json`].
+    /// Adds the servers of another client's file, by its path; see [`Config::add_mcp_json`].
     ///
     /// # Errors
     ///
@@ -241,7 +247,8 @@ impl Config {
                 database.and_then(|path| path.into_os_string().into_string().ok());
         }
         if self.gateway.credentials_directory.is_none() {
-            self.gateway.credentials_directory = login::credentials_directory();
+            self.gateway.credentials_directory =
+                login::credentials_directory(&|name| std::env::var_os(name));
         }
         self.plantuml.find_engine(std::env::var_os("PATH"));
         self

@@ -1,6 +1,7 @@
 //! The table `auth` of an upstream: OAuth 2.1.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -12,7 +13,7 @@ use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::environment::variable;
+use crate::environment::{user_folder, variable};
 
 /// OAuth 2.1 at an upstream: by a person's login (`marquetry login`), or with the server's own credentials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,9 +107,8 @@ impl LoginConfig {
 }
 
 /// Returns the user's directory for tokens of upstreams: below `$XDG_STATE_HOME` or `~/.local/state`.
-pub(super) fn credentials_directory() -> Option<PathBuf> {
-    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(variable("HOME")?).join(".local/state"));
-    let state = state.filter(|path| path.is_absolute()).or_else(home)?;
-    Some(state.join("marquetry/credentials"))
+pub(super) fn credentials_directory(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Option<PathBuf> {
+    Some(user_folder(variable, "XDG_STATE_HOME", ".local/state")?.join("marquetry/credentials"))
 }

@@ -101,6 +101,10 @@ fn is_authority(text: &str) -> bool {
 }
 
 /// Parses `ADDRESS:PORT`, where the address may be `localhost`, or a port of 127.0.0.1.
+///
+/// # Errors
+///
+/// A sentence for the user, if the text is neither.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return loopback(text);

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Config, ConfigError};
+use crate::{Config, ConfigError, environment::user_folder};
 
 /// The environment variable that names a configuration file.
 pub(crate) const VARIABLE: &str = "MARQUETRY_CONFIG";
@@ -86,11 +86,7 @@ impl Search<'_> {
 
     /// Returns the paths of the user's file and the machine's file.
     fn candidates(&self) -> Vec<PathBuf> {
-        // A relative path in these variables does not count (XDG Base Directory Specification).
-        let folder =
-            |name| (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let user =
-            folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
+        let user = user_folder(self.variable, "XDG_CONFIG_HOME", ".config");
         let user = user.map(|folder| folder.join("marquetry"));
         user.into_iter().chain([self.system.to_owned()]).map(|folder| folder.join(FILE)).collect()
     }

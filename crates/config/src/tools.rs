@@ -1,4 +1,4 @@
-//! The table `[tools]`: the server's own tools.
+//! The section `[tools]`: the server's own tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ToolsConfig {
-    /// Diagrams: `encodePlantUML` and `decodePlantUML`.
+    /// Diagrams: `encodePlantUML`, `decodePlantUML`, and with an engine `renderPlantUML` and `checkPlantUML`.
     pub diagrams: bool,
     /// Artifacts: `list_artifacts`, `read_artifact` and `delete_artifact`. Without them, artifacts can only be read
     /// as resources.

@@ -117,7 +117,7 @@ fn check_site(request: &Request) -> Result<(), Refusal> {
     if is_other && !is_link {
         let site = String::from_utf8_lossy(headers[SITE].as_bytes());
         let site = marquetry_protocol::shortened(&site);
-        return Err(Refusal::Origin(format!("(none, {SITE}: {site})")));
+        return Err(Refusal::Origin(format!("none, with {SITE}: {site}")));
     }
     Ok(())
 }

@@ -21,13 +21,13 @@ Examples:
   cargo xtask conformance --revision 2026-07-28        what it has for one revision
   cargo xtask conformance --side client --scenario sse-retry
 
-The suite comes from npm into target/conformance, once. Where that cannot be, the task is skipped, and says so; with
+The suite comes from npm into target/conformance, once. If npm cannot install it, the task is skipped with a message; with
 CI=true it fails. Every failed check counts, also those that the suite does not score.";
 
 /// Options of `conformance`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Runs the scenarios of this revision; may be given several times. All of the suite, by default.
+    /// Runs the scenarios of this revision; may be given several times. By default, each revision of the suite.
     #[arg(long, value_name = "REVISION")]
     revision: Vec<String>,
     /// Tests only this side.

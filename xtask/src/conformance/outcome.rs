@@ -101,7 +101,7 @@ pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome]) -> bool {
         }
     }
     println!(
-        "\n{side}, {revision}: {} scenarios: {} passed, {failed} failed, {} skipped",
+        "\n{side}, {revision}: {} scenarios; checks: {} passed, {failed} failed, {} skipped",
         outcomes.len(),
         count(Status::Success),
         count(Status::Skipped),

@@ -29,7 +29,7 @@ pub(super) struct Suite {
 /// A scenario to run.
 pub(super) struct Planned {
     pub(super) name: String,
-    /// The suite's reason not to score it, if there is one.
+    /// Why the suite does not score it: its own reason, or `extension`.
     pub(super) unscored: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl Suite {
     }
 
     /// Returns the scenarios of one revision: those that apply to it, and those of the extensions that the suite
-    /// reports with it. Extensions that it reports with no revision go with the newest.
+    /// reports with it. Extensions that it reports with no revision run with the newest.
     pub(super) fn plan(&self, side: Side, revision: &str) -> Result<Vec<Planned>, Failed> {
         let mut unscored: BTreeMap<&str, Vec<NotScored>> = BTreeMap::new();
         for revision in REVISIONS {

@@ -9,8 +9,8 @@ pub(super) struct Rate {
     filled_at: Duration,
 }
 
-/// A message of this many bytes counts as two.
-const BYTES_PER_TOKEN: usize = 64 << 10;
+/// Each full 64 KiB of a message cost one more token.
+const BYTES_PER_EXTRA_TOKEN: usize = 64 << 10;
 
 impl Rate {
     pub(super) fn new(per_second: u32, burst: u32) -> Self {
@@ -30,7 +30,7 @@ impl Rate {
         self.filled_at = self.filled_at.max(now);
         self.tokens = (self.tokens + passed.as_secs_f64() * self.per_second).min(self.capacity);
         #[expect(clippy::cast_precision_loss, reason = "a message has far fewer than 2^52 bytes")]
-        let cost = (1.0 + (bytes / BYTES_PER_TOKEN) as f64).min(self.capacity);
+        let cost = (1.0 + (bytes / BYTES_PER_EXTRA_TOKEN) as f64).min(self.capacity);
         if self.tokens < cost {
             return false;
         }

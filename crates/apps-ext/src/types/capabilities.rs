@@ -48,7 +48,7 @@ pub struct AppCapabilities {
     /// The View offers tools to the host (draft).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<AppTools>,
-    /// The display modes that the View supports; `None` if the View does not declare any.
+    /// The display modes that the View supports; `None` if it sends no list. Unknown modes are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_display_modes: Option<Vec<DisplayMode>>,
 }
@@ -78,7 +78,7 @@ impl AppCapabilities {
         }
     }
 
-    /// Returns whether the host may show the View in this mode: the View declares this mode, or declares none.
+    /// Returns whether the host may show the View in this mode: the View lists this mode, or has no `availableDisplayModes`.
     #[must_use]
     pub fn allows(&self, mode: DisplayMode) -> bool {
         self.available_display_modes.as_ref().is_none_or(|modes| modes.contains(&mode))

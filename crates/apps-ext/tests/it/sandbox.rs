@@ -134,7 +134,7 @@ fn x05_a_proxy_that_is_ready_again_is_a_violation() {
     view.notify("ui/notifications/initialized", json!({}));
     view.effects();
     view.notify(READY, json!({}));
-    let rule = "a sandbox proxy is ready once".to_owned();
+    let rule = "the sandbox proxy was ready twice".to_owned();
     assert_eq!(view.effects(), [Effect::Remove(RemoveReason::Violation { rule: rule.clone() })]);
     assert_eq!(view.audit().last().unwrap().verdict, Verdict::Violation(rule));
     view.handle(Event::Input(Default::default()));

@@ -115,7 +115,7 @@ impl RestError {
                 StatusCode::FORBIDDEN,
                 "ORIGIN_NOT_ALLOWED",
                 format!(
-                    "Origin '{origin}' is neither this server's own page nor one of server.allowed_origins; add it there if it may call"
+                    "Origin '{origin}' is neither this server's own page nor one of server.allowed_origins; to allow its calls, add it there"
                 )
                 .into(),
             ),
@@ -245,7 +245,7 @@ mod tests {
             404 NOT_FOUND: No route has this path
             403 HOST_NOT_ALLOWED: Host 'far.example' is neither this machine nor one of server.allowed_hosts; add it there, or use 127.0.0.1 or localhost
             403 HOST_NOT_ALLOWED: The Host header is missing; send the name of this server in it
-            403 ORIGIN_NOT_ALLOWED: Origin 'https://far.example' is neither this server's own page nor one of server.allowed_origins; add it there if it may call
+            403 ORIGIN_NOT_ALLOWED: Origin 'https://far.example' is neither this server's own page nor one of server.allowed_origins; to allow its calls, add it there
             401 UNAUTHORIZED: why
             403 INSUFFICIENT_SCOPE: why
             503 AUTH_UNAVAILABLE: why

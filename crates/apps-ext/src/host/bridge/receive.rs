@@ -53,7 +53,11 @@ impl Bridge {
         }
         match message {
             Message::Request(request) if request.method.starts_with(method::SANDBOX_PREFIX) => {
-                self.sandbox_violation(&request.method, bytes, "a View sends no sandbox-* message");
+                self.sandbox_violation(
+                    &request.method,
+                    bytes,
+                    "a View must not send sandbox-* messages",
+                );
             }
             Message::Notification(note) if note.method.starts_with(method::SANDBOX_PREFIX) => {
                 self.sandbox_message(&note.method, bytes);
@@ -68,7 +72,9 @@ impl Bridge {
 
     fn over_rate(&mut self, message: &Message<'_>, bytes: usize) {
         let per_second = self.limits.messages_per_second;
-        let why = format!("more than {per_second} messages per second");
+        let why = format!(
+            "too many messages: a View may send {per_second} per second, and long ones count more"
+        );
         match message {
             Message::Request(request) => {
                 let (id, kind) = (&request.id, MessageKind::Request);
@@ -80,7 +86,7 @@ impl Bridge {
             Message::Notification(note) => {
                 self.refuse(MessageKind::Notification, Some(&note.method), None, bytes, why);
             }
-            // The request of this answer is pending, and is removed with its first answer.
+            // Answers are not limited: the first one to each pending request is accepted, and all others are refused.
             Message::Response(response) => self.response(response.clone(), bytes),
         }
     }
@@ -89,10 +95,10 @@ impl Bridge {
     /// it load again, perhaps with a looser policy.
     fn sandbox_message(&mut self, name: &str, bytes: usize) {
         if name != method::SANDBOX_PROXY_READY {
-            return self.sandbox_violation(name, bytes, "a View sends no sandbox-* message");
+            return self.sandbox_violation(name, bytes, "a View must not send sandbox-* messages");
         }
         let Some(resource) = self.sandbox.take() else {
-            return self.sandbox_violation(name, bytes, "a sandbox proxy is ready once");
+            return self.sandbox_violation(name, bytes, "the sandbox proxy was ready twice");
         };
         let kind = MessageKind::Notification;
         self.audit(Direction::FromSandbox, kind, Some(name), None, bytes, Verdict::Accepted);
