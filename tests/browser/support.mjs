@@ -12,7 +12,7 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 /** The program under test. */
 const folder = process.env.MARQUETRY_BUILT;
 export const program = folder ? join(folder, 'marquetry') : process.env.MARQUETRY_BIN ?? join(here, '../../target/debug/marquetry');
-// The first is Chromium without the parts of a desktop browser. With it the tests take 177 s of CPU time instead of 304 (docs/benchmarks.md).
+// The first is Chromium without the parts of a desktop browser. With it the tests take 193 s of CPU time instead of 304 (docs/benchmarks.md).
 const browserProgram = process.env.CHROMIUM ?? ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
 
 /** The upstream of most tests, as `mcp.json` has it. */

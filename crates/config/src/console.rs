@@ -49,7 +49,7 @@ pub struct ConsoleConfig {
     /// Largest message of a View, in bytes. Answers for a View may be 1 MiB larger.
     pub max_view_message_bytes: NonZeroUsize,
     /// Messages that a View may send in a second over a long time. It may send twice as many at once. Each full 64 KiB of a message
-    /// count as one more.
+    /// counts as one more.
     pub max_view_messages_per_second: NonZeroU32,
     /// Requests of a View that wait for an answer at a time.
     pub max_view_requests: NonZeroUsize,

@@ -87,8 +87,12 @@ impl RequestGuard {
     /// Returns the first of the headers `Host` and `Origin` that is refused. The guard accepts every page on this machine; this check
     /// accepts only pages of this server and of the configured origins, because any program on this machine can serve a page with content
     /// from elsewhere.
-    fn check(&self, request: &Request) -> Result<(), Refusal> {
-        self.guard.check_request(request)?;
+    fn check(&self, request: &Request) -> Result<(), RestError> {
+        self.guard.check_request(request).map_err(|refusal| match refusal {
+            Refusal::Origin(origin) => RestError::OriginNotAllowed(origin),
+            Refusal::Host(host) => RestError::HostNotAllowed(host),
+            _ => RestError::HostNotAllowed(String::new()),
+        })?;
         let Some(origin) = request.headers().get(header::ORIGIN) else {
             return check_site(request);
         };
@@ -103,21 +107,20 @@ impl RequestGuard {
         if is_own || self.origins.contains(&origin) {
             return Ok(());
         }
-        Err(Refusal::Origin(marquetry_protocol::shortened(&origin).to_owned()))
+        Err(RestError::OriginNotAllowed(marquetry_protocol::shortened(&origin).to_owned()))
     }
 }
 
 /// Refuses requests from pages of other sites that have no `Origin` header, such as requests for images. Links to this server's own
 /// page work from everywhere.
-fn check_site(request: &Request) -> Result<(), Refusal> {
+fn check_site(request: &Request) -> Result<(), RestError> {
     let headers = request.headers();
     let is = |name: &str, value: &str| headers.get(name).is_some_and(|it| it == value);
     let is_other = headers.contains_key(SITE) && !is(SITE, "same-origin") && !is(SITE, "none");
     let is_link = request.uri().path() == "/" && is("sec-fetch-dest", "document");
     if is_other && !is_link {
         let site = String::from_utf8_lossy(headers[SITE].as_bytes());
-        let site = marquetry_protocol::shortened(&site);
-        return Err(Refusal::Origin(format!("none, with {SITE}: {site}")));
+        return Err(RestError::CrossSite(marquetry_protocol::shortened(&site).to_owned()));
     }
     Ok(())
 }
@@ -442,12 +445,7 @@ async fn check(
     request: Request,
     next: Next,
 ) -> Response<Body> {
-    if let Err(refusal) = guard.check(&request) {
-        let error = match &refusal {
-            Refusal::Origin(origin) => RestError::OriginNotAllowed(origin.clone()),
-            Refusal::Host(host) => RestError::HostNotAllowed(host.clone()),
-            _ => RestError::HostNotAllowed(String::new()),
-        };
+    if let Err(error) = guard.check(&request) {
         if let Some(suppressed) = guard.logged.admit() {
             let (.., advice) = error.parts();
             tracing::warn!(suppressed, "request refused: {advice}");

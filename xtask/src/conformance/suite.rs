@@ -125,7 +125,7 @@ impl Suite {
     }
 
     /// Runs the server scenarios of one revision in one process, and returns the outcomes of the planned ones. The suite leaves out extensions
-    /// this way, and what comes after a crash of the server; the caller runs those alone.
+    /// this way; the caller runs them alone.
     ///
     /// The suite takes half a second to start, which is longer than most scenarios take.
     pub(super) fn run_server_scenarios(
@@ -153,7 +153,7 @@ impl Suite {
                 name: planned.name.clone(),
                 unscored: planned.unscored.clone(),
                 checks,
-                // The exit status is that of all scenarios. For a server, it says no more than the checks.
+                // The suite has one exit status for all scenarios, and takes it from the checks.
                 suite_succeeded: true,
                 log: String::from_utf8_lossy(&log).into_owned(),
             });

@@ -11,7 +11,7 @@ pub struct Limits {
     /// The most requests of a View that wait for an answer; 32 by default.
     pub max_requests: usize,
     /// The messages that a View may send in a second over a long time; 100 by default. Each full 64 KiB of a
-    /// message count as one more.
+    /// message counts as one more.
     pub messages_per_second: u32,
     /// The messages that a View may send at once; 200 by default.
     pub message_burst: u32,

@@ -9,7 +9,7 @@ pub(super) struct Rate {
     filled_at: Duration,
 }
 
-/// Each full 64 KiB of a message cost one more token.
+/// Each full 64 KiB of a message costs one more token.
 const BYTES_PER_EXTRA_TOKEN: usize = 64 << 10;
 
 impl Rate {

@@ -37,6 +37,8 @@ pub(crate) enum RestError {
     HostNotAllowed(String),
     /// `Origin` has this value, which is neither this server's own page nor in `server.allowed_origins`.
     OriginNotAllowed(String),
+    /// The request has no `Origin`, and `Sec-Fetch-Site` has this value, so a page of another site sends it.
+    CrossSite(String),
     /// The token is missing or invalid, with the reason.
     Unauthorized(String),
     /// The token lacks a scope, with the reason.
@@ -119,6 +121,14 @@ impl RestError {
                 )
                 .into(),
             ),
+            Self::CrossSite(site) => (
+                StatusCode::FORBIDDEN,
+                "ORIGIN_NOT_ALLOWED",
+                format!(
+                    "a page of another site sends this request without Origin (Sec-Fetch-Site: {site}); only links to the page of this server may do so"
+                )
+                .into(),
+            ),
             Self::Unauthorized(why) => {
                 (StatusCode::UNAUTHORIZED, "UNAUTHORIZED", why.clone().into())
             }
@@ -191,6 +201,7 @@ mod tests {
             RestError::HostNotAllowed("far.example".into()),
             RestError::HostNotAllowed(String::new()),
             RestError::OriginNotAllowed("https://far.example".into()),
+            RestError::CrossSite("cross-site".into()),
             RestError::Unauthorized("why".into()),
             RestError::InsufficientScope("why".into()),
             RestError::NoKeys("why".into()),
@@ -219,6 +230,7 @@ mod tests {
                     | RestError::NotFound
                     | RestError::HostNotAllowed(_)
                     | RestError::OriginNotAllowed(_)
+                    | RestError::CrossSite(_)
                     | RestError::Unauthorized(_)
                     | RestError::InsufficientScope(_)
                     | RestError::NoKeys(_)
@@ -246,6 +258,7 @@ mod tests {
             403 HOST_NOT_ALLOWED: Host 'far.example' is neither this machine nor one of server.allowed_hosts; add it there, or use 127.0.0.1 or localhost
             403 HOST_NOT_ALLOWED: The Host header is missing; send the name of this server in it
             403 ORIGIN_NOT_ALLOWED: Origin 'https://far.example' is neither this server's own page nor one of server.allowed_origins; to allow its calls, add it there
+            403 ORIGIN_NOT_ALLOWED: a page of another site sends this request without Origin (Sec-Fetch-Site: cross-site); only links to the page of this server may do so
             401 UNAUTHORIZED: why
             403 INSUFFICIENT_SCOPE: why
             503 AUTH_UNAVAILABLE: why
