@@ -7,6 +7,8 @@ import { check } from './schema.js';
 
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
 const CHUNK = 16_384;
+/** Characters up to which a text is laid out at once. */
+const SHORT = 4_096;
 
 /** Text with characters that a reader does not see made visible. */
 export function visible(value) {
@@ -26,9 +28,11 @@ export function visible(value) {
 /** The same as text, for attributes. */
 export const marked = (value) => (value === undefined ? undefined : visible(value).map((it) => it.textContent ?? it).join(''));
 
-/** A text of any length. The browser lays out only the parts that are seen. */
+/** A text of any length. The browser lays out only the seen parts of a long one. A short one takes no more room than it needs. */
 export function literal(text, label = 'Text') {
-  const box = h('pre.literal', { tabIndex: 0, role: 'group', 'aria-label': label });
+  const attributes = { tabIndex: 0, role: 'group', 'aria-label': label };
+  if (text.length <= SHORT) return h('pre.literal', attributes, ...visible(text));
+  const box = h('pre.literal', attributes);
   let at = 0;
   while (at < text.length) {
     let end = Math.min(text.length, at + CHUNK);

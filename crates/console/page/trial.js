@@ -7,8 +7,6 @@ import { inTests, kappaText, mark, when } from './tests.js';
 import { get, post } from './tests-data.js';
 
 const ms = (count) => (count ? duration(Math.round(count * 1000)) : '0 ms');
-/** A text as it is. Short ones are laid out at once, so that they take no more room than they need. */
-const words = (text, label) => (text.length < 4000 ? h('div.short', literal(text, label)) : literal(text, label));
 const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
 const tokens = (usage) => `${usage.inputTokens} + ${usage.outputTokens} tokens${usage.estimated ? ', estimated' : ''}`;
 
@@ -30,7 +28,7 @@ export async function result(context, id) {
 
 function caseOf(test) {
   const { name, prompt, ...rest } = test;
-  return h('section.card', h('h2', 'Case'), h('h3', 'Prompt'), prompt ? words(prompt, 'Prompt') : empty('The case has no prompt.'), h('details', h('summary', 'The whole case'), tree(rest, 'case')));
+  return h('section.card', h('h2', 'Case'), h('h3', 'Prompt'), prompt ? literal(prompt, 'Prompt') : empty('The case has no prompt.'), h('details', h('summary', 'The whole case'), tree(rest, 'case')));
 }
 
 /** The steps of a trial with their places in time, in milliseconds. Turns have no clock time: calls have, and turns go before theirs. */
@@ -71,7 +69,7 @@ function oneTrial(context, id, trial, said, at) {
       h('p.muted', `${count(trial.turns.length, 'turn')}, ${count(trial.toolCalls.length, 'call')}, ${count(trial.votes.length, 'vote')}; ${tokens(trial.usage)}; ${ms(trial.workMs)} of work in ${ms(trial.durationMs)}`)),
     h('div.beside', verdictOf(trial), opinions(context, id, trial, said)),
     h('section', h('h2', 'Steps'), h('ol.steps', { 'aria-label': 'Steps' }, steps.map((step) => h('li', stepDetails(context, step, wanted === step.step))))),
-    h('section.card', h('h2', 'Answer of the model'), trial.answer ? words(trial.answer, 'Answer') : empty('The model said nothing at the end.')),
+    h('section.card', h('h2', 'Answer of the model'), trial.answer ? literal(trial.answer, 'Answer') : empty('The model said nothing at the end.')),
   ];
 }
 
@@ -92,22 +90,22 @@ function stepDetails(context, step, isOpen) {
 }
 
 function contentOf({ kind, it }) {
-  if (kind === 'turn') return [it.text ? words(it.text, 'Text of the model') : h('p.muted', 'The model only called tools.'), h('p.muted', tokens(it.usage))];
+  if (kind === 'turn') return [it.text ? literal(it.text, 'Text of the model') : h('p.muted', 'The model only called tools.'), h('p.muted', tokens(it.usage))];
   if (kind === 'vote') {
-    return [h('p', mark(it.passed ? 'passed' : 'failed'), ' ', h('span.name', it.model), ' ', h('code', it.promptHash.slice(0, 12))), it.reasoning ? words(it.reasoning, 'Reasoning') : null,
+    return [h('p', mark(it.passed ? 'passed' : 'failed'), ' ', h('span.name', it.model), ' ', h('code', it.promptHash.slice(0, 12))), it.reasoning ? literal(it.reasoning, 'Reasoning') : null,
       answers(it.answers.map((answer) => ({ isYes: answer.yes, item: answer.item, note: '', evidence: answer.evidence }))), it.suggestions ? h('p', it.suggestions) : null, h('p.muted', tokens(it.usage))];
   }
   return [h('p.muted', `server ${it.serverId}`), it.error ? h('p.bad', it.error) : null, h('h3', 'Arguments'), tree(it.parameters), h('h3', 'Result'), it.response ? resultView(it.response) : empty('The call has no result.')];
 }
 
-const answers = (list) => h('ul.checks', list.map(({ isYes, item, note, evidence }) => h('li', { class: isYes ? 'yes' : 'no' }, h('p', mark(isYes ? 'passed' : 'failed', isYes ? 'yes' : 'no'), ' ', h('span.name', item), ' ', h('span.muted', note)), evidence ? h('blockquote', words(evidence, 'Evidence')) : null)));
+const answers = (list) => h('ul.checks', list.map(({ isYes, item, note, evidence }) => h('li', { class: isYes ? 'yes' : 'no' }, h('p', mark(isYes ? 'passed' : 'failed', isYes ? 'yes' : 'no'), ' ', h('span.name', item), ' ', h('span.muted', note)), evidence ? h('blockquote', literal(evidence, 'Evidence')) : null)));
 
 function verdictOf(trial) {
   const { verdict } = trial;
   const confidence = `${Math.round(verdict.confidence * 100)} %`;
   return h('section.card', h('h2', 'Verdict'),
     h('p', mark(trial.status), trial.votes.length ? ` ${count(trial.votes.length, 'vote')}, ${confidence} for it; ` : ' by checks alone; ', `tool accuracy ${verdict.toolAccuracy.toFixed(2)}`),
-    verdict.reasoning ? words(verdict.reasoning, 'Reasoning') : null,
+    verdict.reasoning ? literal(verdict.reasoning, 'Reasoning') : null,
     verdict.suggestions ? h('p', h('strong', 'To change: '), h('span.name', verdict.suggestions)) : null,
     verdict.items?.length ? [h('h3', 'The judge’s answers'), answers(verdict.items.map((it) => ({ isYes: it.yes > it.no, item: it.item, note: `${it.yes} yes, ${it.no} no`, evidence: it.evidence })))] : null,
     trial.checks.length ? [h('h3', 'Checks'), h('ul.checks', trial.checks.map((it) => h('li', { class: it.passed ? 'yes' : 'no' }, h('p', mark(it.passed ? 'passed' : 'failed'), ' ', h('strong', it.name), ' ', h('span.name', it.detail)),
