@@ -17,7 +17,7 @@ const rows = [];
 const row = (what, found, budget, unit) => rows.push({ what, found: Math.round(found), budget, most: unit === 'ms' ? budget * allowance : budget, unit });
 
 /** The addresses of all pages. A page may load modules of its own; together with those of the frame they have the budget. */
-const PAGES = ['#/', '#/servers', '#/servers/lab', '#/tools', '#/tools/lab__echo', '#/calls', '#/messages', '#/resources', '#/prompts', '#/artifacts', '#/knowledge', '#/tests', '#/tests/cases', '#/tests/judges', '#/tests/result/none', '#/eras', '#/eras/lab__echo'];
+const PAGES = ['#/', '#/servers', '#/servers/lab', '#/tools', '#/tools/lab__echo', '#/calls', '#/messages', '#/resources', '#/prompts', '#/artifacts', '#/knowledge', '#/tests', '#/tests/cases', '#/tests/judges', '#/tests/result/none', '#/revisions', '#/revisions/lab__echo'];
 const sizeOf = (name) => statSync(`${folder}${name}`).size;
 
 const server = await startServer({ config: '[artifacts]\nmcp_tool_llm_return_max_bytes = 8000000\n' });

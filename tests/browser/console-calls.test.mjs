@@ -467,7 +467,7 @@ test('secrets are neither recorded nor kept by the browser, nor in links', async
   const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).text();
   assert.ok(!record.includes('xyzzy') && record.includes('(hidden)'), record);
   await page.getByRole('button', { name: 'Compare revisions' }).click();
-  await page.waitForFunction(() => location.hash.startsWith('#/eras'));
+  await page.waitForFunction(() => location.hash.startsWith('#/revisions'));
   assert.ok(page.url().includes('path') && !page.url().includes('xyzzy'), page.url());
   // A form for the same call has no secret, and nothing in its place.
   await go(page, `#/calls/${id}`);

@@ -34,7 +34,7 @@ const PAGES = () => [
   ['call-save', `#/calls/${call}?tab=save`, 'marquetry test'], ['messages', '#/messages', 'messages'], ['resources', '#/resources', 'notes'], ['resource', '#/resources?uri=lab%3Anotes', 'Notes'],
   ['prompts', '#/prompts', 'greet'], ['prompt', '#/prompts/lab__greet', 'who'], ['artifacts', '#/artifacts', 'lab__large'],
   ['artifact', `#/artifacts/${encodeURIComponent(artifact)}?version=0`, '0123456789abcde'], ['knowledge', '#/knowledge', 'Ask something'], ['found', '#/knowledge?q=how+long+does+sourdough+rest', 'Press Enter to search'],
-  ['calls-filtered', '#/calls?q=fails&outcome=tool_failed', 'lab__fails'], ['messages-filtered', '#/messages?q=tools%2Fcall', 'tools/call'], ['tool-filled', `#/tools/lab__form?args=${encodeURIComponent('{"path":"/x","mode":"read"}')}`, 'Arguments'], ['eras', '#/eras', 'lab__echo'], ['era', `#/eras/lab__echo?args=${encodeURIComponent('{"text":"hi"}')}`, 'Arguments as JSON'], ['nowhere', '#/nowhere', 'leads nowhere'],
+  ['calls-filtered', '#/calls?q=fails&outcome=tool_failed', 'lab__fails'], ['messages-filtered', '#/messages?q=tools%2Fcall', 'tools/call'], ['tool-filled', `#/tools/lab__form?args=${encodeURIComponent('{"path":"/x","mode":"read"}')}`, 'Arguments'], ['revisions', '#/revisions', 'lab__echo'], ['revision', `#/revisions/lab__echo?args=${encodeURIComponent('{"text":"hi"}')}`, 'Arguments as JSON'], ['nowhere', '#/nowhere', 'leads nowhere'],
 ];
 
 for (const theme of THEMES) {

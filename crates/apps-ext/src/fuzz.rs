@@ -60,8 +60,8 @@ struct Seen {
 
 /// Converts bytes to steps. Most steps are valid, so that sequences run long.
 fn sequence(bytes: &[u8]) -> Vec<Step> {
-    let request = |place: usize, method: &str, params: Value| {
-        let message = json!({ "jsonrpc": "2.0", "id": place, "method": method, "params": params });
+    let request = |number: usize, method: &str, params: Value| {
+        let message = json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params });
         Step::Text(message.to_string())
     };
     let note = |method: &str, params: Value| {
@@ -76,39 +76,39 @@ fn sequence(bytes: &[u8]) -> Vec<Step> {
     };
     let app_call =
         |call| Event::CallAppTool { call, name: "t".into(), arguments: Default::default() };
-    let step = |(place, byte): (usize, &u8)| match byte % 48 {
+    let step = |(number, byte): (usize, &u8)| match byte % 48 {
         0..4 => note(method::SANDBOX_PROXY_READY, json!({})),
-        4..7 => request(place, method::INITIALIZE, hello(json!(["inline"]))),
-        7 => request(place, method::INITIALIZE, hello(Value::Null)),
+        4..7 => request(number, method::INITIALIZE, hello(json!(["inline"]))),
+        7 => request(number, method::INITIALIZE, hello(Value::Null)),
         8..12 => note(method::INITIALIZED, json!({})),
-        12 => request(place, method::PING, json!({})),
-        13 => request(place, method::OPEN_LINK, json!({ "url": "https://a" })),
-        14 => request(place, method::OPEN_LINK, json!({ "url": 7 })),
+        12 => request(number, method::PING, json!({})),
+        13 => request(number, method::OPEN_LINK, json!({ "url": "https://a" })),
+        14 => request(number, method::OPEN_LINK, json!({ "url": 7 })),
         15 => request(
-            place,
+            number,
             method::TOOLS_CALL,
             json!({ "name": "a", "_meta": { "progressToken": 0 } }),
         ),
-        16 => request(place, method::TOOLS_CALL, json!({ "name": "b" })),
-        17 => request(place, method::TOOLS_LIST, json!({})),
-        18 => request(place, method::RESOURCES_READ, json!({ "uri": "ui://a" })),
-        19 => request(place, method::REQUEST_DISPLAY_MODE, json!({ "mode": "fullscreen" })),
+        16 => request(number, method::TOOLS_CALL, json!({ "name": "b" })),
+        17 => request(number, method::TOOLS_LIST, json!({})),
+        18 => request(number, method::RESOURCES_READ, json!({ "uri": "ui://a" })),
+        19 => request(number, method::REQUEST_DISPLAY_MODE, json!({ "mode": "fullscreen" })),
         20 => request(
-            place,
+            number,
             method::MESSAGE,
             json!({ "role": "user", "content": [{ "type": "text", "text": "x" }] }),
         ),
         21 => request(
-            place,
+            number,
             method::UPDATE_MODEL_CONTEXT,
-            json!({ "structuredContent": { "p": place } }),
+            json!({ "structuredContent": { "p": number } }),
         ),
-        22 => request(place, method::DOWNLOAD_FILE, json!({ "contents": [] })),
-        23 => request(place, method::SAMPLING, json!({ "messages": [] })),
-        24 => request(place, "x/unknown", json!({})),
-        25 => note(method::SIZE_CHANGED, json!({ "height": place })),
+        22 => request(number, method::DOWNLOAD_FILE, json!({ "contents": [] })),
+        23 => request(number, method::SAMPLING, json!({ "messages": [] })),
+        24 => request(number, "x/unknown", json!({})),
+        25 => note(method::SIZE_CHANGED, json!({ "height": number })),
         26 => note(method::REQUEST_TEARDOWN, json!({})),
-        27 => note(method::CANCELLED, json!({ "requestId": place / 2 })),
+        27 => note(method::CANCELLED, json!({ "requestId": number / 2 })),
         28 => note(method::TOOLS_LIST_CHANGED, json!({})),
         29 => note(method::LOG_MESSAGE, json!({ "level": "info", "data": 1 })),
         30 => note("ui/notifications/sandbox-x", json!({})),
@@ -118,7 +118,7 @@ fn sequence(bytes: &[u8]) -> Vec<Step> {
         34 => Step::Event(Event::Result(json!({ "content": [] }))),
         35 => Step::Event(Event::Cancelled(None)),
         36 => {
-            let theme = if place % 2 == 0 { "dark" } else { "light" };
+            let theme = if number % 2 == 0 { "dark" } else { "light" };
             let context: Option<HostContext> =
                 serde_json::from_value(json!({ "theme": theme })).ok();
             Step::Event(Event::Context(Box::new(context.unwrap_or_default())))
@@ -126,15 +126,15 @@ fn sequence(bytes: &[u8]) -> Vec<Step> {
         37 => Step::Event(Event::DisplayMode(DisplayMode::Fullscreen)),
         38 => Step::Event(Event::ServerTools(tools())),
         39 => Step::Event(Event::ListChanged(Lists::Prompts)),
-        40 => Step::Event(app_call(place as u64)),
+        40 => Step::Event(app_call(number as u64)),
         41 => Step::Event(Event::Ping),
         42 => Step::Event(Event::Teardown { reason: String::new() }),
-        43 => Step::Event(Event::TooLong { id: Some((place as u64).into()), bytes: 1 << 30 }),
+        43 => Step::Event(Event::TooLong { id: Some((number as u64).into()), bytes: 1 << 30 }),
         44 => Step::Answer(byte < &100),
         45 => Step::Reply(byte < &100),
         46 => Step::Pass(Duration::from_millis(u64::from(*byte) * 10)),
         _ => Step::Event(Event::Progress {
-            token: RequestToken::from_number(place as u64 / 4),
+            token: RequestToken::from_number(number as u64 / 4),
             params: Default::default(),
         }),
     };
@@ -286,6 +286,8 @@ impl Checker {
         };
         let records = effects.iter().filter(|it| is_received(it)).count();
         assert_eq!(records, usize::from(was_open), "one record of {text}: {effects:?}");
+        let is_first = effects.first().is_none_or(is_received);
+        assert!(is_first, "the record of {text} comes before its effects: {effects:?}");
         self.look_at(&effects);
     }
 

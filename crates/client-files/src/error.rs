@@ -1,8 +1,8 @@
-//! Errors with the place in a file.
+//! Errors with the position in a file.
 
 use std::fmt;
 
-/// Why a configuration was refused: file, place, key, and what was expected there.
+/// Why a configuration was refused: file, position, key, and what was expected there.
 ///
 /// `Display` is one line in a form that editors and terminals turn into a link:
 /// `marquetry.toml:3:1: server.lisen: unknown key; did you mean "listen"?`.
@@ -10,17 +10,17 @@ use std::fmt;
 pub struct ConfigError {
     /// The file as the user named it, or `command line`.
     pub file: String,
-    /// Place in the file, if the fault has one.
-    pub place: Option<Place>,
+    /// Position in the file, if the fault has one.
+    pub position: Option<Position>,
     /// The dotted path of the key, when the fault belongs to one.
     pub key: Option<String>,
     /// The problem and what was expected, as a lower-case fragment.
     pub problem: String,
 }
 
-/// A place in a text file, both counted from 1; columns are characters.
+/// A position in a text file, both counted from 1; columns are characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The line.
     pub line: usize,
     /// The column.
@@ -31,7 +31,7 @@ impl ConfigError {
     /// Returns an error of the file as a whole.
     #[must_use]
     pub fn of_file(file: &str, problem: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), place: None, key: None, problem: problem.into() }
+        Self { file: file.to_owned(), position: None, key: None, problem: problem.into() }
     }
 
     /// Returns an error of one key; `offset` is the start of its value in `text`.
@@ -45,7 +45,7 @@ impl ConfigError {
     ) -> Self {
         Self {
             file: file.to_owned(),
-            place: offset.map(|offset| Place::of(text, offset)),
+            position: offset.map(|offset| Position::of(text, offset)),
             key: (!key.is_empty()).then(|| dotted(key)),
             problem: problem.into(),
         }
@@ -55,8 +55,8 @@ impl ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
-        if let Some(place) = self.place {
-            write!(f, ":{}:{}", place.line, place.column)?;
+        if let Some(position) = self.position {
+            write!(f, ":{}:{}", position.line, position.column)?;
         }
         if let Some(key) = &self.key {
             write!(f, ": {key}")?;
@@ -67,8 +67,8 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-impl Place {
-    /// Returns the place of byte `offset` in `text`. An offset past the end gives the end.
+impl Position {
+    /// Returns the position of byte `offset` in `text`. An offset past the end gives the end.
     #[must_use]
     pub fn of(text: &str, offset: usize) -> Self {
         let before = &text[..text.floor_char_boundary(offset)];
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_place_counts_characters_from_one() {
-        let place = Place::of("a = 1\nä = \"日本\" x", 6 + 14);
-        assert_eq!(place, Place { line: 2, column: 10 });
-        assert_eq!(Place::of("a", 99), Place { line: 1, column: 2 });
+        let position = Position::of("a = 1\nä = \"日本\" x", 6 + 14);
+        assert_eq!(position, Position { line: 2, column: 10 });
+        assert_eq!(Position::of("a", 99), Position { line: 1, column: 2 });
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     env_file,
-    error::{ConfigError, Place},
+    error::{ConfigError, Position},
     expand::{Variables, expand},
     json::{Members, Scalar, json_members, lenient, lenient_list, offset_in, without_comments},
     transport::{Transport, TransportError, TransportFault, TransportParts},
@@ -187,7 +187,10 @@ fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigErro
         if looks_like_toml(text) {
             problem.push_str("; this looks like TOML: give a marquetry.toml with --config");
         }
-        ConfigError { place: Some(place_of(&error, text)), ..ConfigError::of_file(file, problem) }
+        ConfigError {
+            position: Some(position_of(&error, text)),
+            ..ConfigError::of_file(file, problem)
+        }
     })?;
     let Some((section, servers)) =
         SECTIONS.into_iter().find_map(|path| Some((path.join("."), find(&root, path)?)))
@@ -525,12 +528,12 @@ fn is_known(key: &str) -> bool {
     USED_KEYS.contains(&key) || ACCEPTED_KEYS.contains(&key)
 }
 
-fn place_of(error: &serde_json::Error, text: &str) -> Place {
+fn position_of(error: &serde_json::Error, text: &str) -> Position {
     if error.is_eof() {
         // serde_json names the line after the last newline, which editors do not show.
-        return Place::of(text, text.trim_end().len());
+        return Position::of(text, text.trim_end().len());
     }
-    Place { line: error.line(), column: error.column().max(1) }
+    Position { line: error.line(), column: error.column().max(1) }
 }
 
 /// Returns serde_json's message without its position, which the error contains already.
@@ -789,7 +792,7 @@ mod tests {
             (
                 "VS Code, settings.json",
                 r#"{
-                    "editor.fontSize": 14, /* the old place */
+                    "editor.fontSize": 14, /* the old position */
                     "mcp": {"inputs": [], "servers": {"time": {"command": "uvx", "args": ["mcp-server-time", "--local-timezone=Europe/Berlin"],}}},
                 }"#,
                 expect![[r#"

@@ -8,7 +8,7 @@ mod json;
 pub mod transport;
 
 pub use crate::{
-    error::{ConfigError, Place, dotted},
+    error::{ConfigError, Position, dotted},
     expand::Variables,
     file::{ClientFile, ClientServer, Input, PickOption, ReadOptions, not_started},
     transport::Transport,

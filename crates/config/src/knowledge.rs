@@ -1,8 +1,10 @@
-//! The place of knowledge: its settings, the user's folder for data, and keys from the environment.
+//! Settings of knowledge: its database, the user's folder for data, and keys from the environment.
 
 use std::{ffi::OsString, path::PathBuf};
 
-use marquetry_knowledge::{KnowledgeConfig, KnowledgeOptions, Place, config::InvalidSetting};
+use marquetry_knowledge::{
+    DatabaseLocation, KnowledgeConfig, KnowledgeOptions, config::InvalidSetting,
+};
 
 use crate::{
     Config, ConfigError,
@@ -15,8 +17,8 @@ impl Config {
         let KnowledgeConfig { enabled, database, embedding, chat, .. } = &self.knowledge;
         let mut faults = Vec::new();
         if *enabled {
-            let place = self.knowledge_place();
-            let checked = place.and_then(|place| place.check());
+            let location = self.knowledge_database();
+            let checked = location.and_then(|location| location.check());
             if let (Some(_), Err(problem)) = (database, checked) {
                 faults.push(self.fault("knowledge.database", problem));
             }
@@ -46,22 +48,22 @@ impl Config {
     pub fn knowledge_options(&self) -> KnowledgeOptions {
         let mut config = self.knowledge.clone();
         config.enabled = self.has_knowledge();
-        let options = KnowledgeOptions::new(config, Place::Memory);
-        let options = match self.knowledge_place() {
-            Ok(place) => options.with_place(place),
-            Err(reason) => options.without_place(reason),
+        let options = KnowledgeOptions::new(config, DatabaseLocation::Memory);
+        let options = match self.knowledge_database() {
+            Ok(database) => options.with_database(database),
+            Err(reason) => options.without_database(reason),
         };
         options.with_variables(variable)
     }
 
-    /// Returns the place of records and passages.
+    /// Returns the location of the database.
     ///
     /// # Errors
     ///
-    /// The setting is not a valid place, or is not set.
-    pub fn knowledge_place(&self) -> Result<Place, String> {
+    /// The setting is not a valid location, or is not set.
+    pub fn knowledge_database(&self) -> Result<DatabaseLocation, String> {
         let unset = "it is not set, and neither $XDG_DATA_HOME nor $HOME says where it is to be";
-        Place::parse(self.knowledge.database.as_deref().ok_or(unset)?)
+        DatabaseLocation::parse(self.knowledge.database.as_deref().ok_or(unset)?)
     }
 }
 
@@ -77,10 +79,10 @@ mod tests {
     #[test]
     fn only_the_folders_of_the_user_give_a_database_without_a_setting() {
         let mut config = Config::default();
-        assert!(config.knowledge_place().is_err());
+        assert!(config.knowledge_database().is_err());
         assert!(!config.has_knowledge());
         config.knowledge.database = Some("k.db".to_owned());
-        assert_eq!(config.knowledge_place(), Ok(Place::File("k.db".into())));
+        assert_eq!(config.knowledge_database(), Ok(DatabaseLocation::File("k.db".into())));
         assert!(config.has_knowledge());
         let file = |variables: &[(&str, &str)]| {
             user_database(&|name| {

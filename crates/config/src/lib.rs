@@ -39,7 +39,7 @@ use marquetry_oauth::server::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use marquetry_client_files::{ConfigError, Input, Place, Transport, Variables};
+pub use marquetry_client_files::{ConfigError, Input, Position, Transport, Variables};
 
 #[cfg(not(feature = "knowledge"))]
 use crate::without_knowledge::WithoutKnowledge;
@@ -152,19 +152,19 @@ pub struct Config {
     /// Servers without a transport so far, each with the error to report if no `mcp.json` file adds one.
     #[serde(skip)]
     incomplete: IndexMap<String, ConfigError>,
-    /// The place of each key in the TOML text, for errors that are found later.
+    /// The position of each key in the TOML text, for errors that are found later.
     #[serde(skip)]
-    places: Places,
+    positions: Positions,
     /// Warnings about the sources, one sentence each.
     #[serde(skip)]
     warnings: Vec<String>,
 }
 
-/// Files and places by dotted key. The place of a setting does not affect equality.
+/// Files and positions by dotted key. The position of a setting does not affect equality.
 #[derive(Clone, Debug, Default)]
-struct Places(BTreeMap<String, (String, Place)>);
+struct Positions(BTreeMap<String, (String, Position)>);
 
-impl PartialEq for Places {
+impl PartialEq for Positions {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -234,10 +234,10 @@ impl Config {
         Ok(warnings)
     }
 
-    /// Keeps data in the user's folders where no other place is set, as the program `marquetry` does: the database of knowledge in
+    /// Keeps data in the user's folders where no other position is set, as the program `marquetry` does: the database of knowledge in
     /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
     /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without a call of this method, a server writes only to
-    /// places that its configuration names, and starts only programs that it names.
+    /// positions that its configuration names, and starts only programs that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
         #[cfg(feature = "knowledge")]
@@ -286,13 +286,13 @@ impl Config {
         Err(self.fault("server.listen", problem))
     }
 
-    /// Returns an error about the setting `key`, with its place if a file has it.
+    /// Returns an error about the setting `key`, with its position if a file has it.
     fn fault(&self, key: &str, problem: String) -> ConfigError {
-        let (file, place) = match self.places.0.get(key) {
-            Some((file, place)) => (file.clone(), Some(*place)),
+        let (file, position) = match self.positions.0.get(key) {
+            Some((file, position)) => (file.clone(), Some(*position)),
             None => ("configuration".to_owned(), None),
         };
-        ConfigError { file, place, key: Some(key.to_owned()), problem }
+        ConfigError { file, position, key: Some(key.to_owned()), problem }
     }
 
     /// Reads TOML text with these variables instead of the environment of the process; see [`Config::from_toml`].
@@ -305,11 +305,11 @@ impl Config {
         file: &str,
         variables: Variables<'_>,
     ) -> Result<Self, ConfigError> {
-        let variables: Variables<'_> = &with_places(file, variables);
+        let variables: Variables<'_> = &with_positions(file, variables);
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
-        let places = locate::toml_offsets(text).into_iter();
-        let places = places.map(|(key, at)| (key, (file.to_owned(), Place::of(text, at))));
-        config.places.0.extend(places);
+        let positions = locate::toml_offsets(text).into_iter();
+        let positions = positions.map(|(key, at)| (key, (file.to_owned(), Position::of(text, at))));
+        config.positions.0.extend(positions);
         for (name, upstream) in &mut config.mcp_servers {
             if upstream.disabled {
                 continue;
@@ -342,7 +342,8 @@ impl Config {
             return Err(ConfigError::of_key(file, text, offset, &key, problem));
         }
         // `Config::unused_directory` reports a directory beside another store.
-        if config.artifacts.directory.is_some() && !config.places.0.contains_key("artifacts.store")
+        if config.artifacts.directory.is_some()
+            && !config.positions.0.contains_key("artifacts.store")
         {
             config.artifacts.store = StoreKind::Directory;
         }
@@ -356,7 +357,7 @@ impl Config {
         variables: Variables<'_>,
         ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<Vec<String>, ConfigError> {
-        let variables: Variables<'_> = &with_places(file, variables);
+        let variables: Variables<'_> = &with_positions(file, variables);
         let disabled = |name: &str| self.mcp_servers.get(name).is_some_and(|known| known.disabled);
         let options = ReadOptions { file, variables, disabled: &disabled, ask };
         let ClientFile { servers, mut warnings, .. } = ClientFile::read(text, &options)?;
@@ -383,7 +384,7 @@ impl Config {
 }
 
 /// Returns `variables`, and those that depend on the folder of a file.
-fn with_places(file: &str, variables: Variables<'_>) -> impl Fn(&str) -> Option<String> {
+fn with_positions(file: &str, variables: Variables<'_>) -> impl Fn(&str) -> Option<String> {
     let workspace = workspace_of(Path::new(file));
     move |name| match name {
         "workspaceFolder" => Some(workspace.display().to_string()),

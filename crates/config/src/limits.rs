@@ -41,7 +41,7 @@ pub struct Limits {
     /// Requests in flight at one upstream, so that an upstream that does not answer cannot use up
     /// `max_in_flight_total`.
     pub max_in_flight_per_upstream: NonZeroUsize,
-    /// Time that a request over these limits waits before it is refused, in milliseconds. The next free place goes to
+    /// Time that a request over these limits waits before it is refused, in milliseconds. The next free slot goes to
     /// the caller with the fewest requests in flight.
     pub queue_ms: u64,
     /// HTTP sessions of all callers together.

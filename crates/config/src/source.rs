@@ -53,7 +53,7 @@ pub fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
     search.load(named)
 }
 
-/// Places of configuration files.
+/// Positions of configuration files.
 struct Search<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The machine's directory.

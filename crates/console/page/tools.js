@@ -166,7 +166,7 @@ async function one(context, tool) {
   return [
     tool.title && tool.title !== tool.name ? h('p', h('strong', visible(tool.title))) : null,
     tool.description ? h('details.description', { open: tool.description.length < 300 }, h('summary', 'Description'), markdown(tool.description)) : null,
-    note, h('div.runbar', runButton, stop, status, button('Link', () => { const text = safeArgs(); context.setQuery({ args: text }); say(text === undefined ? 'The arguments are malformed; the address has none' : 'The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' }), button('Compare revisions', () => { const text = safeArgs(); if (text === undefined) run(false); else location.hash = `${to('eras', tool.name)}?args=${encodeURIComponent(text)}`; }, { class: 'small', title: 'makes this call as clients of other revisions do' })),
+    note, h('div.runbar', runButton, stop, status, button('Link', () => { const text = safeArgs(); context.setQuery({ args: text }); say(text === undefined ? 'The arguments are malformed; the address has none' : 'The address has the arguments now'); }, { class: 'small', title: 'puts the arguments into the address' }), button('Compare revisions', () => { const text = safeArgs(); if (text === undefined) run(false); else location.hash = `${to('revisions', tool.name)}?args=${encodeURIComponent(text)}`; }, { class: 'small', title: 'makes this call as clients of other revisions do' })),
     panes('form', 'pair-of-panes', left, output),
   ];
   function safeArgs() {

@@ -378,12 +378,12 @@ async fn events(
 ) -> Result<Response, ApiError> {
     let events = api.console.events_shared();
     let most = api.console.options().max_streams;
-    let place = events.enter(&viewer).ok_or(ApiError::TooManyStreams(most))?;
+    let slot = events.enter(&viewer).ok_or(ApiError::TooManyStreams(most))?;
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let after = after.or(header);
     let calls = api.console.calls().clone();
     let stats = move |viewer: &Viewer| calls.stats(viewer);
-    let body = Body::from_stream(events.stream(viewer, after.as_deref(), place, Box::new(stats)));
+    let body = Body::from_stream(events.stream(viewer, after.as_deref(), slot, Box::new(stats)));
     let mut response = Response::new(body);
     let events = HeaderValue::from_static("text/event-stream");
     response.headers_mut().insert(header::CONTENT_TYPE, events);

@@ -298,7 +298,7 @@ fn locked(record: &Arc<Mutex<Record>>) -> MutexGuard<'_, Record> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the place of a record. Records are in the order of their numbers, without gaps.
+/// Returns the index of a record. Records are in the order of their numbers, without gaps.
 fn index_of(kept: &KeptCalls, number: u64) -> Option<usize> {
     let first = locked(kept.records.front()?).number;
     let index = usize::try_from(number.checked_sub(first)?).ok()?;

@@ -94,13 +94,13 @@ struct Event {
     frame: String,
 }
 
-/// A place among the streams that are open; dropping it frees the place.
-pub(crate) struct StreamPlace {
+/// A slot among the streams that are open; dropping it frees the slot.
+pub(crate) struct StreamSlot {
     owner: Option<String>,
     streams: Arc<Mutex<BTreeMap<Option<String>, usize>>>,
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = streams.get_mut(&self.owner) {
@@ -218,8 +218,8 @@ impl Events {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place among the open streams. `None` when there are too many.
-    pub(crate) fn enter(&self, viewer: &Viewer) -> Option<StreamPlace> {
+    /// Takes a slot among the open streams. `None` when there are too many.
+    pub(crate) fn enter(&self, viewer: &Viewer) -> Option<StreamSlot> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = streams.values().sum();
         let own = streams.entry(viewer.owner.clone()).or_default();
@@ -233,7 +233,7 @@ impl Events {
             return None;
         }
         *own += 1;
-        Some(StreamPlace { owner: viewer.owner.clone(), streams: self.streams.clone() })
+        Some(StreamSlot { owner: viewer.owner.clone(), streams: self.streams.clone() })
     }
 
     /// Returns where a stream begins that resumes after the event `after`: its number, and whether the page has missed something.
@@ -285,7 +285,7 @@ impl Events {
         self: &Arc<Self>,
         viewer: Viewer,
         after: Option<&str>,
-        place: StreamPlace,
+        slot: StreamSlot,
         stats: Box<dyn Fn(&Viewer) -> Value + Send>,
     ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + use<> {
         let (number, is_reset) = self.start(after);
@@ -303,7 +303,7 @@ impl Events {
             stats,
             stats_due: None,
             stats_sent: None,
-            _place: place,
+            _slot: slot,
         };
         stream::unfold((Some(first), reader), async |(first, mut reader)| {
             let text = match first {
@@ -334,7 +334,7 @@ struct Reader {
     stats_due: Option<Instant>,
     /// When counts were last sent to the page.
     stats_sent: Option<Instant>,
-    _place: StreamPlace,
+    _slot: StreamSlot,
 }
 
 impl Reader {
@@ -394,9 +394,9 @@ mod tests {
         after: Option<&str>,
         chunks: usize,
     ) -> String {
-        let place = events.enter(&viewer).unwrap();
+        let slot = events.enter(&viewer).unwrap();
         let stream =
-            events.stream(viewer, after, place, Box::new(|viewer| json!({"of": viewer.owner})));
+            events.stream(viewer, after, slot, Box::new(|viewer| json!({"of": viewer.owner})));
         let chunks: Vec<_> = stream.take(chunks).collect().await;
         chunks
             .into_iter()
@@ -462,9 +462,9 @@ mod tests {
     async fn counts_follow_calls_at_most_once_a_second() {
         let events = events(100);
         let anna = Viewer::of("anna", false);
-        let place = events.enter(&anna).unwrap();
+        let slot = events.enter(&anna).unwrap();
         let stats = |viewer: &Viewer| json!({"of": viewer.owner});
-        let mut stream = Box::pin(events.stream(anna, None, place, Box::new(stats)));
+        let mut stream = Box::pin(events.stream(anna, None, slot, Box::new(stats)));
         let call = |owner: &'static str| {
             events.push("call.ended", || Audience::Owner(Some(owner.into())), || "call");
         };
@@ -515,7 +515,7 @@ mod tests {
     async fn streams_end_before_the_server() {
         let events = events(10);
         let viewer = Viewer::everything();
-        let open = |place| events.stream(viewer.clone(), None, place, Box::new(|_| json!({})));
+        let open = |slot| events.stream(viewer.clone(), None, slot, Box::new(|_| json!({})));
         let mut waiting = Box::pin(open(events.enter(&viewer).unwrap()));
         assert!(waiting.next().await.is_some());
         let (end, ()) = tokio::join!(waiting.next(), async { events.close() });
@@ -527,10 +527,10 @@ mod tests {
     fn streams_are_bounded_in_total_and_for_each_viewer() {
         let events = Events::new(&Options { max_streams: 8, ..Options::default() });
         let anna = Viewer::of("anna", true);
-        let places: Vec<_> = (0..2).map(|_| events.enter(&anna).unwrap()).collect();
-        assert!(events.enter(&anna).is_none(), "a quarter of the places");
+        let slots: Vec<_> = (0..2).map(|_| events.enter(&anna).unwrap()).collect();
+        assert!(events.enter(&anna).is_none(), "a quarter of the slots");
         assert!(events.enter(&Viewer::of("bert", false)).is_some());
-        drop(places);
+        drop(slots);
         assert!(events.enter(&anna).is_some());
         assert_eq!(events.watchers(), 0);
     }

@@ -222,8 +222,8 @@ mod tests {
     /// Collects the events that a viewer's page receives for `act`, as names and data.
     async fn told(viewer: Viewer, act: impl FnOnce(&Console)) -> Vec<(String, Value)> {
         let console = Console::new(Options::default());
-        let place = console.events().enter(&viewer).unwrap();
-        let stream = console.events_shared().stream(viewer, None, place, Box::new(|_| Value::Null));
+        let slot = console.events().enter(&viewer).unwrap();
+        let stream = console.events_shared().stream(viewer, None, slot, Box::new(|_| Value::Null));
         act(&console);
         // The end of what was done.
         console.events().push("end", || Audience::Everyone, || "end");
@@ -323,8 +323,8 @@ mod tests {
         log();
         assert!(console.messages().list(&Viewer::everything(), None, None, None, 9).is_empty());
         let viewer = Viewer::everything();
-        let place = console.events().enter(&viewer).unwrap();
-        let _page = console.events_shared().stream(viewer, None, place, Box::new(|_| Value::Null));
+        let slot = console.events().enter(&viewer).unwrap();
+        let _page = console.events_shared().stream(viewer, None, slot, Box::new(|_| Value::Null));
         log();
         let listed = console.messages().list(&Viewer::everything(), None, None, None, 9);
         assert_eq!(listed.len(), 1);

@@ -152,8 +152,8 @@ impl Am7Uri {
 impl fmt::Display for Am7Uri {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = Self::SCHEME.to_owned();
-        for (place, segment) in self.organization.split('/').enumerate() {
-            if place > 0 {
+        for (index, segment) in self.organization.split('/').enumerate() {
+            if index > 0 {
                 text.push('/');
             }
             encode_segment(segment, &mut text);
@@ -368,8 +368,8 @@ pub(crate) fn encode_segment(segment: &str, out: &mut String) {
 
 /// Writes a name or a value of a query with percent-encoding, and a space as `+`.
 fn encode_query(text: &str, out: &mut String) {
-    for (place, word) in text.split(' ').enumerate() {
-        if place > 0 {
+    for (index, word) in text.split(' ').enumerate() {
+        if index > 0 {
             out.push('+');
         }
         encode(word, |byte| matches!(byte, b'-' | b'.' | b'_' | b'~'), out);

@@ -82,6 +82,9 @@ impl DatabaseError {
             Self::Unusable(problem) if !problem.contains(&*path.to_string_lossy()) => {
                 Self::Unusable(format!("{}: {problem}", path.display()))
             }
+            Self::Damaged(problem) if !problem.contains(&*path.to_string_lossy()) => {
+                Self::Damaged(format!("{}: {problem}", path.display()))
+            }
             error => error,
         }
     }

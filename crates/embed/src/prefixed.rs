@@ -110,8 +110,8 @@ mod tests {
             identity("\" and \"", ""),
             identity("", "\" and \""),
         ];
-        for (place, one) in all.iter().enumerate() {
-            assert!(!all[place + 1..].contains(one), "{all:?}");
+        for (index, one) in all.iter().enumerate() {
+            assert!(!all[index + 1..].contains(one), "{all:?}");
         }
     }
 }

@@ -39,19 +39,21 @@ struct Shift<'a> {
 
 impl Shift<'_> {
     fn span(&mut self, span: &Range<usize>) -> Range<usize> {
-        let start = self.place(span.start);
-        start..self.place(span.end).max(start)
+        let start = self.offset(span.start);
+        start..self.offset(span.end).max(start)
     }
 
-    fn place(&mut self, place: usize) -> usize {
+    fn offset(&mut self, original: usize) -> usize {
         while let Some(passage) =
-            self.passages.get(self.next).filter(|passage| passage.end <= place)
+            self.passages.get(self.next).filter(|passage| passage.end <= original)
         {
             self.removed += passage.len();
             self.next += 1;
         }
-        let inside =
-            self.passages.get(self.next).map_or(0, |passage| place.saturating_sub(passage.start));
-        place - self.removed - inside
+        let inside = self
+            .passages
+            .get(self.next)
+            .map_or(0, |passage| original.saturating_sub(passage.start));
+        original - self.removed - inside
     }
 }

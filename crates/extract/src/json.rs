@@ -173,10 +173,10 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
         let length = self.lines.path.len();
-        let mut place = 0;
+        let mut index = 0;
         while let Some(value) = elements.next_element::<&RawValue>()? {
-            self.lines.path.push_str(&format!("[{place}]"));
-            place += 1;
+            self.lines.path.push_str(&format!("[{index}]"));
+            index += 1;
             self.lines.value(value, self.depth + 1).map_err(A::Error::custom)?;
             self.lines.path.truncate(length);
         }

@@ -40,8 +40,8 @@ impl Rows {
             if self.text.len() > start {
                 self.text.push_str("; ");
             }
-            if let Ok(place) = names.binary_search_by_key(column, |(column, _)| *column) {
-                self.text.push_str(&names[place].1);
+            if let Ok(index) = names.binary_search_by_key(column, |(column, _)| *column) {
+                self.text.push_str(&names[index].1);
                 self.text.push_str(": ");
             }
             self.text.push_str(cell);

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use marquetry_protocol::{
     Era, RpcError,
     client::{CallOptions, Client, ClientError},
-    server::{RequestContext, fair::Place},
+    server::{RequestContext, fair::Slot},
     types::{ClientCapabilities, TASKS_EXTENSION},
 };
 use serde::{Deserialize, Serialize};
@@ -81,14 +81,14 @@ impl Gateway {
     /// Sends a request to an upstream, forwards progress and questions, and waits for the answer.
     ///
     /// Dropping the future cancels the request at the upstream, unless the agent was asked something and will return. The
-    /// `place` is held as long as the upstream works on the request, also while the agent is away. A call that already waits
+    /// `slot` is held as long as the upstream works on the request, also while the agent is away. A call that already waits
     /// has one.
     pub(super) async fn exchange(
         &self,
         index: usize,
         client: &Client,
         request: Outgoing,
-        place: Option<Arc<Place>>,
+        slot: Option<Arc<Slot>>,
         cx: &RequestContext,
     ) -> Outcome {
         let upstream = &self.upstreams[index];
@@ -157,7 +157,7 @@ impl Gateway {
                     talk(AskVia::InputRequired { questions, room: self.parked.room(cx.caller()) });
                 let work = work(upstream.clone(), client.clone(), entry, params, options, asker);
                 let work = async move {
-                    let _place = place;
+                    let _slot = slot;
                     work.await
                 };
                 let call = Call {
@@ -306,7 +306,7 @@ async fn work(
     let _over = asker.over.clone().drop_guard();
     let limit = upstream.call_timeout();
     let method = entry.target.method;
-    let place = upstream.in_flight.enter(entry, &asker, limit / 10).await;
+    let call = upstream.in_flight.enter(entry, &asker, limit / 10).await;
     let outcome = tokio::select! {
         biased;
         outcome = client.request(method, Some(&params), options) => outcome,
@@ -314,7 +314,7 @@ async fn work(
     };
     // After a closed connection the upstream cannot ask any more, either.
     if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_) | ClientError::Closed(_))) {
-        place.answered();
+        call.answered();
     }
     outcome
 }

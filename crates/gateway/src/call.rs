@@ -99,7 +99,7 @@ impl Gateway {
     ) -> Result<ToolAnswer, CallFailure> {
         let mut catalog = self.catalog();
         if catalog.tool(&params.name).is_none() {
-            self.wait_without_place(cx, self.tool_owners_started(&params.name)).await?;
+            self.wait_without_slot(cx, self.tool_owners_started(&params.name)).await?;
             catalog = self.catalog();
         }
         let of_view = || {
@@ -280,7 +280,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Waits until the upstream of a tool is known, for a request without a place among those in flight.
+    /// Waits until the upstream of a tool is known, for a request without a slot among those in flight.
     ///
     /// # Errors
     /// If too many requests wait.
@@ -290,7 +290,7 @@ impl Gateway {
         }
         let mut started = pin!(self.tool_owners_started(name));
         if polled_once(started.as_mut()).await.is_none() {
-            let _place = self.waiting.try_enter(caller, 1)?;
+            let _slot = self.waiting.try_enter(caller, 1)?;
             started.await;
         }
         Ok(())
@@ -337,7 +337,7 @@ impl Gateway {
         upstream: &Upstream,
         cx: &RequestContext,
     ) -> Result<Client, CallFailure> {
-        self.wait_without_place(cx, upstream.returned()).await?;
+        self.wait_without_slot(cx, upstream.returned()).await?;
         match upstream.state() {
             UpstreamState::Ready(client) => Ok(client),
             state => Err(CallFailure::Unreachable(Unreachable::of(upstream, &state))),
@@ -356,10 +356,10 @@ impl Gateway {
         let upstream = &self.upstreams[index];
         let client = self.ready_client(upstream, cx).await?;
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
-        let place = match cx.carried()? {
-            // The call that waited for this request has a place already.
+        let slot = match cx.carried()? {
+            // The call that waited for this request has a slot already.
             Some(Carried::Waiting(_)) => None,
-            _ => Some(upstream.places.enter(cx.caller(), 1).await.map_err(|full| {
+            _ => Some(upstream.slots.enter(cx.caller(), 1).await.map_err(|full| {
                 RpcError::too_many_requests(format!(
                     "upstream '{}': {full}; try again later",
                     upstream.name()
@@ -373,7 +373,7 @@ impl Gateway {
             observer.observe(&Observed::Request { method: target.method, params: &params });
         }
         let request = Outgoing { target, params };
-        let outcome = self.exchange_with_url_elicitation(index, &client, request, place, cx).await;
+        let outcome = self.exchange_with_url_elicitation(index, &client, request, slot, cx).await;
         let outcome = outcome.map_err(shortened_error);
         if let Some(observer) = &observer {
             match &outcome {

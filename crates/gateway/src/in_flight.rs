@@ -1,7 +1,7 @@
 //! Calls in flight at an upstream, so that each question of the upstream reaches the agent whose call caused it.
 //!
 //! A question on the stream of a call (Streamable HTTP), or in its result (2026-07-28), belongs to that call. A question on a
-//! pipe, or on a stream of announcements, names no call: it belongs to the only agent with a call in flight. If several agents
+//! pipe, or on a stream of notifications, names no call: it belongs to the only agent with a call in flight. If several agents
 //! have calls in flight, the question is refused, since it could reach the wrong agent.
 //!
 //! After such a question, calls like those that may have caused it are kept apart from calls of other agents, so that the
@@ -89,7 +89,7 @@ pub(super) struct Entry {
 }
 
 /// The entry of a call in flight, until it is dropped.
-pub(super) struct Place<A = Asker> {
+pub(super) struct InFlightCall<A = Asker> {
     calls: Arc<InFlight<A>>,
     number: u64,
     answered: bool,
@@ -126,7 +126,7 @@ impl<A> InFlight<A> {
         entry: Entry,
         asker: &Arc<A>,
         patience: Duration,
-    ) -> Place<A> {
+    ) -> InFlightCall<A> {
         let give_up = Instant::now() + patience.min(PATIENCE);
         let mut waiting = self.wait_in_line(&entry);
         loop {
@@ -145,7 +145,7 @@ impl<A> InFlight<A> {
                     table.open.push(Open { number, agent, owner, target, asker, waited });
                     drop(table);
                     log_passed(&passed);
-                    return Place { calls: self.clone(), number, answered: false };
+                    return InFlightCall { calls: self.clone(), number, answered: false };
                 }
                 for call in table.unanswered_before(waiting.agent, &waiting.target) {
                     if !waiting.cancelled.contains(&call.owner) {
@@ -338,14 +338,14 @@ impl<A> Drop for Waiting<'_, A> {
     }
 }
 
-impl<A> Place<A> {
+impl<A> InFlightCall<A> {
     /// Ends the call after its answer: the upstream cannot ask for it any more.
     pub(super) fn answered(mut self) {
         self.answered = true;
     }
 }
 
-impl<A> Drop for Place<A> {
+impl<A> Drop for InFlightCall<A> {
     fn drop(&mut self) {
         let mut table = self.calls.table();
         let at = table.open.iter().position(|call| call.number == self.number);
@@ -381,12 +381,12 @@ mod tests {
         Owner::new(None, &caller(user))
     }
 
-    async fn enter_as(calls: &Calls, user: u8, tool: &str) -> Place<()> {
+    async fn enter_as(calls: &Calls, user: u8, tool: &str) -> InFlightCall<()> {
         let caller = caller(user);
         calls.enter(Entry { caller, ..entry(tool) }, &Arc::new(()), Duration::MAX).await
     }
 
-    async fn enter(calls: &Calls, tool: &str) -> Place<()> {
+    async fn enter(calls: &Calls, tool: &str) -> InFlightCall<()> {
         enter_as(calls, 1, tool).await
     }
 
@@ -395,7 +395,7 @@ mod tests {
     }
 
     /// Waits a moment for a call to start.
-    async fn starts(entering: impl Future<Output = Place<()>>) -> bool {
+    async fn starts(entering: impl Future<Output = InFlightCall<()>>) -> bool {
         tokio::time::timeout(PATIENCE / 10, entering).await.is_ok()
     }
 
@@ -512,10 +512,10 @@ mod tests {
             async {
                 let began = std::sync::Mutex::new(Vec::new());
                 let call = async |name| {
-                    let place = enter(&calls, name).await;
+                    let call = enter(&calls, name).await;
                     began.lock().unwrap().push(name);
                     tokio::time::sleep(PATIENCE / 10).await;
-                    place.answered();
+                    call.answered();
                 };
                 tokio::join!(call("search"), call("form"));
                 began.into_inner().unwrap()

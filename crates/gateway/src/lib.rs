@@ -93,7 +93,7 @@ pub struct Gateway {
     started_at: Instant,
     /// Log messages while lists wait for upstreams.
     wait_messages: Messages,
-    /// Bounds the requests that wait for upstreams to start without a place among those in flight.
+    /// Bounds the requests that wait for upstreams to start without a slot among those in flight.
     waiting: FairLimiter,
     stopping: CancellationToken,
     /// Supervisors and running child processes, including those whose start failed.

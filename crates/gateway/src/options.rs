@@ -94,9 +94,9 @@ pub struct GatewayLimits {
     pub max_in_flight_per_upstream: usize,
     /// Requests in flight at one upstream for one caller.
     pub max_in_flight_per_caller: usize,
-    /// Requests that wait for a place at one upstream.
+    /// Requests that wait for a slot at one upstream.
     pub max_in_flight_total: usize,
-    /// Time that a request waits for a place at its upstream (`queue_ms`).
+    /// Time that a request waits for a slot at its upstream (`queue_ms`).
     pub queue_time: Duration,
     /// Time that an agent has to answer a question (`question_ms`).
     pub question_time: Duration,

@@ -14,7 +14,7 @@ use marquetry_protocol::{
     RpcError,
     server::{
         Caller,
-        fair::{FairBounds, FairLimiter, Place},
+        fair::{FairBounds, FairLimiter, Slot},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -49,11 +49,11 @@ struct Entry<C> {
     _expiry: AbortOnDropHandle<()>,
 }
 
-/// The place of one waiting call. Its first question takes the place, and the end of the call frees it.
+/// The slot of one waiting call. Its first question takes it, and the end of the call frees it.
 pub(super) struct Room {
     all: FairLimiter,
     caller: Caller,
-    mine: Mutex<Option<Place>>,
+    mine: Mutex<Option<Slot>>,
 }
 
 impl<C: Send + 'static> Parked<C> {
@@ -134,12 +134,12 @@ impl Room {
         if mine.is_some() {
             return Ok(());
         }
-        let place = self.all.try_enter(&self.caller, 1).map_err(|full| {
+        let slot = self.all.try_enter(&self.caller, 1).map_err(|full| {
             RpcError::too_many_requests(full.to_string())
                 // A later try may work, unlike after exceeding a limit of size.
                 .with_data(&json!({ FAILURE_KIND: "unavailable" }))
         })?;
-        *mine = Some(place);
+        *mine = Some(slot);
         Ok(())
     }
 }

@@ -57,7 +57,7 @@ pub struct Upstream {
     /// A restart was requested.
     pub(super) restart: Notify,
     /// Bounds the requests in flight there, and shares them between callers.
-    pub(super) places: FairLimiter,
+    pub(super) slots: FairLimiter,
     /// The calls in flight there.
     pub(super) in_flight: Arc<InFlight>,
     /// Locked while a subscription begins or ends, so that our state matches that of the upstream.
@@ -70,7 +70,7 @@ pub struct Upstream {
     has_answered: AtomicBool,
 }
 
-fn places(limits: &GatewayLimits) -> FairLimiter {
+fn slots(limits: &GatewayLimits) -> FairLimiter {
     FairLimiter::new(FairBounds {
         what: "requests are in flight",
         total_setting: "limits.max_in_flight_per_upstream",
@@ -111,7 +111,7 @@ impl Upstream {
             settled: Default::default(),
             suspected: Notify::new(),
             restart: Notify::new(),
-            places: places(&gateway.limits),
+            slots: slots(&gateway.limits),
             in_flight: Arc::default(),
             subscribing: tokio::sync::Mutex::default(),
             level: Mutex::default(),

@@ -10,7 +10,7 @@ use marquetry_protocol::{
     Era, RpcError,
     client::{Client, ClientError},
     error_code,
-    server::{RequestContext, fair::Place},
+    server::{RequestContext, fair::Slot},
     types::{ElicitAction, ElicitResult},
 };
 use serde::Deserialize;
@@ -43,14 +43,14 @@ impl Gateway {
         index: usize,
         client: &Client,
         request: Outgoing,
-        place: Option<Place>,
+        slot: Option<Slot>,
         cx: &RequestContext,
     ) -> Outcome {
-        let place = place.map(Arc::new);
+        let slot = slot.map(Arc::new);
         let can_ask = cx.revision().era() == Era::Stateless
             && matches!(request.target.method, "tools/call" | "prompts/get" | "resources/read");
         if !can_ask {
-            return self.exchange(index, client, request, place, cx).await;
+            return self.exchange(index, client, request, slot, cx).await;
         }
         let upstream = &self.upstreams[index];
         let (round, has_visited) = match cx.carried().map_err(ClientError::Rpc)? {
@@ -70,14 +70,14 @@ impl Gateway {
             let finished = self.pages.finished.notified();
             // A single call needs no copy of its parameters, and almost all calls are single.
             if !has_visited {
-                match self.exchange(index, client, request, place, cx).await {
+                match self.exchange(index, client, request, slot, cx).await {
                     Err(ClientError::Rpc(error)) if is_page(&error) => {
                         break pages(error).map_err(ClientError::Rpc)?;
                     }
                     outcome => return outcome,
                 }
             }
-            let exchange = self.exchange(index, client, request.clone(), place.clone(), cx);
+            let exchange = self.exchange(index, client, request.clone(), slot.clone(), cx);
             let error = match exchange.await {
                 Err(ClientError::Rpc(error)) if is_page(&error) => error,
                 outcome => return outcome,

@@ -25,7 +25,7 @@ use super::{Gateway, List, Upstream, options::GatewayLimits, poll::polled_once};
 const QUIET: Duration = Duration::from_secs(1);
 const BETWEEN_MESSAGES: Duration = Duration::from_secs(5);
 
-/// Limits the requests that wait for upstreams without a place among the requests in flight.
+/// Limits the requests that wait for upstreams without a slot among the requests in flight.
 pub(super) fn limiter(limits: &GatewayLimits) -> FairLimiter {
     FairLimiter::new(FairBounds {
         what: "requests wait for upstreams to start",
@@ -62,21 +62,21 @@ impl Gateway {
     /// its `start_timeout_ms`, from the start of this server.
     ///
     /// # Errors
-    /// If no place among the requests in flight was free after the wait.
+    /// If no slot among the requests in flight was free after the wait.
     pub(crate) async fn started(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
-        self.wait_without_place(cx, self.started_all(list)).await
+        self.wait_without_slot(cx, self.started_all(list)).await
     }
 
     /// Waits until a list is complete and fresh, or the time for that is over.
     ///
     /// # Errors
-    /// If no place among the requests in flight was free after the wait.
+    /// If no slot among the requests in flight was free after the wait.
     pub async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         let ready = async {
             self.started_all(list).await;
             self.refreshed(list).await;
         };
-        self.wait_without_place(cx, ready).await?;
+        self.wait_without_slot(cx, ready).await?;
         if !self.is_listed.load(Ordering::Relaxed) {
             // Waits for a relisting that began before a client had received a list, so that this list shows its result.
             let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,9 +85,9 @@ impl Gateway {
         Ok(())
     }
 
-    /// Waits without one of the caller's places among the requests in flight, so that lists of clients that connect while
-    /// upstreams start do not keep out other requests. Beyond the bounds of [`limiter`] a request waits with its place.
-    pub(super) async fn wait_without_place(
+    /// Waits without one of the caller's slots among the requests in flight, so that lists of clients that connect while
+    /// upstreams start do not keep out other requests. Beyond the bounds of [`limiter`] a request waits with its slot.
+    pub(super) async fn wait_without_slot(
         &self,
         cx: &RequestContext,
         wait: impl Future<Output = ()>,
@@ -97,7 +97,7 @@ impl Gateway {
             return Ok(());
         }
         match self.waiting.try_enter(cx.caller(), 1) {
-            Ok(_waiting) => cx.without_place(wait).await,
+            Ok(_waiting) => cx.without_slot(wait).await,
             Err(_) => {
                 wait.await;
                 Ok(())
@@ -126,7 +126,7 @@ impl Gateway {
             if self.wait_messages.are_due() {
                 tracing::info!(
                     upstreams = names(&waiting, list),
-                    "a list waits for upstreams that are still starting"
+                    "a list waits for upstreams that are still starting; gateway.list_wait_ms says how long"
                 );
             }
         }

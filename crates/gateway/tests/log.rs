@@ -33,9 +33,9 @@ impl io::Write for Log {
 
 #[tokio::test]
 async fn an_invalid_line_is_logged_with_its_upstream() {
-    let line =
-        line_of("echo nonsense; exec sleep 5", "server sent a line that is no message").await;
+    let line = line_of("echo nonsense; exec sleep 5", "that is not a message of MCP").await;
     assert!(line.contains(r#"connection{upstream="noisy"}"#), "{line}");
+    assert!(line.contains(r#"line="nonsense""#), "{line}");
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn a_flood_of_questions_is_a_few_lines() {
     esac; done
     i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '{"jsonrpc":"2.0","id":"q%s","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}\n' $i; done
     echo nonsense; exec sleep 5"#;
-    let (log, _) = log_until(server, "server sent a line that is no message").await;
+    let (log, _) = log_until(server, "that is not a message of MCP").await;
     let lines = log.lines().filter(|line| line.contains("floods us with questions")).count();
     assert!((1..=22).contains(&lines), "{lines} lines");
 }

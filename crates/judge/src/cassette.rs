@@ -83,7 +83,7 @@ pub enum CassetteError {
     },
     /// A request differs from the recorded one.
     #[error(
-        "request {number} on {channel} differs from the recording at {place}: recorded {recorded}, now {found}; record again (--record) \
+        "request {number} on {channel} differs from the recording at {pointer}: recorded {recorded}, now {found}; record again (--record) \
          if the change is intended"
     )]
     Mismatch {
@@ -92,7 +92,7 @@ pub enum CassetteError {
         /// The number of the request on the channel, from 1.
         number: usize,
         /// The first difference, as a JSON pointer.
-        place: String,
+        pointer: String,
         /// The recorded value.
         recorded: String,
         /// The present value.
@@ -326,7 +326,7 @@ impl Channel {
             return Err(CassetteError::Mismatch {
                 channel: self.name.clone(),
                 number: recorded() - left.len(),
-                place: if at.is_empty() { "/".to_owned() } else { at },
+                pointer: if at.is_empty() { "/".to_owned() } else { at },
                 recorded: cut(&before, 400),
                 found: cut(&now, 400),
             });
@@ -372,30 +372,34 @@ impl Channel {
     }
 }
 
-/// Returns the first difference: its place, and both values.
-fn difference(recorded: &Value, found: &Value, place: String) -> Option<(String, String, String)> {
+/// Returns the first difference: its JSON pointer, and both values.
+fn difference(
+    recorded: &Value,
+    found: &Value,
+    pointer: String,
+) -> Option<(String, String, String)> {
     match (recorded, found) {
         (Value::Object(before), Value::Object(now)) => {
             let missing = now.keys().filter(|name| !before.contains_key(*name));
             before.keys().chain(missing).find_map(|name| {
-                let place = format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+                let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
                 match (before.get(name), now.get(name)) {
-                    (Some(before), Some(now)) => difference(before, now, place),
-                    (before, now) => Some((place, shown(before), shown(now))),
+                    (Some(before), Some(now)) => difference(before, now, pointer),
+                    (before, now) => Some((pointer, shown(before), shown(now))),
                 }
             })
         }
         (Value::Array(before), Value::Array(now)) => {
             (0..before.len().max(now.len())).find_map(|index| {
-                let place = format!("{place}/{index}");
+                let pointer = format!("{pointer}/{index}");
                 match (before.get(index), now.get(index)) {
-                    (Some(before), Some(now)) => difference(before, now, place),
-                    (before, now) => Some((place, shown(before), shown(now))),
+                    (Some(before), Some(now)) => difference(before, now, pointer),
+                    (before, now) => Some((pointer, shown(before), shown(now))),
                 }
             })
         }
         _ if recorded == found => None,
-        _ => Some((place, recorded.to_string(), found.to_string())),
+        _ => Some((pointer, recorded.to_string(), found.to_string())),
     }
 }
 
@@ -479,10 +483,10 @@ mod tests {
     fn a_recording_is_replayed_and_a_difference_is_shown() {
         let cassette = Cassette::record();
         let (one, two) = (channel(&cassette, "one"), channel(&cassette, "two"));
-        let place = one.request(json!({"a": [1, {"b": 2}]}));
+        let request = one.request(json!({"a": [1, {"b": 2}]}));
         two.answer(two.request(json!(7)), Err("no".to_owned()));
         one.request(json!("never answered"));
-        one.answer(place, Ok(json!("yes")));
+        one.answer(request, Ok(json!("yes")));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         cassette.save(&path).unwrap();

@@ -330,7 +330,7 @@ impl Connections {
             }
             Link::Live { client, channel } => (client, channel),
         };
-        let place = channel.as_ref().map(|channel| channel.request(asked()));
+        let request = channel.as_ref().map(|channel| channel.request(asked()));
         let params = CallToolParams {
             name: tool.name.clone(),
             arguments: to_raw_value(arguments).ok(),
@@ -374,12 +374,12 @@ impl Connections {
             }
             Err(error) => Called::Refused(error.to_string()),
         };
-        if let (Some(channel), Some(place)) = (channel, place) {
+        if let (Some(channel), Some(request)) = (channel, request) {
             let answer = match &called {
                 Called::Result(result) => Ok(result.clone()),
                 Called::Refused(error) => Err(error.clone()),
             };
-            channel.answer(place, answer);
+            channel.answer(request, answer);
         }
         Ok(called)
     }
@@ -408,8 +408,8 @@ fn is_of_transport(error: &ClientError) -> bool {
 /// Returns the names of servers in records.
 fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
     let mut ids = Vec::with_capacity(configs.len());
-    for (place, config) in configs.iter().enumerate() {
-        let id = config.name().map_or_else(|| format!("server{}", place + 1), str::to_owned);
+    for (index, config) in configs.iter().enumerate() {
+        let id = config.name().map_or_else(|| format!("server{}", index + 1), str::to_owned);
         if id.trim().is_empty() || ids.contains(&id) || id == ToolCallRecord::UNKNOWN_SERVER {
             let problem = format!(
                 "has a name that is blank, not unique or reserved: {id:?}; give each server its own"
@@ -495,7 +495,7 @@ async fn open(
             }
         }
     };
-    let place = channel.as_ref().map(|channel| channel.request(list()));
+    let request = channel.as_ref().map(|channel| channel.request(list()));
     let outcome = tokio::time::timeout(timeout, connecting).await;
     let outcome = outcome.unwrap_or(Err(ClientError::Timeout(timeout)));
     let (client, tools) = match outcome {
@@ -529,8 +529,8 @@ async fn open(
             input_schema: tool.input_schema,
         })
         .collect();
-    if let (Some(channel), Some(place)) = (&channel, place) {
-        channel.answer(place, Ok(json!(tools)));
+    if let (Some(channel), Some(request)) = (&channel, request) {
+        channel.answer(request, Ok(json!(tools)));
     }
     let link = Link::Live { client, channel };
     Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools))

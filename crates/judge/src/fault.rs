@@ -109,24 +109,24 @@ pub fn with_fault(trace: &Trace, kind: FaultKind, seed: u64) -> Option<Trace> {
             calls.remove(shuffle.below(calls.len()));
         }
         FaultKind::ChangedArgument => {
-            let places: Vec<(usize, String)> = calls
+            let arguments_of_calls: Vec<(usize, String)> = calls
                 .iter()
                 .enumerate()
-                .filter_map(|(place, call)| Some((place, call.parameters.as_object()?)))
-                .flat_map(|(place, arguments)| {
-                    arguments.keys().map(move |name| (place, name.clone()))
+                .filter_map(|(index, call)| Some((index, call.parameters.as_object()?)))
+                .flat_map(|(index, arguments)| {
+                    arguments.keys().map(move |name| (index, name.clone()))
                 })
                 .collect();
-            if places.is_empty() {
+            if arguments_of_calls.is_empty() {
                 return None;
             }
-            let (place, name) = &places[shuffle.below(places.len())];
-            let argument = &mut calls[*place].parameters[name.as_str()];
+            let (index, name) = &arguments_of_calls[shuffle.below(arguments_of_calls.len())];
+            let argument = &mut calls[*index].parameters[name.as_str()];
             *argument = changed(argument);
         }
         FaultKind::FailedResult => {
             let successes: Vec<usize> =
-                (0..calls.len()).filter(|place| calls[*place].success).collect();
+                (0..calls.len()).filter(|index| calls[*index].success).collect();
             if successes.is_empty() {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Permissions of one caller.
+//! Access to the database as one caller.
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::server::Principal;
@@ -6,12 +6,12 @@ use marquetry_rag::{Caller, RecordError};
 
 use crate::{failure::Failure, knowledge::Knowledge};
 
-/// A database on behalf of one caller. Records that the caller may not read do not exist for it.
+/// Access to the database as one caller. Records that the caller may not read are reported as not found.
 #[derive(Clone)]
 pub struct Access {
-    /// The database.
+    /// The database, with its limits and its model.
     pub knowledge: Knowledge,
-    /// The caller.
+    /// The user who reads and writes.
     pub caller: Caller,
 }
 
@@ -47,8 +47,8 @@ impl Access {
     }
 }
 
-/// Returns the object id of a principal's user. The user of a configured token has the token's name as id. The id of
-/// an issuer's user is a hash, because two issuers may use the same name.
+/// Returns the object id of a principal's user: the name of a configured token if it is a valid id, otherwise a hash of issuer and
+/// subject, because two issuers may use the same subject.
 pub(crate) fn user_id(principal: &Principal, organization: &str) -> String {
     let can_be_id = |id: &str| {
         let uri = Am7Uri::builder().organization(organization).object_type("system.user").id(id);
@@ -70,6 +70,8 @@ mod tests {
             user_id(&Principal::new(issuer.map(str::to_owned), subject), "default")
         };
         assert_eq!(id(None, "ci"), "ci");
+        // A token of this name is the local user.
+        assert_eq!(id(None, "local"), Knowledge::LOCAL_USER);
         let login = Some("https://login.example");
         let ids = [
             id(None, "ci"),
@@ -79,8 +81,8 @@ mod tests {
             id(login, "local"),
             id(Some("https://other.example"), "ci"),
         ];
-        for (place, one) in ids.iter().enumerate() {
-            assert!(ids.iter().skip(place + 1).all(|other| other != one), "{ids:?}");
+        for (index, one) in ids.iter().enumerate() {
+            assert!(ids.iter().skip(index + 1).all(|other| other != one), "{ids:?}");
             assert!(one != Knowledge::LOCAL_USER);
         }
     }

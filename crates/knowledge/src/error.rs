@@ -9,7 +9,7 @@ use marquetry_rag::{PipelineError, RecordStoreError, StoreError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnowledgeError {
-    /// No place is configured.
+    /// No database is configured.
     #[error("knowledge.database: {0}")]
     Nowhere(String),
     /// The crate was built without its feature `postgres`.

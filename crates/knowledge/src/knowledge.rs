@@ -4,9 +4,9 @@ use marquetry_rag::{Caller, DatabaseError, Pipeline, RecordError, Records, Store
 
 use crate::{
     error::KnowledgeError,
+    location::DatabaseLocation,
     open::{self, Use},
     options::KnowledgeOptions,
-    place::Place,
     work::Job,
 };
 
@@ -65,7 +65,7 @@ impl Knowledge {
             opened => return opened,
         };
         // A PostgreSQL server decides about permissions itself.
-        if !matches!(options.place, Ok(Place::File(_))) {
+        if !matches!(options.database, Ok(DatabaseLocation::File(_))) {
             return Err(first.into());
         }
         // Which error it is depends on what cannot be written.
@@ -86,7 +86,7 @@ impl Knowledge {
     ///
     /// As [`Self::open`].
     pub async fn open_records(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
-        let Ok(Place::File(path)) = &options.place else {
+        let Ok(DatabaseLocation::File(path)) = &options.database else {
             return Self::open_to_read(options).await;
         };
         match open::records_alone(path, &options.config).await {
@@ -100,7 +100,7 @@ impl Knowledge {
         }
     }
 
-    /// Creates an empty database in memory with the built-in model, whatever place and model the options name.
+    /// Creates an empty database in memory with the built-in model, whatever database and model the options name.
     ///
     /// # Errors
     ///

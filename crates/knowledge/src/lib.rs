@@ -8,9 +8,9 @@ mod error;
 mod failure;
 mod kinds;
 mod knowledge;
+mod location;
 mod open;
 mod options;
-mod place;
 pub mod prompts;
 pub mod resources;
 mod search;
@@ -28,8 +28,8 @@ pub use crate::{
     error::KnowledgeError,
     failure::{ErrorCode, Failure},
     knowledge::Knowledge,
+    location::DatabaseLocation,
     options::KnowledgeOptions,
-    place::Place,
     search::{Passage, PassageDetails, Question},
     search_method::{SEARCH_RESOURCES, search_resources},
     service::KnowledgeService,

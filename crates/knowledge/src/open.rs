@@ -11,8 +11,8 @@ use marquetry_rag::{
 use crate::{
     config::{EmbeddingChoice, KnowledgeConfig},
     error::KnowledgeError,
+    location::DatabaseLocation,
     options::KnowledgeOptions,
-    place::Place,
 };
 
 /// Purpose of an open database.
@@ -31,11 +31,11 @@ pub(crate) async fn open(
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let embedder = embedder(options).await?;
     let limits = limits(&options.config);
-    let place = options.place.as_ref();
-    match place.map_err(|reason| KnowledgeError::Nowhere(reason.clone()))? {
-        Place::Memory => memory(embedder, limits),
-        Place::File(path) => file(path, embedder, limits, wanted).await,
-        Place::Postgres(url) => postgres(url, embedder, limits, wanted).await,
+    let location = options.database.as_ref();
+    match location.map_err(|reason| KnowledgeError::Nowhere(reason.clone()))? {
+        DatabaseLocation::Memory => memory(embedder, limits),
+        DatabaseLocation::File(path) => file(path, embedder, limits, wanted).await,
+        DatabaseLocation::Postgres(url) => postgres(url, embedder, limits, wanted).await,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     config::{KnowledgeConfig, Variables},
-    place::Place,
+    location::DatabaseLocation,
 };
 
 /// Options of a [`KnowledgeService`](crate::KnowledgeService): its settings, and values that only the program knows.
@@ -13,8 +13,8 @@ use crate::{
 pub struct KnowledgeOptions {
     /// The settings.
     pub config: KnowledgeConfig,
-    /// The place of records and passages; without one, the error for every call that needs it.
-    pub place: Result<Place, String>,
+    /// The database of records and passages; without one, the error for every call that needs it.
+    pub database: Result<DatabaseLocation, String>,
     variables: SharedVariables,
 }
 
@@ -22,29 +22,29 @@ pub struct KnowledgeOptions {
 type SharedVariables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl KnowledgeOptions {
-    /// Creates options with a place and without environment variables.
+    /// Creates options with a database and without environment variables.
     #[must_use]
-    pub fn new(config: KnowledgeConfig, place: Place) -> Self {
-        Self { config, place: Ok(place), variables: Arc::new(|_| None) }
+    pub fn new(config: KnowledgeConfig, database: DatabaseLocation) -> Self {
+        Self { config, database: Ok(database), variables: Arc::new(|_| None) }
     }
 
     /// Creates options with default settings and a database in memory.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::new(KnowledgeConfig::default(), Place::Memory)
+        Self::new(KnowledgeConfig::default(), DatabaseLocation::Memory)
     }
 
-    /// Sets another place.
+    /// Sets another database.
     #[must_use]
-    pub fn with_place(mut self, place: Place) -> Self {
-        self.place = Ok(place);
+    pub fn with_database(mut self, database: DatabaseLocation) -> Self {
+        self.database = Ok(database);
         self
     }
 
-    /// Removes the place, for `reason`. Nothing can be stored then.
+    /// Removes the database, for `reason`. Nothing can be stored then.
     #[must_use]
-    pub fn without_place(mut self, reason: impl Into<String>) -> Self {
-        self.place = Err(reason.into());
+    pub fn without_database(mut self, reason: impl Into<String>) -> Self {
+        self.database = Err(reason.into());
         self
     }
 
@@ -68,7 +68,7 @@ impl fmt::Debug for KnowledgeOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KnowledgeOptions")
             .field("config", &self.config)
-            .field("place", &self.place)
+            .field("database", &self.database)
             .finish_non_exhaustive()
     }
 }

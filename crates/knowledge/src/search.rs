@@ -48,7 +48,7 @@ pub struct Passage {
     pub text: String,
     /// Score and source.
     #[serde(flatten)]
-    pub place: PassageDetails,
+    pub details: PassageDetails,
 }
 
 /// The score of a passage, and its source.
@@ -256,7 +256,7 @@ impl Access {
         Passage {
             uri,
             text: chunk.content,
-            place: PassageDetails {
+            details: PassageDetails {
                 score: hit.score,
                 relevance: hit.relevance,
                 semantic_rank: hit.semantic_rank,

@@ -62,12 +62,12 @@ pub async fn search_resources(
         (None, None) => Vec::new(),
     };
     let resources = passages.iter().map(|passage| {
-        let mut metadata = json!(passage.place);
-        metadata["vectorReferenceUri"] = json!(passage.place.source_uri);
-        metadata["vectorReferenceType"] = json!(passage.place.source_type);
+        let mut metadata = json!(passage.details);
+        metadata["vectorReferenceUri"] = json!(passage.details.source_uri);
+        metadata["vectorReferenceType"] = json!(passage.details.source_type);
         json!({
             "uri": passage.uri,
-            "name": chunk_name(passage.place.chunk, passage.place.chunk_count),
+            "name": chunk_name(passage.details.chunk, passage.details.chunk_count),
             "mimeType": "text/plain",
             "metadata": metadata,
             "contents": [{"uri": passage.uri, "mimeType": "text/plain", "text": passage.text}],

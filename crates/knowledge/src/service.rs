@@ -12,8 +12,8 @@ use crate::{
     failure::{ErrorCode, Failure},
     kinds::PROMPT_CONFIG,
     knowledge::Knowledge,
+    location::DatabaseLocation,
     options::KnowledgeOptions,
-    place::Place,
     watch::Watched,
     work::Job,
 };
@@ -111,7 +111,7 @@ impl KnowledgeService {
             return Ok(None);
         }
         let principal = cx.principal().map(AsRef::as_ref);
-        let is_file = matches!(self.options.place, Ok(Place::File(_)));
+        let is_file = matches!(self.options.database, Ok(DatabaseLocation::File(_)));
         if self.opened.initialized() || !is_file {
             return self.open_for(principal).await.map(Some);
         }
@@ -122,10 +122,10 @@ impl KnowledgeService {
     fn is_there(&self) -> bool {
         self.options.config.enabled
             && (self.opened.initialized()
-                || match &self.options.place {
-                    Ok(Place::File(path)) => path.exists(),
-                    Ok(Place::Postgres(_)) => true,
-                    Ok(Place::Memory) | Err(_) => false,
+                || match &self.options.database {
+                    Ok(DatabaseLocation::File(path)) => path.exists(),
+                    Ok(DatabaseLocation::Postgres(_)) => true,
+                    Ok(DatabaseLocation::Memory) | Err(_) => false,
                 })
     }
 

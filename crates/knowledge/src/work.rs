@@ -1,6 +1,6 @@
 //! Long computations: reading documents, cutting and embedding texts.
 //!
-//! All callers share a limited number of places. A free place goes to the waiting caller who has the fewest, and one
+//! All callers share a limited number of slots. A free slot goes to the waiting caller who has the fewest, and one
 //! caller never gets all of them. Work ends at its deadline, and when its caller disconnects.
 
 use std::{
@@ -63,38 +63,38 @@ impl Job {
     }
 }
 
-/// The places of this process: several for each processor, because some of the work waits.
-static PLACES: LazyLock<Places> = LazyLock::new(|| {
+/// The slots of this process: several for each processor, because some of the work waits.
+static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
-    Places::new((2 * processors).max(4))
+    Slots::new((2 * processors).max(4))
 });
 
 /// Runs work on a thread for blocking work. If its caller disconnects while it waits, it is not started; later, the
-/// work is stopped and frees its place when it notices.
+/// work is stopped and frees its slot when it notices.
 ///
 /// # Errors
 ///
-/// The error of the work; [`ErrorCode::Busy`] if no place is free in time; [`ErrorCode::Internal`] if it panics.
+/// The error of the work; [`ErrorCode::Busy`] if no slot is free in time; [`ErrorCode::Internal`] if it panics.
 pub(crate) async fn worked<T: Send + 'static>(
     job: &Job,
     what: &str,
     work: impl FnOnce(&Stop) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    PLACES.work(job, what, work).await
+    SLOTS.work(job, what, work).await
 }
 
-/// Holds a place for work that also embeds, and waits for the work. It is dropped at its deadline.
+/// Holds a slot for work that also embeds, and waits for the work. It is dropped at its deadline.
 ///
 /// # Errors
 ///
-/// The error of the work; [`ErrorCode::Busy`] if no place is free in time; [`ErrorCode::LimitExceeded`] if it takes
+/// The error of the work; [`ErrorCode::Busy`] if no slot is free in time; [`ErrorCode::LimitExceeded`] if it takes
 /// too long.
 pub(crate) async fn embedded<T>(
     job: &Job,
     what: &str,
     work: impl AsyncFnOnce(Stop) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let _place = PLACES.take(job, what).await?;
+    let _slot = SLOTS.take(job, what).await?;
     let stop = Stop::within(job.time);
     let done = timeout(job.embed_time, work(stop)).await;
     done.unwrap_or_else(|_| {
@@ -104,15 +104,15 @@ pub(crate) async fn embedded<T>(
     })
 }
 
-/// Places for work, and the callers that wait for them.
+/// Slots for work, and the callers that wait for them.
 #[derive(Clone)]
-struct Places(Arc<Mutex<State>>);
+struct Slots(Arc<Mutex<State>>);
 
 struct State {
-    /// Number of places.
+    /// Number of slots.
     count: usize,
     taken: usize,
-    /// Number of places of each caller who has any.
+    /// Number of slots of each caller who has any.
     held: HashMap<Arc<str>, usize>,
     /// Waiting work, in the order of arrival.
     waiting: Vec<Waiter>,
@@ -120,16 +120,16 @@ struct State {
 
 struct Waiter {
     caller: Arc<str>,
-    send: oneshot::Sender<Place>,
+    send: oneshot::Sender<Slot>,
 }
 
-/// A place in use; dropping it frees the place.
-struct Place {
-    places: Places,
+/// A slot in use; dropping it frees the slot.
+struct Slot {
+    slots: Slots,
     caller: Arc<str>,
 }
 
-impl Places {
+impl Slots {
     fn new(count: usize) -> Self {
         let held = HashMap::new();
         Self(Arc::new(Mutex::new(State { count, taken: 0, held, waiting: Vec::new() })))
@@ -139,12 +139,12 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn take(&self, job: &Job, what: &str) -> Result<Place, Failure> {
+    async fn take(&self, job: &Job, what: &str) -> Result<Slot, Failure> {
         let (send, receive) = oneshot::channel();
         self.state().waiting.push(Waiter { caller: job.caller.clone(), send });
         self.give();
         match timeout(job.time, receive).await {
-            Ok(Ok(place)) => Ok(place),
+            Ok(Ok(slot)) => Ok(slot),
             _ => {
                 let seconds = job.time.as_secs_f64();
                 let message = format!(
@@ -155,13 +155,13 @@ impl Places {
         }
     }
 
-    /// Gives free places to waiting callers.
+    /// Gives free slots to waiting callers.
     fn give(&self) {
         loop {
             let next = self.state().next();
             let Some(Waiter { caller, send }) = next else { return };
-            // If the receiver has gone, the place is dropped here and becomes free again.
-            drop(send.send(Place { places: self.clone(), caller }));
+            // If the receiver has gone, the slot is dropped here and becomes free again.
+            drop(send.send(Slot { slots: self.clone(), caller }));
         }
     }
 
@@ -171,11 +171,11 @@ impl Places {
         what: &str,
         work: impl FnOnce(&Stop) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let place = self.take(job, what).await?;
+        let slot = self.take(job, what).await?;
         let stop = Stop::within(job.time);
         let caller = stop.on_drop();
         let work = move || {
-            let _place = place;
+            let _slot = slot;
             work(&stop)
         };
         let failed = || Failure::new(ErrorCode::Internal, format!("{what} failed"));
@@ -186,28 +186,28 @@ impl Places {
 }
 
 impl State {
-    /// Removes and returns the waiting caller who has the fewest places; of several, the first.
+    /// Removes and returns the waiting caller who has the fewest slots; of several, the first.
     fn next(&mut self) -> Option<Waiter> {
         self.waiting.retain(|waiter| !waiter.send.is_closed());
         if self.taken == self.count {
             return None;
         }
-        // One place is left for others, so that they need not wait for all the work of one caller.
+        // One slot is left for others, so that they need not wait for all the work of one caller.
         let most = self.count.saturating_sub(1).max(1);
         let held = |waiter: &Waiter| self.held.get(&waiter.caller).copied().unwrap_or(0);
         let waiting = self.waiting.iter().enumerate().filter(|(_, waiter)| held(waiter) < most);
-        let (place, _) = waiting.min_by_key(|(_, waiter)| held(waiter))?;
-        let waiter = self.waiting.remove(place);
+        let (index, _) = waiting.min_by_key(|(_, waiter)| held(waiter))?;
+        let waiter = self.waiting.remove(index);
         self.taken += 1;
         *self.held.entry(waiter.caller.clone()).or_default() += 1;
         Some(waiter)
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         {
-            let mut state = self.places.state();
+            let mut state = self.slots.state();
             state.taken -= 1;
             if let Some(held) = state.held.get_mut(&self.caller) {
                 *held -= 1;
@@ -216,7 +216,7 @@ impl Drop for Place {
                 }
             }
         }
-        self.places.give();
+        self.slots.give();
     }
 }
 
@@ -261,11 +261,11 @@ mod tests {
             NOW.fetch_sub(1, SeqCst);
             Ok(())
         };
-        let places = Places::new(3);
+        let slots = Slots::new(3);
         for round in 0..8 {
             let one = {
-                let places = places.clone();
-                tokio::spawn(async move { places.work(&job("me"), "it", work).await })
+                let slots = slots.clone();
+                tokio::spawn(async move { slots.work(&job("me"), "it", work).await })
             };
             // Half of them are cancelled while they work or wait.
             if round % 2 == 0 {
@@ -274,43 +274,43 @@ mod tests {
             }
         }
         for _ in 0..4 {
-            places.work(&job("me"), "it", work).await.unwrap();
+            slots.work(&job("me"), "it", work).await.unwrap();
         }
-        // On a busy machine no two may overlap; one place is left for others.
+        // On a busy machine no two may overlap; one slot is left for others.
         assert!((1..=2).contains(&MOST.load(SeqCst)), "{MOST:?}");
     }
 
     #[tokio::test]
     async fn a_panic_is_a_failure_and_gives_its_place_back() {
-        let places = Places::new(2);
+        let slots = Slots::new(2);
         for _ in 0..4 {
             let work = |_: &Stop| -> Result<(), Failure> { panic!("on purpose") };
-            let failed = places.work(&job("me"), "reading", work).await.unwrap_err();
+            let failed = slots.work(&job("me"), "reading", work).await.unwrap_err();
             assert_eq!((failed.code, &*failed.message), (ErrorCode::Internal, "reading failed"));
         }
     }
 
     #[tokio::test]
     async fn a_free_place_goes_to_the_caller_who_has_the_fewest() {
-        let places = Places::new(3);
-        let take = async |caller: &str| places.take(&job(caller), "it").await.unwrap();
+        let slots = Slots::new(3);
+        let take = async |caller: &str| slots.take(&job(caller), "it").await.unwrap();
         let (first, second) = (take("many").await, take("many").await);
         let third = take("other").await;
         let (tell, told) = mpsc::channel();
         for caller in ["many", "many", "other", "new"] {
-            let (places, tell) = (places.clone(), tell.clone());
+            let (slots, tell) = (slots.clone(), tell.clone());
             tokio::spawn(async move {
-                let place = places.take(&job(caller), "it").await.unwrap();
+                let slot = slots.take(&job(caller), "it").await.unwrap();
                 tell.send(caller).unwrap();
-                // The place stays in use.
-                std::mem::forget(place);
+                // The slot stays in use.
+                std::mem::forget(slot);
             });
             // Callers wait in this order.
             tokio::task::yield_now().await;
         }
         let mut order = Vec::new();
-        for place in [first, second, third] {
-            drop(place);
+        for slot in [first, second, third] {
+            drop(slot);
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
             order.extend(told.try_recv());
@@ -320,23 +320,23 @@ mod tests {
 
     #[tokio::test]
     async fn one_caller_leaves_a_place_to_others() {
-        let places = Places::new(4);
+        let slots = Slots::new(4);
         let mut held = Vec::new();
         for _ in 0..3 {
-            held.push(places.take(&job("many"), "it").await.unwrap());
+            held.push(slots.take(&job("many"), "it").await.unwrap());
         }
         let impatient = Job { time: Duration::from_millis(5), ..job("many") };
-        let refused = places.take(&impatient, "reading").await.err().unwrap();
+        let refused = slots.take(&impatient, "reading").await.err().unwrap();
         assert_eq!(refused.code, ErrorCode::Busy);
-        held.push(places.take(&job("other"), "it").await.unwrap());
+        held.push(slots.take(&job("other"), "it").await.unwrap());
         drop(held);
-        let state = places.state();
+        let state = slots.state();
         assert_eq!((state.taken, state.held.len(), state.waiting.len()), (0, 0, 0));
     }
 
     #[tokio::test]
     async fn work_whose_caller_goes_ends_and_gives_its_place_back() {
-        let places = Places::new(1);
+        let slots = Slots::new(1);
         let endless = |stop: &Stop| {
             let started = Instant::now();
             while stop.check().is_ok() {
@@ -346,21 +346,21 @@ mod tests {
             Ok(())
         };
         let gone = {
-            let places = places.clone();
-            tokio::spawn(async move { places.work(&job("gone"), "it", endless).await })
+            let slots = slots.clone();
+            tokio::spawn(async move { slots.work(&job("gone"), "it", endless).await })
         };
-        while places.state().taken == 0 {
+        while slots.state().taken == 0 {
             tokio::task::yield_now().await;
         }
         gone.abort();
-        places.work(&job("me"), "it", |_: &Stop| Ok(())).await.unwrap();
+        slots.work(&job("me"), "it", |_: &Stop| Ok(())).await.unwrap();
         // And one whose time is over.
         let short = Job { time: Duration::from_millis(20), ..job("me") };
         let work = |stop: &Stop| loop {
             stop.check().map_err(|stopped| Failure::invalid(stopped.to_string()))?;
             std::thread::sleep(Duration::from_millis(1));
         };
-        let over: Result<(), Failure> = places.work(&short, "it", work).await;
+        let over: Result<(), Failure> = slots.work(&short, "it", work).await;
         assert!(over.unwrap_err().message.contains("longer than 0.02 seconds"));
     }
 }

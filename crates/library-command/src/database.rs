@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use marquetry_knowledge::{Knowledge, KnowledgeOptions, Place};
+use marquetry_knowledge::{DatabaseLocation, Knowledge, KnowledgeOptions};
 
 use crate::Failed;
 
@@ -95,7 +95,7 @@ impl DatabaseArgs {
     /// Reads the settings. Fails if their database does not exist.
     fn existing(&self, settings: Settings<'_>) -> Result<KnowledgeOptions, Failed> {
         let options = settings(self)?;
-        if let Place::File(path) = place(&options)?
+        if let DatabaseLocation::File(path) = location(&options)?
             && !path.try_exists().map_err(|error| {
                 Failed::new(format!("the database {} cannot be read: {error}", path.display()))
             })?
@@ -108,7 +108,10 @@ impl DatabaseArgs {
     }
 }
 
-/// Returns the place of the database.
-pub(crate) fn place(options: &KnowledgeOptions) -> Result<&Place, Failed> {
-    options.place.as_ref().map_err(|problem| Failed::new(format!("knowledge.database: {problem}")))
+/// Returns the location of the database.
+pub(crate) fn location(options: &KnowledgeOptions) -> Result<&DatabaseLocation, Failed> {
+    options
+        .database
+        .as_ref()
+        .map_err(|problem| Failed::new(format!("knowledge.database: {problem}")))
 }

@@ -13,7 +13,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use marquetry_knowledge::{Knowledge, Place};
+use marquetry_knowledge::{DatabaseLocation, Knowledge};
 use marquetry_rag::{
     ChunkOptions, ExtractError, FileEvent, FileOptions, FileOutcome, FileProblem, IndexError,
     IndexReport, Indexer, Refused, Strategy, file_uri,
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     DatabaseArgs, Failed, Settings,
-    database::place,
+    database::location,
     output::{print, print_json},
     terminal::printable_line,
 };
@@ -69,7 +69,7 @@ pub struct IndexArgs {
     #[arg(long, value_name = "FOLDER")]
     within: Vec<PathBuf>,
     /// Largest file, in MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     max_file_size: u64,
     /// Remove the database's vectors if they belong to another model than the one in [knowledge.embedding], or to an older
     /// version of this program. Records stay; documents outside of PATH are not found until they are indexed again.
@@ -208,19 +208,21 @@ async fn open(
     mut options: FileOptions,
 ) -> Result<(Knowledge, Indexer), Failed> {
     let settings = settings(&arguments.database)?;
-    let place = place(&settings)?;
+    let location = location(&settings)?;
     options.chunks.max_bytes = settings.config.max_passage_bytes;
     options.limits.max_time = Duration::from_millis(settings.config.max_work_ms.get());
     options.limits.max_unpacked_bytes_at_once = settings.config.max_unpacked_bytes_at_once.get();
-    let knowledge = match place {
+    let knowledge = match location {
         // A run with nothing to store creates no database.
-        Place::File(path) if !path.exists() && (arguments.dry_run || arguments.names_nothing()) => {
+        DatabaseLocation::File(path)
+            if !path.exists() && (arguments.dry_run || arguments.names_nothing()) =>
+        {
             Knowledge::in_memory(&settings)?
         }
         _ if arguments.reset => Knowledge::open_anew(&settings).await?,
         _ => Knowledge::open(&settings).await?,
     };
-    if let Place::File(path) = place
+    if let DatabaseLocation::File(path) = location
         && let Ok(path) = path.canonicalize()
     {
         let beside = |end: &str| {
@@ -332,7 +334,7 @@ async fn once(
                     if *is_named || arguments.verbose || skips <= MAX_SKIPS {
                         bar.say(&format!("skipped: {}", described(path, problem)));
                     } else if skips == MAX_SKIPS + 1 {
-                        bar.say("further skipped files are counted only; --verbose names them");
+                        bar.say("more files are skipped; --verbose names them all");
                     }
                 }
                 FileOutcome::Removed if arguments.verbose => {
@@ -503,6 +505,16 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
         };
         text.push_str(&format!("  {gone}\n"));
     }
+    if report.excluded > 0 {
+        let excluded = match report.excluded {
+            1 => "1 indexed file is hidden or ignored now, and stays in the index".to_owned(),
+            count => format!(
+                "{} indexed files are hidden or ignored now, and stay in the index",
+                HumanCount(count)
+            ),
+        };
+        text.push_str(&format!("  {excluded}\n"));
+    }
     text
 }
 
@@ -540,6 +552,7 @@ fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
         "skipped": report.skipped,
         "skips": refused(&report.skips),
         "gone": gone,
+        "excluded": report.excluded,
         "removed": report.removed,
         "left": report.left,
         "stopped": report.stopped,

@@ -135,10 +135,10 @@ async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failed>
     let highlighter = Highlighter::of_stdout();
     let mut text = String::new();
     for record in &records {
-        let place = record.group.as_deref().unwrap_or("-");
+        let group = record.group.as_deref().unwrap_or("-");
         let name = highlighter.show(Style::Title, &record.name);
         text.push_str(&format!("{}  {name}\n", record.uri().unwrap_or_default()));
-        let facts = format!("{} · {} · {place}", record.kind, time(record.modified));
+        let facts = format!("{} · {} · {group}", record.kind, time(record.modified));
         text.push_str(&format!("  {}\n", highlighter.show(Style::Faint, &facts)));
     }
     text.push_str(&match (records.len(), next) {

@@ -122,7 +122,7 @@ async fn find(
             file_record_uri(&caller, scope.as_ref()).map_err(at_fault)?
         };
         if knowledge.pipeline.store().document(&uri).await?.is_none() {
-            let message = format!("--scope: {} is not indexed", clean(scope));
+            let message = format!("--scope: {} is not an indexed document", clean(scope));
             return Err(Failed::new(message));
         }
         request.filter.scope = Some(uri);
@@ -157,10 +157,10 @@ fn as_text(
         }
         let found = highlights(&chunk.content, question);
         text.push_str(&format!("\n   {}\n", highlighter.snippet(&chunk.content, &found)));
-        let place = source(document).map_or_else(|| chunk.document.clone(), shown);
+        let name = source(document).map_or_else(|| chunk.document.clone(), shown);
         let rank = |rank: Option<u32>| rank.map_or("-".to_owned(), |rank| format!("#{rank}"));
         let facts = format!(
-            "{place} · chunk {} of {} · score {:.3} · words {} · meaning {} · relevance {:.2}",
+            "{name} · chunk {} of {} · score {:.3} · words {} · meaning {} · relevance {:.2}",
             chunk.index + 1,
             chunk.count,
             hit.score,

@@ -1,11 +1,11 @@
-//! Fair sharing of a bounded number of places between callers.
+//! Fair sharing of a bounded number of slots between callers.
 //!
 //! Everything that a client can make a server hold (calls in flight, sessions, connections, bytes) is counted by a
-//! [`FairLimiter`]: in total, and per [`Caller`]. A place that becomes free goes to the waiting caller that holds the
-//! fewest places, so a caller with many requests never keeps out a caller with few.
+//! [`FairLimiter`]: in total, and per [`Caller`]. A slot that becomes free goes to the waiting caller that holds the
+//! fewest slots, so a caller with many requests never keeps out a caller with few.
 //!
-//! A request for many places (a large message) fits more rarely than one for few. Smaller requests may overtake it for a
-//! quarter of its maximum wait ([`FairBounds::wait`]). After that, free places are reserved for it. Each caller gets at
+//! A request for many slots (a large message) fits more rarely than one for few. Smaller requests may overtake it for a
+//! quarter of its maximum wait ([`FairBounds::wait`]). After that, free slots are reserved for it. Each caller gets at
 //! most one such reservation in that time.
 
 use std::{
@@ -27,17 +27,17 @@ pub struct FairBounds {
     pub total_setting: &'static str,
     /// The name of the setting for each caller, for errors.
     pub per_caller_setting: &'static str,
-    /// Places in total.
+    /// Slots in total.
     pub total: usize,
-    /// Places of one caller. Callers on this machine without a token are bounded by the total alone.
+    /// Slots of one caller. Callers on this machine without a token are bounded by the total alone.
     pub per_caller: usize,
-    /// Largest number of places that callers may wait for, in total. One caller can wait for at most its own bound.
+    /// Largest number of slots that callers may wait for, in total. One caller can wait for at most its own bound.
     pub queued: usize,
-    /// Longest wait of a caller for a place; then it is refused.
+    /// Longest wait of a caller for a slot; then it is refused.
     pub wait: Duration,
 }
 
-/// Shares a bounded number of places between callers; see the [module](self). Cheap to clone.
+/// Shares a bounded number of slots between callers; see the [module](self). Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct FairLimiter {
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// The table has entries only for callers that hold or await places, so it is bounded by both bounds together.
+/// The table has entries only for callers that hold or await slots, so it is bounded by both bounds together.
 #[derive(Debug, Default)]
 struct State {
     used: usize,
@@ -63,7 +63,7 @@ struct State {
 struct Share {
     used: usize,
     queued: usize,
-    /// Time at which a waiter of the caller last got reserved places.
+    /// Time at which a waiter of the caller last got reserved slots.
     favoured: Option<Instant>,
 }
 
@@ -73,53 +73,53 @@ struct Waiter {
     caller: Caller,
     weight: usize,
     since: Instant,
-    hand_over: oneshot::Sender<Place>,
+    hand_over: oneshot::Sender<Slot>,
 }
 
-/// Whether a request may take places that are reserved for a larger one.
+/// Whether a request may take slots that are reserved for a larger one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overtaking {
     Allowed,
     Refused,
 }
 
-/// Places that a caller holds, until this is dropped.
+/// Slots that a caller holds, until this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Slot {
     shared: Arc<Shared>,
     caller: Caller,
     weight: usize,
 }
 
-/// A place that its request can release for a while; see [`ReturnablePlace::released_while`].
+/// A slot that its request can release for a while; see [`ReturnableSlot::released_while`].
 #[derive(Debug, Default)]
-pub struct ReturnablePlace(Mutex<Option<Place>>);
+pub struct ReturnableSlot(Mutex<Option<Slot>>);
 
-impl ReturnablePlace {
-    /// Holds `place`, if there is one.
+impl ReturnableSlot {
+    /// Holds `slot`, if there is one.
     #[must_use]
-    pub fn new(place: Option<Place>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(place)))
+    pub fn new(slot: Option<Slot>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(slot)))
     }
 
-    /// Returns whether a place is held.
+    /// Returns whether a slot is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Holds a place from now on.
-    pub fn hold(&self, place: Place) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+    /// Holds a slot from now on.
+    pub fn hold(&self, slot: Slot) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(slot);
     }
 
     /// Takes the place out, for another holder.
     #[must_use]
-    pub fn take(&self) -> Option<Place> {
+    pub fn take(&self) -> Option<Slot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives the place of `held` back, waits, and takes a place again as [`FairLimiter::enter`] does. Without a place it
+    /// Gives the slot of `held` back, waits, and takes a slot again as [`FairLimiter::enter`] does. Without a slot it
     /// only waits.
     ///
     /// # Errors
@@ -128,28 +128,27 @@ impl ReturnablePlace {
         held: &Weak<Self>,
         wait: impl Future<Output = T>,
     ) -> Result<T, Full> {
-        let Some(place) = held.upgrade().and_then(|held| held.take()) else {
+        let Some(slot) = held.upgrade().and_then(|held| held.take()) else {
             return Ok(wait.await);
         };
-        let (limiter, caller) =
-            (FairLimiter { shared: place.shared.clone() }, place.caller.clone());
-        let weight = place.weight;
-        drop(place);
+        let (limiter, caller) = (FairLimiter { shared: slot.shared.clone() }, slot.caller.clone());
+        let weight = slot.weight;
+        drop(slot);
         let done = wait.await;
-        let place = limiter.enter(&caller, weight).await?;
+        let slot = limiter.enter(&caller, weight).await?;
         // A request that has ended meanwhile holds nothing any more.
         if let Some(held) = held.upgrade() {
-            held.hold(place);
+            held.hold(slot);
         }
         Ok(done)
     }
 }
 
-/// Why a caller got no place.
+/// Why a caller got no slot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Full {
-    /// The caller holds as many places as one caller may hold.
+    /// The caller holds as many slots as one caller may hold.
     #[error("more than {most} {what} for one caller ({setting})")]
     Caller {
         /// The bound.
@@ -159,7 +158,7 @@ pub enum Full {
         /// The setting of this bound.
         setting: &'static str,
     },
-    /// All callers together hold all places.
+    /// All callers together hold all slots.
     #[error("more than {most} {what} ({setting})")]
     Total {
         /// The bound.
@@ -180,29 +179,29 @@ impl FairLimiter {
         Self { shared: Arc::new(Shared { bounds, state: Mutex::default() }) }
     }
 
-    /// Takes `weight` places at once. More than a caller's bound counts as that bound, so that the largest request
+    /// Takes `weight` slots at once. More than a caller's bound counts as that bound, so that the largest request
     /// passes when its caller holds nothing else.
     ///
     /// # Errors
     /// Which bound is reached.
-    pub fn try_enter(&self, caller: &Caller, weight: usize) -> Result<Place, Full> {
+    pub fn try_enter(&self, caller: &Caller, weight: usize) -> Result<Slot, Full> {
         let mut state = self.shared.state();
         let weight = self.shared.clamped(caller, weight);
         self.shared.take(&mut state, caller, weight, Overtaking::Refused)
     }
 
-    /// Enters as [`Self::try_enter`] does, but waits up to [`FairBounds::wait`] for places if the queue has room.
+    /// Enters as [`Self::try_enter`] does, but waits up to [`FairBounds::wait`] for slots if the queue has room.
     /// Dropping the future is safe at any time.
     ///
     /// # Errors
     /// Which bound was reached.
-    pub async fn enter(&self, caller: &Caller, weight: usize) -> Result<Place, Full> {
+    pub async fn enter(&self, caller: &Caller, weight: usize) -> Result<Slot, Full> {
         let bounds = &self.shared.bounds;
-        let (full, ticket, place) = {
+        let (full, ticket, slot) = {
             let mut state = self.shared.state();
             let weight = self.shared.clamped(caller, weight);
             let full = match self.shared.take(&mut state, caller, weight, Overtaking::Refused) {
-                Ok(place) => return Ok(place),
+                Ok(slot) => return Ok(slot),
                 Err(full) => full,
             };
             let most = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
@@ -217,18 +216,18 @@ impl FairLimiter {
                 // No request is refused because of another's reservation.
                 return self.shared.take(&mut state, caller, weight, Overtaking::Allowed);
             }
-            let (hand_over, place) = oneshot::channel();
+            let (hand_over, slot) = oneshot::channel();
             let ticket = state.next_ticket;
             state.next_ticket += 1;
             state.queued += weight;
             state.callers.entry(caller.clone()).or_default().queued += weight;
             let since = Instant::now();
             state.waiting.push(Waiter { ticket, caller: caller.clone(), weight, since, hand_over });
-            (full, ticket, place)
+            (full, ticket, slot)
         };
         let _leave = Leave { shared: &self.shared, ticket };
-        match tokio::time::timeout(bounds.wait, place).await {
-            Ok(Ok(place)) => Ok(place),
+        match tokio::time::timeout(bounds.wait, slot).await {
+            Ok(Ok(slot)) => Ok(slot),
             _ => Err(full),
         }
     }
@@ -239,7 +238,7 @@ impl FairLimiter {
         &self.shared.bounds
     }
 
-    /// Places in use by all callers.
+    /// Slots in use by all callers.
     #[must_use]
     pub fn used(&self) -> usize {
         self.shared.state().used
@@ -265,7 +264,7 @@ impl Shared {
         caller: &Caller,
         weight: usize,
         overtaking: Overtaking,
-    ) -> Result<Place, Full> {
+    ) -> Result<Slot, Full> {
         let FairBounds { what, total, total_setting, per_caller_setting, .. } = self.bounds;
         let used = state.callers.get(caller).map_or(0, |share| share.used);
         let most = self.most(caller);
@@ -286,13 +285,13 @@ impl Shared {
         Ok(self.give(state, caller.clone(), weight))
     }
 
-    /// Returns whether this number of places is free for the caller.
+    /// Returns whether this number of slots is free for the caller.
     fn has_room(&self, state: &State, caller: &Caller, weight: usize) -> bool {
         state.used + weight <= self.bounds.total
             && state.used_by(caller) + weight <= self.most(caller)
     }
 
-    fn give(self: &Arc<Self>, state: &mut State, caller: Caller, weight: usize) -> Place {
+    fn give(self: &Arc<Self>, state: &mut State, caller: Caller, weight: usize) -> Slot {
         state.used += weight;
         match state.callers.get_mut(&caller) {
             Some(share) => share.used += weight,
@@ -301,10 +300,10 @@ impl Shared {
                 state.callers.insert(caller.clone(), share);
             }
         }
-        Place { shared: self.clone(), caller, weight }
+        Slot { shared: self.clone(), caller, weight }
     }
 
-    /// Returns the next waiter to serve: of those that fit, the first waiter of the caller with the fewest places.
+    /// Returns the next waiter to serve: of those that fit, the first waiter of the caller with the fewest slots.
     fn next(&self, state: &State) -> Option<usize> {
         let overdue = self.overdue(state);
         let fitting = state.waiting.iter().enumerate().filter(|(_, waiter)| {
@@ -327,7 +326,7 @@ impl Shared {
         waiter.weight > 1 && since.elapsed() >= self.patience()
     }
 
-    /// Returns whether `weight` free places are reserved for a larger request that has waited too long: the first
+    /// Returns whether `weight` free slots are reserved for a larger request that has waited too long: the first
     /// such request that its caller's bound allows, or one of the same caller.
     fn leaves_to_larger(
         &self,
@@ -353,17 +352,17 @@ impl Shared {
         self.bounds.wait / 4
     }
 
-    /// Assigns free places to waiters. The caller must hand them over after it has released the lock.
-    fn serve(self: &Arc<Self>, state: &mut State) -> Vec<(oneshot::Sender<Place>, Place)> {
+    /// Assigns free slots to waiters. The caller must hand them over after it has released the lock.
+    fn serve(self: &Arc<Self>, state: &mut State) -> Vec<(oneshot::Sender<Slot>, Slot)> {
         let mut served = Vec::new();
         while let Some(index) = self.next(state) {
             let was_overdue = self.is_overdue(state, &state.waiting[index]);
             let Waiter { caller, weight, hand_over, .. } = state.remove(index);
-            let place = self.give(state, caller, weight);
-            if was_overdue && let Some(share) = state.callers.get_mut(&place.caller) {
+            let slot = self.give(state, caller, weight);
+            if was_overdue && let Some(share) = state.callers.get_mut(&slot.caller) {
                 share.favoured = Some(Instant::now());
             }
-            served.push((hand_over, place));
+            served.push((hand_over, slot));
         }
         served
     }
@@ -391,7 +390,7 @@ impl State {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.used -= self.weight;
@@ -405,10 +404,10 @@ impl Drop for Place {
     }
 }
 
-/// Hands places to waiters. If a waiter has just given up, its place is dropped, which serves the next waiter.
-fn hand_over(served: Vec<(oneshot::Sender<Place>, Place)>) {
-    for (waiter, place) in served {
-        drop(waiter.send(place));
+/// Hands slots to waiters. If a waiter has just given up, its slot is dropped, which serves the next waiter.
+fn hand_over(served: Vec<(oneshot::Sender<Slot>, Slot)>) {
+    for (waiter, slot) in served {
+        drop(waiter.send(slot));
     }
 }
 
@@ -424,7 +423,7 @@ impl Drop for Leave<'_> {
         let index = state.waiting.iter().position(|waiter| waiter.ticket == self.ticket);
         let Some(index) = index else { return };
         state.remove(index);
-        // Its free places are for other callers now.
+        // Its free slots are for other callers now.
         let served = self.shared.serve(&mut state);
         drop(state);
         hand_over(served);
@@ -465,14 +464,14 @@ mod tests {
     async fn a_caller_at_its_bound_leaves_the_rest_to_others() {
         let limiter = limiter(4, 2);
         let [ann, bob] = ["ann", "bob"].map(caller);
-        let places: Vec<_> = (0..2).map(|_| limiter.try_enter(&ann, 1).unwrap()).collect();
+        let slots: Vec<_> = (0..2).map(|_| limiter.try_enter(&ann, 1).unwrap()).collect();
         let refused = limiter.enter(&ann, 1).await.unwrap_err();
         assert_eq!(refused.to_string(), "more than 2 things are held for one caller (per_caller)");
         assert!(limiter.try_enter(&bob, 1).is_ok());
-        drop(places);
+        drop(slots);
         assert!(limiter.try_enter(&ann, 1).is_ok());
         assert_eq!(limiter.used(), 0);
-        assert_eq!(limiter.shared.state().callers.len(), 0, "callers without places are forgotten");
+        assert_eq!(limiter.shared.state().callers.len(), 0, "callers without slots are forgotten");
     }
 
     #[tokio::test(start_paused = true)]
@@ -500,21 +499,21 @@ mod tests {
     async fn a_request_that_waits_for_others_can_leave_its_place_to_them() {
         let limiter = limiter(1, 1);
         let ann = caller("ann");
-        let held = ReturnablePlace::new(Some(limiter.try_enter(&ann, 1).unwrap()));
+        let held = ReturnableSlot::new(Some(limiter.try_enter(&ann, 1).unwrap()));
         let weak = Arc::downgrade(&held);
-        let waited = ReturnablePlace::released_while(&weak, async { limiter.used() }).await;
-        assert_eq!((waited, limiter.used()), (Ok(0), 1), "the place is taken again");
+        let waited = ReturnableSlot::released_while(&weak, async { limiter.used() }).await;
+        assert_eq!((waited, limiter.used()), (Ok(0), 1), "the slot is taken again");
         let mut others = None;
-        let taken = ReturnablePlace::released_while(&weak, async {
+        let taken = ReturnableSlot::released_while(&weak, async {
             others = Some(limiter.try_enter(&ann, 1).unwrap());
         });
         assert!(taken.await.is_err(), "another has taken it");
         drop(others);
         assert_eq!(limiter.used(), 0);
-        // A request that has ended takes no place.
-        let held = ReturnablePlace::new(Some(limiter.try_enter(&ann, 1).unwrap()));
+        // A request that has ended takes no slot.
+        let held = ReturnableSlot::new(Some(limiter.try_enter(&ann, 1).unwrap()));
         let weak = Arc::downgrade(&held);
-        ReturnablePlace::released_while(&weak, async { drop(held) }).await.unwrap();
+        ReturnableSlot::released_while(&weak, async { drop(held) }).await.unwrap();
         assert_eq!(limiter.used(), 0);
     }
 
@@ -527,7 +526,7 @@ mod tests {
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(start)).await;
                 let mut served = 0;
-                while let Ok(_place) = limiter.enter(&caller, 1).await {
+                while let Ok(_slot) = limiter.enter(&caller, 1).await {
                     tokio::time::sleep(Duration::from_millis(40)).await;
                     served += 1;
                 }
@@ -572,10 +571,10 @@ mod tests {
     #[test]
     fn the_largest_weight_passes_alone() {
         let limiter = limiter(8, 4);
-        let place = limiter.try_enter(&caller("ann"), 100).unwrap();
+        let slot = limiter.try_enter(&caller("ann"), 100).unwrap();
         assert_eq!(limiter.used(), 4);
         assert!(limiter.try_enter(&caller("ann"), 1).is_err());
-        drop(place);
+        drop(slot);
         assert!(limiter.try_enter(&Caller::Local, 100).is_ok());
     }
 

@@ -18,8 +18,8 @@ pub enum ClientError {
     /// The connection is closed.
     #[error("connection is closed: {0}")]
     Closed(CloseReason),
-    /// The answer did not arrive in time; the request was cancelled. The limit is [`CallOptions::timeout`](super::CallOptions),
-    /// or else one of [`ClientOptions`](super::ClientOptions).
+    /// The server did not answer in time. The limit of a request is [`CallOptions::timeout`](super::CallOptions), or else one of
+    /// [`ClientOptions`](super::ClientOptions), and the request was cancelled. Notifications and subscriptions have fixed limits.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
     /// The caller cancelled the request.
@@ -33,7 +33,7 @@ pub enum ClientError {
     OutputSchema {
         /// The tool.
         tool: String,
-        /// The violations with their places.
+        /// The violations, each with its JSON pointer.
         faults: String,
         /// The result as the server wrote it, for callers that can use it.
         result: Box<serde_json::value::RawValue>,
@@ -52,15 +52,15 @@ pub enum ClientError {
     /// The server asked for input in too many rounds.
     #[error("server has asked for input {0} times without returning a result")]
     TooManyRounds(usize),
-    /// An HTTP answer that is not an answer of MCP.
+    /// An HTTP error status without a message of MCP.
     #[error("server answered with HTTP status {status}{}", said(.body))]
     Http {
         /// The status.
         status: u16,
-        /// The start of its body. After a 404 that does not mean the session, it begins with a note on that.
+        /// The start of the response body. If a 404 refuses only the request and not the session, a note about that comes first.
         body: String,
     },
-    /// The server requires authorization, or a wider scope, and the client has none.
+    /// The server refused the request as unauthorized: HTTP 401, or 403 with a challenge.
     #[cfg(feature = "http")]
     #[error("{0}")]
     Unauthorized(Box<Refusal>),
@@ -74,8 +74,8 @@ pub enum ClientError {
         /// The problem with the parameters.
         problem: String,
     },
-    /// The server violated the protocol.
-    #[error("server violated the protocol: {0}")]
+    /// The server's answer violates the protocol or exceeds a limit of this client.
+    #[error("{}{}", prefix(.0), .0)]
     Protocol(#[from] ProtocolError),
     /// The server is not started, with the reason. For programs that start servers, such as gateways.
     #[error("not started: {0}")]
@@ -83,21 +83,21 @@ pub enum ClientError {
     /// The server does not speak the requested revision.
     #[error("server does not speak {0}")]
     Revision(String),
-    /// A program could not be started, or an address could not be reached.
+    /// A program could not be started, an address could not be reached, or a URL is invalid.
     #[error("{what}: {source}")]
     Io {
-        /// The operation that failed.
+        /// What failed: the start of the error's text, such as `cannot reach HOST`.
         what: String,
         /// The cause.
         source: io::Error,
     },
 }
 
-/// A violation of the protocol by a server.
+/// An answer of a server that cannot be used: it violates the protocol, or exceeds a limit of this client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A message is not one of JSON-RPC.
+    /// A message is not valid JSON-RPC.
     #[error("invalid message: {0}")]
     Message(String),
     /// The body of an HTTP response is not an answer to its request.
@@ -120,13 +120,13 @@ pub enum ProtocolError {
         problem: String,
     },
     /// A result has a `resultType` that this client does not know.
-    #[error("result of '{method}' has an unknown type")]
+    #[error("result of '{method}' has an unknown `resultType`")]
     ResultType {
         /// The method.
         method: String,
     },
-    /// A method was answered with a task that cannot be.
-    #[error("'{method}' was answered with a task")]
+    /// The server answered with a task to a method that does not support tasks.
+    #[error("server returned a task for '{method}', which does not support tasks")]
     UnexpectedTask {
         /// The method.
         method: String,
@@ -169,7 +169,7 @@ pub enum ProtocolError {
         method: String,
     },
     /// All pages of a list together take longer than a request may.
-    #[error("'{method}' takes more than {} ms for all its pages", limit.as_millis())]
+    #[error("'{method}' takes more than {} s for all its pages", limit.as_secs_f64())]
     ListTooSlow {
         /// The method.
         method: String,
@@ -184,8 +184,8 @@ pub enum ProtocolError {
         /// The error of the page.
         problem: String,
     },
-    /// A list has many pages in a row without a valid item.
-    #[error("'{method}' has more than {limit} pages without a valid item in a row")]
+    /// A list has many consecutive pages without a valid item.
+    #[error("'{method}' returned more than {limit} consecutive pages without a valid item")]
     TooManyEmptyPages {
         /// The method.
         method: String,
@@ -212,7 +212,7 @@ pub enum ProtocolError {
     /// An event id is not a valid header value.
     #[error("the id of an event is not a valid header value")]
     EventId,
-    /// A redirect to an address that is not followed.
+    /// A redirect that is not followed.
     #[error("{url} redirects to an address that {problem}")]
     Redirect {
         /// The redirecting URL.
@@ -228,23 +228,39 @@ pub enum ProtocolError {
         /// The limit.
         limit: usize,
     },
-    /// The stream of HTTP+SSE ended before it named the address for messages.
-    #[error("stream ended before it named an address for messages")]
-    NoMessagesAddress,
-    /// The address for messages of HTTP+SSE is not used.
-    #[error("address for messages '{address}' {problem}")]
-    MessagesAddress {
-        /// The address.
-        address: String,
+    /// The stream of HTTP+SSE ended before its `endpoint` event.
+    #[error("stream ended before its `endpoint` event")]
+    NoMessageEndpoint,
+    /// The message endpoint of HTTP+SSE is not used.
+    #[error("message endpoint '{endpoint}' {problem}")]
+    MessageEndpoint {
+        /// The endpoint, as the server named it.
+        endpoint: String,
         /// Why the endpoint is not used.
         problem: &'static str,
     },
-    /// The stream of announcements did not open.
-    #[error("stream of announcements did not open")]
-    NoAnnouncements,
+    /// The server closed the stream of notifications before it accepted the subscription.
+    #[error("the stream of notifications did not open")]
+    NoNotificationStream,
 }
 
 impl ProtocolError {
+    /// Returns whether the server kept to the protocol, and exceeded a limit of this client.
+    fn is_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::MessageTooLong { .. }
+                | Self::TooManyItems { .. }
+                | Self::ListTooLong { .. }
+                | Self::ListTooSlow { .. }
+                | Self::TooManyEmptyPages { .. }
+                | Self::Redirect { .. }
+                | Self::TooManyRedirects { .. }
+                | Self::StreamNotResumed { .. }
+                | Self::PageFailed { .. }
+        )
+    }
+
     pub(super) fn result(method: &str, problem: impl ToString) -> Self {
         Self::Result { method: method.to_owned(), problem: problem.to_string() }
     }
@@ -268,6 +284,10 @@ impl ClientError {
     ) -> Self {
         Self::Io { what: what.into(), source: io::Error::other(source) }
     }
+}
+
+fn prefix(error: &ProtocolError) -> &'static str {
+    if error.is_limit() { "" } else { "server violated the protocol: " }
 }
 
 fn said(body: &str) -> String {

@@ -107,7 +107,7 @@ impl Link {
         }
     }
 
-    /// Opens another stream of announcements of a stateless server, until the guard is dropped. Its id is that of the
+    /// Opens another stream of notifications of a stateless server, until the guard is dropped. Its id is that of the
     /// first attempt; over HTTP it is reopened when it breaks.
     pub(super) async fn open_stream(
         &self,

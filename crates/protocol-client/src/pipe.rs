@@ -11,6 +11,7 @@ use bytes::Bytes;
 use marquetry_protocol_wire::{
     EnvelopeError, Era, Message, RequestId, envelope,
     line::{Line, read_line_or},
+    shortened,
 };
 use serde_json::{json, value::RawValue};
 use tokio::{
@@ -53,7 +54,7 @@ struct Waiting {
 }
 
 /// An in-flight request. If it is dropped before the answer, the request is cancelled at the server.
-struct Place {
+struct PendingRequest {
     id: RequestId,
     pending: Arc<Pending>,
     outbound: mpsc::Sender<Bytes>,
@@ -137,7 +138,7 @@ impl PipeLink {
     ) -> Result<Box<RawValue>, ClientError> {
         let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
         let (sender, answer) = oneshot::channel();
-        let place = self.pending.enter(
+        let request = self.pending.enter(
             outgoing.id,
             Waiting { answer: sender, progress: outgoing.own.progress.clone() },
             self.outbound.clone(),
@@ -150,7 +151,7 @@ impl PipeLink {
             answer = answer => answer.ok(),
             () = self.shared.ended().cancelled() => None,
         };
-        place.leave();
+        request.leave();
         match answer {
             Some(answer) => answer,
             None => Err(ClientError::Closed(self.shared.closed().await)),
@@ -189,7 +190,7 @@ impl PipeLink {
         _ = self.outbound.try_send(message.into());
     }
 
-    /// Opens a stream of announcements. It ends when `stop` is cancelled.
+    /// Opens a stream of notifications. It ends when `stop` is cancelled.
     pub(super) async fn stream(
         &self,
         id: RequestId,
@@ -228,9 +229,9 @@ impl Pending {
         waiting: Waiting,
         outbound: mpsc::Sender<Bytes>,
         cancellable: bool,
-    ) -> Place {
+    ) -> PendingRequest {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), waiting);
-        Place { id, pending: self.clone(), outbound, cancellable }
+        PendingRequest { id, pending: self.clone(), outbound, cancellable }
     }
 
     fn take(&self, id: &RequestId) -> Option<Waiting> {
@@ -249,14 +250,14 @@ impl Pending {
     }
 }
 
-impl Place {
+impl PendingRequest {
     /// Ends the request without a cancellation: its answer has arrived, or will never arrive.
     fn leave(mut self) {
         self.cancellable = false;
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.pending.take(&self.id);
         if !self.cancellable {
@@ -296,7 +297,7 @@ impl Reading {
             match read.await {
                 // The call was failed when the limit was exceeded.
                 Ok(Line::TooLong) if told => {}
-                Ok(Line::Whole) => each(&buffer, |message| self.message(message)),
+                Ok(Line::Whole) => each(&buffer, |message| self.message(message, &buffer)),
                 Ok(Line::Blank) => {}
                 Ok(Line::TooLong) => {
                     let why = self.too_long();
@@ -340,7 +341,8 @@ impl Reading {
         waiting.map(|waiting| waiting.answer.send(Err(self.too_long().into()))).is_some()
     }
 
-    fn message(&self, message: Result<Message<'_>, EnvelopeError>) {
+    /// Handles a message that was read from `line`.
+    fn message(&self, message: Result<Message<'_>, EnvelopeError>, line: &[u8]) {
         match message {
             Ok(Message::Response(response)) => {
                 let Some(id) = response.id else {
@@ -373,7 +375,14 @@ impl Reading {
                 // Servers print to standard output by mistake. The connection goes on.
                 None => {
                     if let Some(count) = self.nonsense.count() {
-                        tracing::warn!(%error, count, "server sent a line that is no message");
+                        let line = String::from_utf8_lossy(line);
+                        let line = shortened(line.trim());
+                        tracing::warn!(
+                            line,
+                            %error,
+                            count,
+                            "server wrote a line to standard output that is not a message of MCP"
+                        );
                     }
                 }
             },

@@ -31,9 +31,9 @@ pub enum ProgramError {
         /// The program.
         program: String,
     },
-    /// The working directory is missing.
-    #[error("working directory {} does not exist", .0.display())]
-    NoDirectory(PathBuf),
+    /// The working directory does not exist, or is no directory.
+    #[error("working directory {} is not a directory", .0.display())]
+    WorkingDirectory(PathBuf),
 }
 
 /// Returns a hint at the usual mistakes: a whole command line, or a path for a shell.
@@ -63,63 +63,78 @@ impl StdioCommand {
     }
 }
 
-/// Says why `program` cannot be started in `cwd` with `path` as its `PATH`.
+/// Checks that `program` can be started in `cwd` with `path` as its `PATH`.
 ///
 /// # Errors
 ///
-/// If it does not exist, or cannot be executed. Other programs may still fail to start.
+/// The program does not exist or is not executable, or `cwd` is not a directory. On Windows only `cwd` is checked. A program
+/// that passes may still fail to start.
 pub fn check_program(
     program: &str,
     path: Option<OsString>,
     cwd: Option<&Path>,
 ) -> Result<(), ProgramError> {
     if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
-        return Err(ProgramError::NoDirectory(cwd.to_owned()));
+        return Err(ProgramError::WorkingDirectory(cwd.to_owned()));
     }
     let program = program.to_owned();
     if program.contains(std::path::is_separator) {
         let file = cwd.unwrap_or(Path::new("")).join(&program);
-        return match is_program(&file) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Err(ProgramError::NotExecutable { program })
-            }
-            Err(_) => Err(ProgramError::NoSuchFile { program }),
+        return match look_at(&file) {
+            Found::Program => Ok(()),
+            Found::Other => Err(ProgramError::NotExecutable { program }),
+            Found::Nothing => Err(ProgramError::NoSuchFile { program }),
         };
     }
     // Without a PATH the system uses its own default.
     let Some(path) = path else { return Ok(()) };
     let mut problem = ProgramError::NotInPath { program: program.clone() };
     for directory in env::split_paths(&path) {
-        match is_program(&directory.join(&program)) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                problem = ProgramError::NotExecutable { program: program.clone() };
-            }
-            Err(_) => {}
+        // The system resolves relative directories, and the empty one, from the working directory.
+        let directory = cwd.unwrap_or(Path::new("")).join(directory);
+        match look_at(&directory.join(&program)) {
+            Found::Program => return Ok(()),
+            Found::Other => problem = ProgramError::NotExecutable { program: program.clone() },
+            Found::Nothing => {}
         }
     }
     Err(problem)
 }
 
+/// The kind of file at a path.
+enum Found {
+    /// An executable file.
+    Program,
+    /// A folder, or a file that may not be executed.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "not told apart there"))]
+    Other,
+    /// No file, or one in a folder that may not be read.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "not told apart there"))]
+    Nothing,
+}
+
 #[cfg(unix)]
-fn is_program(path: &Path) -> io::Result<()> {
+fn look_at(path: &Path) -> Found {
     use std::os::unix::fs::PermissionsExt as _;
-    let metadata = path.metadata()?;
-    if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
-        return Ok(());
+    match path.metadata() {
+        Ok(metadata) if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 => {
+            Found::Program
+        }
+        Ok(_) => Found::Other,
+        Err(_) => Found::Nothing,
     }
-    Err(io::ErrorKind::PermissionDenied.into())
 }
 
 /// Windows adds file extensions, and decides itself what can be executed.
 #[cfg(not(unix))]
-fn is_program(_path: &Path) -> io::Result<()> {
-    Ok(())
+fn look_at(_path: &Path) -> Found {
+    Found::Program
 }
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
+
     use super::*;
 
     #[test]
@@ -127,6 +142,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path();
         std::fs::write(here.join("text"), "").unwrap();
+        std::fs::create_dir(here.join("bin")).unwrap();
+        std::fs::write(here.join("bin/tool"), "").unwrap();
+        std::fs::set_permissions(here.join("bin/tool"), Permissions::from_mode(0o755)).unwrap();
+        // A folder that only its owner may search, such as one of another user.
+        std::fs::create_dir(here.join("locked")).unwrap();
+        std::fs::set_permissions(here.join("locked"), Permissions::from_mode(0o000)).unwrap();
         let usual = || env::var_os("PATH");
         let gone = here.join("gone");
         for (program, path, cwd, want) in [
@@ -150,7 +171,12 @@ mod tests {
             ("./text", usual(), here, "program \"./text\" is not an executable file".to_owned()),
             ("text", Some(here.into()), here, "program \"text\" is not an executable file".to_owned()),
             ("sh", Some(here.into()), here, "program \"sh\" not found in PATH".to_owned()),
-            ("sh", usual(), &gone, format!("working directory {} does not exist", gone.display())),
+            ("tool", Some("bin".into()), here, "found".to_owned()),
+            ("tool", Some("gone:./bin".into()), here, "found".to_owned()),
+            ("tool", Some("bin".into()), &here.join("bin"), "program \"tool\" not found in PATH".to_owned()),
+            ("npxx", Some("locked".into()), here, "program \"npxx\" not found in PATH".to_owned()),
+            ("sh", usual(), &gone, format!("working directory {} is not a directory", gone.display())),
+            ("sh", usual(), &here.join("text"), format!("working directory {} is not a directory", here.join("text").display())),
         ] {
             let found = check_program(program, path, Some(cwd));
             let found = found.map_or_else(|error| error.to_string(), |()| "found".to_owned());

@@ -75,30 +75,30 @@ fn explain(text: &str) -> ServerUrlError {
         return ServerUrlError::Scheme;
     }
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    let place = without_user(authority);
+    let host_and_port = without_user(authority);
     let is_forbidden = |c: &char| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}".contains(*c);
-    if place.starts_with('[') && !place.contains(']') {
+    if host_and_port.starts_with('[') && !host_and_port.contains(']') {
         return ServerUrlError::Bracket;
     }
-    if split_port(place).0.is_empty() {
+    if split_port(host_and_port).0.is_empty() {
         return ServerUrlError::NoHost;
     }
-    if let Some(found) = place.chars().find(|c| !c.is_ascii()) {
+    if let Some(found) = host_and_port.chars().find(|c| !c.is_ascii()) {
         return ServerUrlError::HostCharacter(found);
     }
     rest.chars().find(is_forbidden).map_or(ServerUrlError::Invalid, ServerUrlError::Character)
 }
 
 fn without_user(authority: &str) -> &str {
-    authority.rsplit_once('@').map_or(authority, |(_, place)| place)
+    authority.rsplit_once('@').map_or(authority, |(_, host_and_port)| host_and_port)
 }
 
 /// Splits `host:port`; the colons of an IPv6 address are between brackets.
-fn split_port(place: &str) -> (&str, &str) {
-    let host_end = place.rfind(']').map_or(0, |bracket| bracket + 1);
-    match place[host_end..].split_once(':') {
-        Some((rest, port)) => (&place[..host_end + rest.len()], port),
-        None => (place, ""),
+fn split_port(host_and_port: &str) -> (&str, &str) {
+    let host_end = host_and_port.rfind(']').map_or(0, |bracket| bracket + 1);
+    match host_and_port[host_end..].split_once(':') {
+        Some((rest, port)) => (&host_and_port[..host_end + rest.len()], port),
+        None => (host_and_port, ""),
     }
 }
 

@@ -82,7 +82,7 @@ impl Client {
         let agreed = tokio::time::timeout(PATIENCE, agreed(told, &id)).await;
         let agreed = agreed
             .map_err(|_| ClientError::Timeout(PATIENCE))?
-            .ok_or(ProtocolError::NoAnnouncements)?;
+            .ok_or(ProtocolError::NoNotificationStream)?;
         match wanted {
             Some(uri) if !agreed.iter().any(|agreed| agreed == uri) => {
                 Err(ClientError::Rpc(RpcError::resource_not_found(uri)))

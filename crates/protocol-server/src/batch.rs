@@ -39,15 +39,15 @@ impl Server {
             match message {
                 Ok(Message::Request(request)) => {
                     let members = Members::of(request.params);
-                    // Requests of a batch do not wait for the others to free places.
-                    let place = self.shared.shares.calls.try_enter(&peer.caller, 1);
-                    let accepted = place
+                    // Requests of a batch do not wait for the others to free slots.
+                    let slot = self.shared.shares.calls.try_enter(&peer.caller, 1);
+                    let accepted = slot
                         .map_err(|full| {
                             let error = RpcError::too_many_requests(full.to_string());
                             Outgoing::error(Some(&request.id), &error)
                         })
-                        .and_then(|place| {
-                            self.accept(conversation, peer, &request, &members, Some(place))
+                        .and_then(|slot| {
+                            self.accept(conversation, peer, &request, &members, Some(slot))
                         });
                     match accepted {
                         Ok(call) => batch.calls.push(call),

@@ -29,7 +29,7 @@ use super::{
     ask::stateless::{self, Rounds},
     context::Parts,
     conversation::{ClientFacts, Conversation},
-    fair::{Full, Place},
+    fair::{Full, Slot},
     in_flight::InFlightGuard,
     outgoing::Outgoing,
     peer::Peer,
@@ -52,19 +52,19 @@ pub(super) struct Accepted {
 }
 
 impl Server {
-    /// Takes one of the places for requests in flight, which all clients share. Waits at most [`Limits::queue_time`] for a
-    /// free place.
+    /// Takes one of the slots for requests in flight, which all clients share. Waits at most [`Limits::queue_time`] for a
+    /// free slot.
     ///
     /// # Errors
-    /// If no place became free in that time.
+    /// If no slot became free in that time.
     ///
     /// [`Limits::queue_time`]: super::Limits::queue_time
-    pub(super) async fn place(&self, caller: &Caller) -> Result<Place, RpcError> {
-        let place = self.shared.shares.calls.enter(caller, 1).await;
-        place.map_err(|full| RpcError::too_many_requests(full.to_string()))
+    pub(super) async fn slot(&self, caller: &Caller) -> Result<Slot, RpcError> {
+        let slot = self.shared.shares.calls.enter(caller, 1).await;
+        slot.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 
-    /// Accepts a request of `peer`; [`Accepted::run`] does the work. The request keeps `place` until its answer is
+    /// Accepts a request of `peer`; [`Accepted::run`] does the work. The request keeps `slot` until its answer is
     /// sent.
     ///
     /// # Errors
@@ -75,9 +75,9 @@ impl Server {
         peer: &Peer,
         request: &Request<'_>,
         members: &Members<'_>,
-        place: Option<Place>,
+        slot: Option<Slot>,
     ) -> Result<Accepted, Outgoing> {
-        self.try_accept(conversation, peer, request, members, place)
+        self.try_accept(conversation, peer, request, members, slot)
             .map_err(|error| Outgoing::error(Some(&request.id), &error))
     }
 
@@ -87,7 +87,7 @@ impl Server {
         peer: &Peer,
         request: &Request<'_>,
         members: &Members<'_>,
-        place: Option<Place>,
+        slot: Option<Slot>,
     ) -> Result<Accepted, RpcError> {
         let principal = peer.principal.as_ref();
         let meta = request_meta(members)?;
@@ -111,7 +111,7 @@ impl Server {
             }
             _ => None,
         };
-        let in_flight = conversation.in_flight.enter(&request.id, place)?;
+        let in_flight = conversation.in_flight.enter(&request.id, slot)?;
         let client = match (revision.era(), conversation.session.get()) {
             (Era::Session, Some(facts)) => facts.client.clone(),
             _ => Arc::new(ClientFacts {
@@ -133,7 +133,7 @@ impl Server {
             http: peer.http.clone(),
             notifier: self.shared.notifier.clone(),
             caller: peer.caller.clone(),
-            place: Arc::downgrade(&in_flight.place),
+            slot: Arc::downgrade(&in_flight.slot),
             sending: Some(self.shared.shares.sending.clone()),
             rounds,
             question_timeout: self.shared.limits.question_timeout,
@@ -170,19 +170,19 @@ impl Server {
 }
 
 impl Accepted {
-    /// Waits for a place ([`Server::place`]), then runs the request ([`Self::run`]). The answer is an error if no place
+    /// Waits for a slot ([`Server::slot`]), then runs the request ([`Self::run`]). The answer is an error if no slot
     /// becomes free in time. While it waits, the request is in flight for its client: it counts in
     /// [`Limits::max_in_flight`](super::Limits::max_in_flight), and can be cancelled.
     pub(super) async fn run_in_turn(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
-        if !self.in_flight.place.is_held() {
-            let place = tokio::select! {
+        if !self.in_flight.slot.is_held() {
+            let slot = tokio::select! {
                 biased;
                 () = self.in_flight.cancel.cancelled() => return None,
                 () = self.cut.cancelled() => Err(cut_off()),
-                place = self.server.place(&self.parts.caller) => place,
+                slot = self.server.slot(&self.parts.caller) => slot,
             };
-            match place {
-                Ok(place) => self.in_flight.place.hold(place),
+            match slot {
+                Ok(slot) => self.in_flight.slot.hold(slot),
                 Err(error) => {
                     let answer = Outgoing::error(Some(&self.parts.id), &error);
                     return Some(answer.holding(self.in_flight));

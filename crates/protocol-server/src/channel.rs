@@ -39,7 +39,7 @@ impl Channel {
     }
 
     /// Handles bytes from the client. Waits while the client reads more slowly than the server answers, but never for
-    /// a place among the requests in flight: a cancellation after many requests must be able to free their places.
+    /// a slot among the requests in flight: a cancellation after many requests must be able to free their slots.
     pub(super) async fn take(&self, bytes: &[u8]) {
         self.take_from(&self.peer, bytes).await;
     }
@@ -49,8 +49,8 @@ impl Channel {
         match Incoming::parse(bytes, self.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 let members = Members::of(request.params);
-                let place = self.server.shared.shares.calls.try_enter(&peer.caller, 1).ok();
-                match self.server.accept(&self.conversation, peer, &request, &members, place) {
+                let slot = self.server.shared.shares.calls.try_enter(&peer.caller, 1).ok();
+                match self.server.accept(&self.conversation, peer, &request, &members, slot) {
                     // The requests after it need the session.
                     Ok(call)
                         if request.method == "initialize"

@@ -30,7 +30,7 @@ use super::{
     Caller, Principal,
     ask::{question::Question, stateless::Rounds},
     conversation::{ClientFacts, Conversation, ConversationId},
-    fair::{FairLimiter, ReturnablePlace},
+    fair::{FairLimiter, ReturnableSlot},
     notifier::{Announcer, Notifier},
     outgoing::{Outgoing, nowhere},
     tasks::{Job, Tasks},
@@ -71,8 +71,8 @@ pub(super) struct Parts {
     pub(super) notifier: Arc<Notifier>,
     /// The caller whom limits count.
     pub(super) caller: Caller,
-    /// Place of the request among those in flight.
-    pub(super) place: Weak<ReturnablePlace>,
+    /// Slot of the request among those in flight.
+    pub(super) slot: Weak<ReturnableSlot>,
     /// Limits unsent bytes; [`None`] if nothing is sent before the answer.
     pub(super) sending: Option<FairLimiter>,
     /// Answers of earlier rounds, in the stateless era, for methods that may ask the client.
@@ -119,7 +119,7 @@ impl RequestContext {
             http: parts.http.clone(),
             notifier: parts.notifier.clone(),
             caller: parts.caller.clone(),
-            place: Weak::new(),
+            slot: Weak::new(),
             sending: None,
             rounds: None,
             question_timeout: parts.question_timeout,
@@ -525,14 +525,14 @@ impl RequestContext {
         }
     }
 
-    /// Waits without a place among the requests in flight, and takes a place again afterwards. For requests that wait
-    /// for something else, such as a server that starts: meanwhile other requests of the caller can use the place.
+    /// Waits without a slot among the requests in flight, and takes a slot again afterwards. For requests that wait
+    /// for something else, such as a server that starts: meanwhile other requests of the caller can use the slot.
     /// Users of this method must limit the number of waiting requests.
     ///
     /// # Errors
-    /// If no place was free within [`Limits::queue_time`](super::Limits::queue_time) after the wait.
-    pub async fn without_place<T>(&self, wait: impl Future<Output = T>) -> Result<T, RpcError> {
-        let waited = ReturnablePlace::released_while(&self.inner.parts.place, wait).await;
+    /// If no slot was free within [`Limits::queue_time`](super::Limits::queue_time) after the wait.
+    pub async fn without_slot<T>(&self, wait: impl Future<Output = T>) -> Result<T, RpcError> {
+        let waited = ReturnableSlot::released_while(&self.inner.parts.slot, wait).await;
         waited.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 

@@ -20,7 +20,7 @@ use super::{
     call::{cut_off, no_room, respond},
     context::Parts,
     conversation::{ClientFacts, Conversation},
-    fair::{Place, ReturnablePlace},
+    fair::{ReturnableSlot, Slot},
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
     table::Found,
@@ -32,19 +32,19 @@ pub struct DirectCall {
     server: Server,
     peer: Peer,
     capabilities: ClientCapabilities,
-    place: Arc<ReturnablePlace>,
+    slot: Arc<ReturnableSlot>,
 }
 
 impl Server {
     /// Accepts a request of `peer` from outside of the protocol's transports. It counts among the requests in flight
-    /// of its caller, and waits for a place as others do.
+    /// of its caller, and waits for a slot as others do.
     ///
     /// # Errors
-    /// If no place became free within [`Limits::queue_time`](super::Limits::queue_time).
+    /// If no slot became free within [`Limits::queue_time`](super::Limits::queue_time).
     pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
-        let place = ReturnablePlace::new(Some(self.place(&peer.caller).await?));
+        let slot = ReturnableSlot::new(Some(self.slot(&peer.caller).await?));
         let capabilities = ClientCapabilities::default();
-        Ok(DirectCall { server: self.clone(), peer, capabilities, place })
+        Ok(DirectCall { server: self.clone(), peer, capabilities, slot })
     }
 
     /// Subscribes `peer` to the resource `uri`. This counts as one of its caller's clients that listen for
@@ -53,8 +53,8 @@ impl Server {
     /// # Errors
     /// If too many clients listen; the errors of [`Handler::subscribe`](super::Handler::subscribe).
     pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
-        let place = self.shared.shares.listening.enter(&peer.caller, 1).await;
-        let place = place.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
+        let slot = self.shared.shares.listening.enter(&peer.caller, 1).await;
+        let slot = slot.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
         let subscriptions = self.subscriptions(1);
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
@@ -71,7 +71,7 @@ impl Server {
             peer.principal.clone(),
         );
         subscriptions.add(uri, self.shared.handler.subscribe(uri, &cx)).await?;
-        Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _place: place })
+        Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _slot: slot })
     }
 
     /// Creates a conversation for one request.
@@ -88,7 +88,7 @@ impl Server {
         method: &'static str,
         params: Option<&RawValue>,
         capabilities: ClientCapabilities,
-        place: Weak<ReturnablePlace>,
+        slot: Weak<ReturnableSlot>,
     ) -> RequestContext {
         let client = Arc::new(ClientFacts { info: None, capabilities });
         let parts = Parts {
@@ -104,7 +104,7 @@ impl Server {
             http: peer.http.clone(),
             notifier: self.shared.notifier.clone(),
             caller: peer.caller.clone(),
-            place,
+            slot,
             // Nothing is sent before the answer, and `DirectCall::answer` counts that.
             sending: None,
             conversation: conversation.clone(),
@@ -135,10 +135,10 @@ impl DirectCall {
         F: FnOnce(RequestContext) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let Self { server, peer, capabilities, place } = self;
-        let (conversation, place) = (server.alone(peer), Arc::downgrade(place));
+        let Self { server, peer, capabilities, slot } = self;
+        let (conversation, slot) = (server.alone(peer), Arc::downgrade(slot));
         let capabilities = capabilities.clone();
-        let cx = server.direct_context(peer, &conversation, method, None, capabilities, place);
+        let cx = server.direct_context(peer, &conversation, method, None, capabilities, slot);
         let panicked = || E::from(RpcError::internal(format!("method '{method}' panicked")));
         let work = AssertUnwindSafe(async move { work(cx).await }).catch_unwind();
         tokio::select! {
@@ -161,16 +161,16 @@ impl DirectCall {
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Reply, RpcError> {
-        let Self { server, peer, capabilities, place } = self;
+        let Self { server, peer, capabilities, slot } = self;
         let Found { name, callback, is_extension } = server
             .shared
             .tables
             .find(Era::Session, method)
             .ok_or_else(|| RpcError::method_not_found(method))?;
         let conversation = server.alone(peer);
-        let place = Arc::downgrade(place);
+        let slot = Arc::downgrade(slot);
         let capabilities = capabilities.clone();
-        let cx = server.direct_context(peer, &conversation, name, params, capabilities, place);
+        let cx = server.direct_context(peer, &conversation, name, params, capabilities, slot);
         let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
         let mut extensions = Extensions::new();
         extensions.insert(server.clone());
@@ -192,11 +192,11 @@ impl DirectCall {
     /// # Errors
     /// If the limit of unsent bytes is exceeded.
     pub async fn answer(self, bytes: Vec<u8>) -> Result<Bytes, RpcError> {
-        let Self { server, peer, place, .. } = self;
+        let Self { server, peer, slot, .. } = self;
         let sending = &server.shared.shares.sending;
         match Outgoing::result(bytes).charge(sending, &peer.caller).await {
             Ok(Outgoing { bytes, mut charged, .. }) => {
-                charged.extend(place.take());
+                charged.extend(slot.take());
                 Ok(counted(bytes, charged))
             }
             Err(full) => {
@@ -219,8 +219,8 @@ pub struct Watch {
     /// Expiry of the watcher's token.
     end: Option<Instant>,
     shutdown: CancellationToken,
-    /// Place among the listening clients.
-    _place: Place,
+    /// Slot among the listening clients.
+    _slot: Slot,
 }
 
 impl Watch {

@@ -110,7 +110,7 @@ async fn check(response: Response<ResponseBody>) {
     assert_ne!(head.status, StatusCode::INTERNAL_SERVER_ERROR);
     let kind = head.headers.get("content-type").map(|kind| kind.as_bytes().to_owned());
     let mut bytes = Vec::new();
-    // A stream of announcements never ends: its first part is enough.
+    // A stream of notifications never ends: its first part is enough.
     let mut patience = 8;
     while patience > 0 {
         match body.frame().now_or_never() {

@@ -143,7 +143,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Waits until [`Self::header_arguments`] knows `tool`, before the headers of a call are checked; by default it
     /// returns at once. It is called only for tools for which [`Self::header_arguments`] returned [`None`]. The
-    /// request has no place among those in flight yet, so an implementation that waits must limit the number of
+    /// request has no slot among those in flight yet, so an implementation that waits must limit the number of
     /// `caller`'s waiting requests.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::{
 use marquetry_protocol_wire::{RequestId, RpcError};
 use tokio_util::sync::CancellationToken;
 
-use super::fair::{Place, ReturnablePlace};
+use super::fair::{ReturnableSlot, Slot};
 
 /// The requests in flight.
 pub(super) struct InFlight {
@@ -22,7 +22,7 @@ impl InFlight {
         Self { calls: Mutex::default(), most }
     }
 
-    /// Adds a request until the guard is dropped. The guard also holds the request's place among those of all
+    /// Adds a request until the guard is dropped. The guard also holds the request's slot among those of all
     /// clients.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl InFlight {
     pub(super) fn enter(
         self: &Arc<Self>,
         id: &RequestId,
-        place: Option<Place>,
+        slot: Option<Slot>,
     ) -> Result<InFlightGuard, RpcError> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() >= self.most {
@@ -47,8 +47,8 @@ impl InFlight {
         }
         let cancel = CancellationToken::new();
         calls.insert(id.clone(), cancel.clone());
-        let place = ReturnablePlace::new(place);
-        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, place })
+        let slot = ReturnableSlot::new(slot);
+        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, slot })
     }
 
     /// Cancels a request. Unknown or answered ones are ignored (the notification may cross the answer).
@@ -76,8 +76,8 @@ pub(super) struct InFlightGuard {
     table: Arc<InFlight>,
     id: RequestId,
     pub(super) cancel: CancellationToken,
-    /// Place among the requests of all clients, if the request has one.
-    pub(super) place: Arc<ReturnablePlace>,
+    /// Slot among the requests of all clients, if the request has one.
+    pub(super) slot: Arc<ReturnableSlot>,
 }
 
 impl std::fmt::Debug for InFlightGuard {

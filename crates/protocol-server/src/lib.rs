@@ -25,7 +25,7 @@ mod pipe;
 mod reply;
 mod run_as_task;
 #[cfg(feature = "http")]
-mod session_places;
+mod session_slots;
 #[cfg(feature = "typed")]
 mod states;
 mod subscriptions;

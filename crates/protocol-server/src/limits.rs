@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fair::{FairBounds, FairLimiter};
 #[cfg(feature = "http")]
-use super::session_places::SessionPlaces;
+use super::session_slots::SessionSlots;
 
 /// Limits on what clients can make a server store. A client over a limit gets an error that names it; other work
 /// continues.
@@ -22,9 +22,9 @@ pub struct Limits {
     pub max_in_flight: usize,
     /// Requests in flight of all clients together: 1,024.
     pub max_in_flight_total: usize,
-    /// Requests in flight of one caller: 32. The next free place goes to the caller with the fewest.
+    /// Requests in flight of one caller: 32. The next free slot goes to the caller with the fewest.
     pub max_in_flight_per_caller: usize,
-    /// Time that a request waits for a place among those in flight, and a large message for its bytes, before it is
+    /// Time that a request waits for a slot among those in flight, and a large message for its bytes, before it is
     /// refused: 1 s.
     pub queue_time: Duration,
     /// HTTP sessions: 1,000. The same number of stateless clients may listen for announcements; a [`Server::watch`]
@@ -133,7 +133,7 @@ pub(super) struct Shares {
     pub(super) listening: FairLimiter,
     /// Sessions over HTTP.
     #[cfg(feature = "http")]
-    pub(super) sessions: SessionPlaces,
+    pub(super) sessions: SessionSlots,
     /// Bytes of messages that wait to be sent.
     pub(super) sending: FairLimiter,
     /// Bytes of HTTP bodies.
@@ -185,7 +185,7 @@ impl Shares {
             calls: FairLimiter::new(calls),
             listening: FairLimiter::new(FairBounds { what: "clients listen", ..sessions }),
             #[cfg(feature = "http")]
-            sessions: SessionPlaces::new(FairLimiter::new(sessions)),
+            sessions: SessionSlots::new(FairLimiter::new(sessions)),
             sending: FairLimiter::new(sending),
             receiving: FairLimiter::new(receiving),
         }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Caller,
-    fair::{FairLimiter, Full, Place},
+    fair::{FairLimiter, Full, Slot},
     in_flight::InFlightGuard,
 };
 
@@ -24,8 +24,8 @@ pub(super) struct Outgoing {
     /// The answered requests. They are in flight until the message is sent, so that unread answers count for the
     /// limit.
     pub(super) held: Vec<InFlightGuard>,
-    /// Places for unsent bytes in the limit of all clients, for a long message.
-    pub(super) charged: Vec<Place>,
+    /// Slots for unsent bytes in the limit of all clients, for a long message.
+    pub(super) charged: Vec<Slot>,
 }
 
 /// Shorter messages are not counted as unsent bytes: their number is limited.
@@ -105,10 +105,10 @@ impl Outgoing {
 }
 
 /// Returns bytes that are counted until their last part is dropped.
-pub(super) fn counted(bytes: Bytes, charged: Vec<Place>) -> Bytes {
+pub(super) fn counted(bytes: Bytes, charged: Vec<Slot>) -> Bytes {
     struct Counted {
         bytes: Bytes,
-        _charged: Vec<Place>,
+        _charged: Vec<Slot>,
     }
     impl AsRef<[u8]> for Counted {
         fn as_ref(&self) -> &[u8] {

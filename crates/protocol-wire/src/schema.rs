@@ -39,7 +39,7 @@ impl Schema {
             .map_err(|error| shortened(&error.to_string()).to_owned())
     }
 
-    /// Returns the first few faults of `value`, each with its place; `None` if it is valid.
+    /// Returns the first few faults of `value`, each with its JSON pointer; `None` if it is valid.
     #[must_use]
     pub fn faults(&self, value: &Value) -> Option<String> {
         const MOST: usize = 5;
@@ -49,7 +49,7 @@ impl Schema {
             .take(MOST)
             .map(|error| match error.instance_path().as_str() {
                 "" => error.to_string(),
-                place => format!("{place}: {error}"),
+                pointer => format!("{pointer}: {error}"),
             })
             .collect();
         // Errors quote the invalid value, which may be long.
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_have_a_place() {
+    fn faults_have_a_pointer() {
         let schema = Schema::new(&json!({
             "type": "object",
             "properties": { "a": { "prefixItems": [{ "type": "integer" }] } },

@@ -23,7 +23,7 @@ mod rest;
 mod tools;
 mod watched_store;
 
-pub use marquetry_config::{Config, ConfigError, Place, Transport, sections};
+pub use marquetry_config::{Config, ConfigError, Position, Transport, sections};
 
 pub use crate::app::{App, AppBuilder, StartError};
 

@@ -96,7 +96,9 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
         _ => {}
     }
     if cases.is_empty() && files.scenarios.is_empty() {
-        return Err(Failed::usage("no test is called so, or the folders have no YAML files"));
+        return Err(Failed::usage(
+            "no test is found: the folders have no YAML files, or none has a test of the given name",
+        ));
     }
     let cases = if cases.is_empty() { Ok(()) } else { cases::run(arguments, cases, environment) };
     match (scenarios, cases) {

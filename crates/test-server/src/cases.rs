@@ -69,10 +69,10 @@ pub enum CaseFileError {
     #[error("{}: longer than {} bytes", .0.display(), CaseFile::MAX_BYTES)]
     TooLong(PathBuf),
     /// The text is no case file.
-    #[error("{place}: {problem}")]
+    #[error("{position}: {problem}")]
     Content {
         /// File, line and column.
-        place: String,
+        position: String,
         /// What is wrong.
         problem: String,
     },
@@ -177,15 +177,15 @@ fn fill<T: Clone>(given: &mut Option<T>, default: &Option<T>) {
 }
 
 impl TestFiles {
-    /// Finds the files in `places`: files, and folders with all their files that end with `.yaml` or `.yml`.
+    /// Finds the files in `given`: files, and folders with all their files that end with `.yaml` or `.yml`.
     ///
     /// # Errors
-    /// When a place cannot be read.
-    pub fn find(places: &[PathBuf]) -> Result<Self, CaseFileError> {
+    /// When a file or folder cannot be read.
+    pub fn find(given: &[PathBuf]) -> Result<Self, CaseFileError> {
         let mut paths = Vec::new();
-        for place in places {
-            collect(place, &mut paths)
-                .map_err(|error| CaseFileError::Read { path: place.clone(), error })?;
+        for path in given {
+            collect(path, &mut paths)
+                .map_err(|error| CaseFileError::Read { path: path.clone(), error })?;
         }
         paths.sort();
         paths.dedup();
@@ -202,12 +202,12 @@ impl TestFiles {
     }
 }
 
-fn collect(place: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
-    if !place.is_dir() {
-        paths.push(place.to_owned());
+fn collect(given: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !given.is_dir() {
+        paths.push(given.to_owned());
         return Ok(());
     }
-    for entry in fs::read_dir(place)? {
+    for entry in fs::read_dir(given)? {
         let entry = entry?;
         let path = entry.path();
         let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
@@ -258,11 +258,11 @@ fn content_error(error: &serde_yaml::Error, path: &Path) -> CaseFileError {
         }
         _ => text.split(" at line ").next().unwrap_or(&text).to_owned(),
     };
-    let mut place = path.display().to_string();
+    let mut position = path.display().to_string();
     if let Some(at) = error.location() {
-        place = format!("{place}:{}:{}", at.line(), at.column());
+        position = format!("{position}:{}:{}", at.line(), at.column());
     }
-    CaseFileError::Content { place, problem }
+    CaseFileError::Content { position, problem }
 }
 
 /// Shows the number of cases and scenarios.

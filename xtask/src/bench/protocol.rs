@@ -1,4 +1,4 @@
-//! `cargo xtask bench protocol`: calls of an echo tool, over every transport and in both eras.
+//! `cargo xtask bench protocol`: calls of an echo tool, over every transport, with and without a session.
 
 use std::{process::ExitCode, time::Duration};
 

@@ -63,6 +63,17 @@ impl Side {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    let revisions: Vec<&str> = match &options.revision[..] {
+        [] => suite::REVISIONS.to_vec(),
+        chosen => {
+            let unknown = chosen.iter().find(|it| !suite::REVISIONS.contains(&it.as_str()));
+            if let Some(unknown) = unknown {
+                let known = suite::REVISIONS.join(", ");
+                return Err(Failed::new(format!("--revision {unknown}: the suite has {known}")));
+            }
+            chosen.iter().map(String::as_str).collect()
+        }
+    };
     let directory = root().join("target/conformance");
     let suite = match Suite::install(&directory) {
         Ok(suite) => suite,
@@ -71,10 +82,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
             eprintln!("SKIPPED (1): the conformance suite could not be installed: {failed}");
             return Ok(ExitCode::SUCCESS);
         }
-    };
-    let revisions: Vec<&str> = match &options.revision[..] {
-        [] => suite::REVISIONS.to_vec(),
-        chosen => chosen.iter().map(String::as_str).collect(),
     };
     let results = directory.join("results");
     _ = fs::remove_dir_all(&results);

@@ -101,6 +101,10 @@ impl Suite {
             Some(entries.iter().find(|entry| entry.scenario == name)?.reason.clone())
         };
         let output = self.command().args(["list", &format!("--{}", side.as_str())]).output()?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(Failed::new(format!("the suite cannot list its scenarios: {why}")));
+        }
         let list = String::from_utf8_lossy(&output.stdout).into_owned();
         let scenarios = list.lines().filter_map(|line| {
             let (name, tags) = line.trim_start().strip_prefix("- ")?.split_once(" [")?;

@@ -16,7 +16,7 @@ use crate::Failed;
 /// Options of the client, from its command line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Caller {
-    pub(super) server: Place,
+    pub(super) server: TestedServer,
     pub(super) revision: Revision,
     /// Tools to call again and again.
     pub(super) busy: Vec<Tool>,
@@ -26,7 +26,7 @@ pub(crate) struct Caller {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Place {
+pub(super) enum TestedServer {
     Command(Vec<String>),
     Url(String),
 }
@@ -59,11 +59,11 @@ impl Caller {
     pub(crate) async fn run(self) -> Result<(), Failed> {
         let options = agent_options(self.revision);
         let connected = match &self.server {
-            Place::Url(url) => {
+            TestedServer::Url(url) => {
                 let target = HttpTarget { url: url.clone(), ..HttpTarget::default() };
                 Client::http(target, options).await
             }
-            Place::Command(line) => {
+            TestedServer::Command(line) => {
                 let (program, args) =
                     line.split_first().ok_or_else(|| Failed::new("no command"))?;
                 Client::spawn(StdioCommand::new(program, args), options).await

@@ -104,12 +104,12 @@ const ENOUGH: usize = 20;
 async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, Failed> {
     let seed = manner.seed;
     let started = Instant::now();
-    let places = Arc::new(Semaphore::new(jobs));
+    let permits = Arc::new(Semaphore::new(jobs));
     let mut trials = JoinSet::new();
     for plan in plans {
-        let (places, manner) = (places.clone(), manner.clone());
+        let (permits, manner) = (permits.clone(), manner.clone());
         trials.spawn(async move {
-            let _place = places.acquire_owned().await;
+            let _permit = permits.acquire_owned().await;
             let outcome = one(&plan, &manner).await;
             (plan, outcome)
         });

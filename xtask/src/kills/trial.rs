@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     ancestry::{adopt_orphans, alone, children, descendants, kill},
-    caller::{Caller, Place, Told},
+    caller::{Caller, TestedServer, Told},
     evidence::Evidence,
     plan::{Plan, Victim},
     world::{SHAKEN, STEADY, Served, World},
@@ -117,14 +117,14 @@ impl Trial<'_> {
     /// has no client.
     async fn start(&mut self, binary: &Path) -> std::io::Result<()> {
         let config = self.world.config();
-        let place = if self.plan.transport == Transport::Http {
+        let server = if self.plan.transport == Transport::Http {
             let mut served = Served::start(binary, &config)?;
             let dies = matches!(self.plan.victim, Victim::Server | Victim::ClientAndServer);
             let until = if dies { self.moment() } else { self.started + STARTS };
             self.url = timeout_at(until, served.url()).await.ok().flatten();
             self.served = Some(served);
             match &self.url {
-                Some(url) => Place::Url(url.clone()),
+                Some(url) => TestedServer::Url(url.clone()),
                 None if dies => return Ok(()),
                 None => return Err(std::io::Error::other("the server did not listen")),
             }
@@ -137,10 +137,10 @@ impl Trial<'_> {
                 "--config".as_ref(),
                 config.as_os_str(),
             ];
-            Place::Command(line.map(|it| it.to_string_lossy().into_owned()).to_vec())
+            TestedServer::Command(line.map(|it| it.to_string_lossy().into_owned()).to_vec())
         };
         let caller = Caller {
-            server: place,
+            server,
             revision: self.plan.revision,
             busy: vec![self.world.busy(SHAKEN), self.world.busy(STEADY)],
             silent: vec![self.world.silent()],

@@ -142,8 +142,8 @@ fn members(page: &str, path: &str, names: &mut Vec<String>) {
 
 /// Returns the part of the page before the first of these ids.
 fn before<'a>(page: &'a str, ids: &[&str]) -> &'a str {
-    let places = ids.iter().filter_map(|id| page.find(&format!("id=\"{id}\"")));
-    page.get(..places.min().unwrap_or(page.len())).unwrap_or(page)
+    let starts = ids.iter().filter_map(|id| page.find(&format!("id=\"{id}\"")));
+    page.get(..starts.min().unwrap_or(page.len())).unwrap_or(page)
 }
 
 #[cfg(test)]

@@ -32,15 +32,15 @@ const CLOCK: &str = "2026-01-01T00:00:00Z";
 pub(super) enum ServerKind {
     /// The library in this process, on real sockets and pipes, optionally with an injected defect.
     InProcess(Option<Sabotage>),
-    /// This program, as a child process.
+    /// The program at this path, as a child process.
     Binary(PathBuf),
 }
 
-/// Settings of all cases of a run.
+/// Marquetry as a [`TestedServer`], with the same settings for all cases of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) server: ServerKind,
-    /// Whether knowledge is stored in a PostgreSQL instead of a file.
+    /// Whether knowledge is stored in PostgreSQL instead of a file.
     pub(super) postgres: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Setting {
 struct Running {
     server: Server,
     cell: Cell,
-    /// The defect between the server and its clients.
+    /// The defect that the proxies inject.
     sabotage: Option<Sabotage>,
     /// Proxies that alter the messages of the agent, and of the `http` requests of the scenario.
     proxies: Option<(Proxy, Proxy)>,
@@ -133,7 +133,7 @@ impl RunningServer for Running {
                 None => binary.address()?,
             },
         };
-        // The second path serves only HTTP+SSE.
+        // `/mcp` serves Streamable HTTP, `/sse` HTTP+SSE.
         let path = if self.cell.transport == Transport::Http { "mcp" } else { "sse" };
         Ok(Connection::http(format!("http://{address}/{path}")))
     }
@@ -189,7 +189,7 @@ fn model_answer(answer: &ModelAnswer) -> ProviderAnswer {
     answered.paced(pace.map_or(Duration::ZERO, |pace| pace.0))
 }
 
-/// Returns the server's configuration as TOML: the settings of every case, replaced by those of the scenario.
+/// Returns the server's configuration as TOML: the default settings, with the scenario's merged over them key by key.
 fn config(
     start: &Start<'_>,
     model: Option<&ScriptedProvider>,
@@ -218,16 +218,4 @@ fn config(
     }
     toml::to_string(&given.configured(config))
         .map_err(|error| StartError::Failed(format!("invalid configuration: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_configuration_is_toml() {
-        let text = toml::to_string(&json!({"a": {"b": {"c": 1}}, "d": "x"})).unwrap();
-        let again: toml::Table = text.parse().unwrap();
-        assert_eq!(again["a"]["b"]["c"].as_integer(), Some(1));
-    }
 }

@@ -86,8 +86,8 @@ impl From<Format> for marquetry_scenarios::Format {
 /// Runs the scenarios. Fails if one of them fails, or if none matches.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let rules = Rules { artifacts_must_be_said: true };
-    let places = [root().join("tests/scenarios")];
-    let suite = Suite::load(&root(), &places, rules, &Limits::default()).map_err(|errors| {
+    let folders = [root().join("tests/scenarios")];
+    let suite = Suite::load(&root(), &folders, rules, &Limits::default()).map_err(|errors| {
         for error in &errors {
             eprintln!("{error}\n");
         }

@@ -39,9 +39,9 @@ impl DownloadFile {
                 format!("{} files are too many; this host takes at most {max_files}", items.len());
             return Err(RpcError::new(crate::types::DENIED, message));
         }
-        let file = |(place, item)| {
+        let file = |(index, item)| {
             Self::parse_one(item)
-                .map_err(|why| RpcError::invalid_params(format!("contents[{place}]: {why}")))
+                .map_err(|why| RpcError::invalid_params(format!("contents[{index}]: {why}")))
         };
         items.iter().enumerate().map(file).collect()
     }

@@ -7,7 +7,7 @@ use super::{consent::Consent, effect::RequestToken};
 
 /// The View's requests that wait for an answer of the host.
 #[derive(Debug, Default)]
-pub(super) struct Incoming {
+pub(super) struct PendingRequests {
     waiting: BTreeMap<RequestToken, PendingRequest>,
     next: u64,
 }
@@ -16,7 +16,7 @@ pub(super) struct Incoming {
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     pub(super) id: RequestId,
-    pub(super) kind: AnswerForm,
+    pub(super) form: AnswerForm,
     pub(super) progress_token: Option<Value>,
     /// The kind of consent that the user is asked for, if any.
     pub(super) consent: Option<Consent>,
@@ -25,15 +25,15 @@ pub(super) struct PendingRequest {
 /// The form of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum AnswerForm {
-    /// `{}` or an error.
+    /// `{}`.
     Empty,
     /// The display mode.
     DisplayMode,
-    /// The answer of the server, unchanged.
+    /// The answer of the server or of the model, unchanged.
     Unchanged,
 }
 
-impl Incoming {
+impl PendingRequests {
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -45,7 +45,7 @@ impl Incoming {
     pub(super) fn add(
         &mut self,
         id: RequestId,
-        kind: AnswerForm,
+        form: AnswerForm,
         consent: Option<Consent>,
         params: Option<&JsonObject>,
     ) -> RequestToken {
@@ -54,7 +54,7 @@ impl Incoming {
         let meta = params.and_then(|params| params.get("_meta"));
         let progress_token = meta.and_then(|meta| meta.get("progressToken"));
         let progress_token = progress_token.filter(|it| it.is_string() || it.is_number()).cloned();
-        self.waiting.insert(token, PendingRequest { id, kind, progress_token, consent });
+        self.waiting.insert(token, PendingRequest { id, form, progress_token, consent });
         token
     }
 
@@ -72,7 +72,7 @@ impl Incoming {
         Some((token, self.waiting.remove(&token)?))
     }
 
-    /// Removes the requests that ask the user for one kind of consent.
+    /// Removes and returns the requests that need this kind of consent.
     pub(super) fn drain_consent(&mut self, kind: Consent) -> Vec<(RequestToken, PendingRequest)> {
         self.waiting.extract_if(.., |_, it| it.consent == Some(kind)).collect()
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::user_message::read_content;
 use crate::types::{DENIED, Modalities};
 
-/// Context of a View that the model gets with the user's next message. A newer one of the same View replaces it.
+/// Context that a View gives the model with the user's next message. A newer one of the same View replaces it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -40,13 +40,14 @@ impl ModelContext {
             Some(_) => return Err(RpcError::invalid_params("structuredContent is not an object")),
         };
         if structured_content.is_some() && allowed.structured_content.is_none() {
-            return Err(RpcError::new(DENIED, "the host takes no structuredContent"));
+            return Err(RpcError::new(DENIED, "this host does not accept structuredContent"));
         }
         let context = Self { content, structured_content };
         let bytes = serde_json::to_string(&context).map_or(usize::MAX, |text| text.len());
         if bytes > max_bytes {
-            let message =
-                format!("the model context has {bytes} bytes; this host takes at most {max_bytes}");
+            let message = format!(
+                "the model context has {bytes} bytes; this host takes at most {max_bytes} (max_model_context_bytes)"
+            );
             return Err(RpcError::new(DENIED, message));
         }
         Ok((context != Self::default()).then_some(context))
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_clears() {
+    fn empty_params_clear_the_context() {
         for params in [
             json!({}),
             json!({ "content": [] }),
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn other_contexts_are_refused() {
+    fn invalid_and_too_large_contexts_are_refused() {
         for (params, code) in [
             (json!({ "content": { "type": "text", "text": "a" } }), -32602),
             (json!({ "content": ["a"] }), -32602),

@@ -66,9 +66,9 @@ pub(super) fn read_content(
         return Err(RpcError::new(DENIED, message));
     }
     let mut content = Vec::with_capacity(blocks.len());
-    for (place, block) in blocks.iter().enumerate() {
+    for (index, block) in blocks.iter().enumerate() {
         let item: Content = serde::Deserialize::deserialize(block)
-            .map_err(|error| RpcError::invalid_params(format!("content[{place}]: {error}")))?;
+            .map_err(|error| RpcError::invalid_params(format!("content[{index}]: {error}")))?;
         let (kind, is_allowed) = match &item {
             Content::Text { .. } => ("text", &allowed.text),
             Content::Image { .. } => ("image", &allowed.image),
@@ -77,7 +77,7 @@ pub(super) fn read_content(
             Content::ResourceLink(_) => ("resource_link", &allowed.resource_link),
         };
         if is_allowed.is_none() {
-            let message = format!("content[{place}]: the host takes no {kind}");
+            let message = format!("content[{index}]: the host takes no {kind}");
             return Err(RpcError::new(DENIED, message));
         }
         content.push(item);

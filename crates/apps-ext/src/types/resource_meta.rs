@@ -278,10 +278,10 @@ impl Reader {
             let value = csp.get(member).filter(|it| !it.is_null());
             let items = self.expect(&name, "an array", value, Value::as_array);
             let mut origins = Vec::new();
-            for (place, item) in items.into_iter().flatten().enumerate() {
+            for (index, item) in items.into_iter().flatten().enumerate() {
                 match item.as_str() {
                     Some(origin) => origins.push(origin.to_owned()),
-                    None => self.report(&format!("{name}[{place}]"), "a string"),
+                    None => self.report(&format!("{name}[{index}]"), "a string"),
                 }
             }
             origins

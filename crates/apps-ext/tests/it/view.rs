@@ -170,8 +170,8 @@ impl View {
 
     fn host_request(&mut self) -> Option<(RequestToken, HostRequest)> {
         let is_request = |it: &Effect| matches!(it, Effect::Request { .. });
-        let place = self.effects.iter().position(is_request)?;
-        match self.effects.remove(place) {
+        let index = self.effects.iter().position(is_request)?;
+        match self.effects.remove(index) {
             Effect::Request { token, request } => Some((token, request)),
             _ => None,
         }

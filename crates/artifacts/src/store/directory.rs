@@ -11,7 +11,7 @@
 //!
 //! A scope of an older version has no file `owner` until the next put to it. Until then it counts as an owner of its own.
 //!
-//! A version is one directory. It is written under `tmp`, then renamed to its place, which fails when the number is taken:
+//! A version is one directory. It is written under `tmp`, then renamed to its folder, which fails when the number is taken:
 //! so a version is complete or absent, and no two writers share a number, even in different processes. The directories of
 //! scopes and names end in a hash of the exact text, so that names which differ in case or unusual characters never share
 //! a directory.
@@ -40,7 +40,7 @@ use super::{
     Versions, clamped,
     expired::{Key, absent},
     files::{DirectoryOptions, Inner, is_absent, number_of},
-    quota::{SCOPE_BYTES, Writer, charge, place_key},
+    quota::{SCOPE_BYTES, Writer, charge, key_for},
 };
 use crate::name::ArtifactName;
 
@@ -167,7 +167,7 @@ impl DirectoryStore {
 #[async_trait]
 impl ArtifactStore for DirectoryStore {
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
-        let writer = Writer { scope: place_of_scope(scope), owner: place_of_owner(scope) };
+        let writer = Writer { scope: folder_of_scope(scope), owner: folder_of_owner(scope) };
         self.blocking(move |store| store.put(&writer, &artifact)).await
     }
 
@@ -177,8 +177,8 @@ impl ArtifactStore for DirectoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Record, StoreError> {
-        let (place, name) = (place_of(scope, name), name.clone());
-        self.blocking(move |store| store.find(&place, &name, version).map(|(record, _)| record))
+        let (folder, name) = (folder_of(scope, name), name.clone());
+        self.blocking(move |store| store.find(&folder, &name, version).map(|(record, _)| record))
             .await
     }
 
@@ -188,9 +188,9 @@ impl ArtifactStore for DirectoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Artifact, StoreError> {
-        let (place, name) = (place_of(scope, name), name.clone());
+        let (folder, name) = (folder_of(scope, name), name.clone());
         self.blocking(move |store| {
-            let (record, mut file) = store.content(&place, &name, version)?;
+            let (record, mut file) = store.content(&folder, &name, version)?;
             let mut content = Vec::with_capacity(record.size_bytes as usize);
             file.read_to_end(&mut content)?;
             mark_as_used(file);
@@ -206,9 +206,9 @@ impl ArtifactStore for DirectoryStore {
         version: Version,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
-        let (place, name) = (place_of(scope, name), name.clone());
+        let (folder, name) = (folder_of(scope, name), name.clone());
         self.blocking(move |store| {
-            let (record, mut file) = store.content(&place, &name, version)?;
+            let (record, mut file) = store.content(&folder, &name, version)?;
             let range = clamped(&range, record.size_bytes);
             let mut bytes = vec![0; (range.end - range.start) as usize];
             file.seek(SeekFrom::Start(range.start))?;
@@ -220,7 +220,7 @@ impl ArtifactStore for DirectoryStore {
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        let (scope, page) = (place_of_scope(scope), page.clone());
+        let (scope, page) = (folder_of_scope(scope), page.clone());
         self.blocking(move |store| store.list(&scope, &page)).await
     }
 
@@ -229,15 +229,15 @@ impl ArtifactStore for DirectoryStore {
         scope: &Scope,
         name: &ArtifactName,
     ) -> Result<Vec<Record>, StoreError> {
-        let (place, name) = (place_of(scope, name), name.clone());
+        let (folder, name) = (folder_of(scope, name), name.clone());
         self.blocking(move |store| {
             let mut records = Vec::new();
-            for number in store.numbers(&place)? {
+            for number in store.numbers(&folder)? {
                 // Another process may have removed it since. Damaged versions are not listed.
-                records.extend(store.read_record(&place, number)?.ok());
+                records.extend(store.read_record(&folder, number)?.ok());
             }
             if records.is_empty() {
-                return Err(store.absent(&place, &name, Version::Latest));
+                return Err(store.absent(&folder, &name, Version::Latest));
             }
             Ok(records)
         })
@@ -250,8 +250,8 @@ impl ArtifactStore for DirectoryStore {
         name: &ArtifactName,
         which: Versions,
     ) -> Result<u64, StoreError> {
-        let (place, name) = (place_of(scope, name), name.clone());
-        self.blocking(move |store| store.delete(&place, &name, which)).await
+        let (folder, name) = (folder_of(scope, name), name.clone());
+        self.blocking(move |store| store.delete(&folder, &name, which)).await
     }
 
     fn usage(&self) -> Usage {
@@ -305,7 +305,7 @@ impl Inner {
         if put.is_err() && !self.is_stopped() {
             // Files that cannot be removed now are removed when the store is opened again.
             let _ = self.remove(&temporary);
-            let _ = self.root.remove_dir(place_in(&writer.scope, &artifact.name));
+            let _ = self.root.remove_dir(folder_in(&writer.scope, &artifact.name));
             self.release(charge + self.remove_empty_scope(&writer.scope));
         }
         put
@@ -348,18 +348,18 @@ impl Inner {
         artifact: &NewArtifact,
     ) -> Result<Record, StoreError> {
         let scope = format!("scopes/{}", writer.scope);
-        let place = place_in(&writer.scope, &artifact.name);
-        let expired = self.highest_expired(&key_of(&place))?;
+        let folder = folder_in(&writer.scope, &artifact.name);
+        let expired = self.highest_expired(&key_of(&folder))?;
         for _ in 0..MAX_TRIES {
-            if let Some(number) = self.try_publish(temporary, &place, expired)? {
+            if let Some(number) = self.try_publish(temporary, &folder, expired)? {
                 // A delete of the last other artifact may have removed the file since. Without it, the scope counts as
                 // an owner of its own until the next put.
                 let _ = self.write_owner(writer);
-                let lasting = self.make_lasting(&[&place, &scope, "scopes"]);
+                let lasting = self.make_lasting(&[&folder, &scope, "scopes"]);
                 return match lasting {
                     // A put that reports an error must leave nothing; one that cannot be undone is reported as a success.
                     Err(error)
-                        if self.is_stopped() || self.take_back(&place, number, temporary) =>
+                        if self.is_stopped() || self.take_back(&folder, number, temporary) =>
                     {
                         Err(error)
                     }
@@ -380,22 +380,22 @@ impl Inner {
     }
 
     /// Moves a published version back to `tmp`, if possible.
-    fn take_back(&self, place: &str, number: u64, temporary: &str) -> bool {
-        self.root.rename(format!("{place}/{number}"), &self.root, temporary).is_ok()
+    fn take_back(&self, folder: &str, number: u64, temporary: &str) -> bool {
+        self.root.rename(format!("{folder}/{number}"), &self.root, temporary).is_ok()
     }
 
     /// Moves the version to the next free number; none when another writer took it at the same time.
     fn try_publish(
         &self,
         temporary: &str,
-        place: &str,
+        folder: &str,
         expired: Option<u64>,
     ) -> Result<Option<u64>, StoreError> {
-        let moved = self.root.create_dir_all(place).and_then(|()| {
+        let moved = self.root.create_dir_all(folder).and_then(|()| {
             // Every entry with the name of a number takes it, even if it is no version.
-            let taken = self.entries(place)?.iter().filter_map(|entry| number_of(entry)).max();
+            let taken = self.entries(folder)?.iter().filter_map(|entry| number_of(entry)).max();
             let number = taken.max(expired).map_or(0, |last| last + 1);
-            let target = format!("{place}/{number}");
+            let target = format!("{folder}/{number}");
             match self.root.rename(temporary, &self.root, &target) {
                 // Some systems report another error when the number is taken.
                 Err(_) if self.root.exists(&target) => Err(ErrorKind::AlreadyExists.into()),
@@ -428,16 +428,16 @@ impl Inner {
     }
 
     /// Returns the version numbers in a name's directory, in order; none without a directory.
-    fn numbers(&self, place: &str) -> io::Result<Vec<u64>> {
-        let directories = self.directories(place)?;
+    fn numbers(&self, folder: &str) -> io::Result<Vec<u64>> {
+        let directories = self.directories(folder)?;
         let mut numbers: Vec<_> = directories.iter().filter_map(|name| number_of(name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
 
     /// Returns the record of one version. The outer error is the file system's, the inner one damage of the version.
-    fn read_record(&self, place: &str, number: u64) -> io::Result<Result<Record, Damage>> {
-        let path = format!("{place}/{number}/record.json");
+    fn read_record(&self, folder: &str, number: u64) -> io::Result<Result<Record, Damage>> {
+        let path = format!("{folder}/{number}/record.json");
         if self.root.symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Ok(Err(Damage("its record is not a file")));
         }
@@ -446,7 +446,7 @@ impl Inner {
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
             {
-                return Ok(Err(Damage(if self.root.exists(format!("{place}/{number}")) {
+                return Ok(Err(Damage(if self.root.exists(format!("{folder}/{number}")) {
                     "its record is missing"
                 } else {
                     ""
@@ -464,18 +464,18 @@ impl Inner {
 
     fn find(
         &self,
-        place: &str,
+        folder: &str,
         name: &ArtifactName,
         version: Version,
     ) -> Result<(Record, String), StoreError> {
         let number = match version {
             Version::Number(number) => Some(number),
-            Version::Latest => self.numbers(place)?.last().copied(),
+            Version::Latest => self.numbers(folder)?.last().copied(),
         };
-        let number = number.ok_or_else(|| self.absent(place, name, version))?;
-        match self.read_record(place, number)? {
-            Ok(record) => Ok((record, format!("{place}/{number}"))),
-            Err(Damage("")) => Err(self.absent(place, name, version)),
+        let number = number.ok_or_else(|| self.absent(folder, name, version))?;
+        match self.read_record(folder, number)? {
+            Ok(record) => Ok((record, format!("{folder}/{number}"))),
+            Err(Damage("")) => Err(self.absent(folder, name, version)),
             Err(Damage(reason)) => Err(corrupt(name, number, reason)),
         }
     }
@@ -483,11 +483,11 @@ impl Inner {
     /// Returns the record of one version, and the file of its bytes after a check of its length.
     fn content(
         &self,
-        place: &str,
+        folder: &str,
         name: &ArtifactName,
         version: Version,
     ) -> Result<(Record, File), StoreError> {
-        let (record, directory) = self.find(place, name, version)?;
+        let (record, directory) = self.find(folder, name, version)?;
         let path = format!("{directory}/{}", content_file(name));
         // Opening a pipe would wait for its other end for ever.
         if self.root.symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
@@ -512,13 +512,13 @@ impl Inner {
 
     fn list(&self, scope: &str, page: &Page) -> Result<Listing, StoreError> {
         let scope = format!("scopes/{scope}");
-        let (mut places, mut damaged) = (BTreeMap::new(), 0);
+        let (mut folders, mut damaged) = (BTreeMap::new(), 0);
         for entry in self.directories(&scope)? {
-            let place = format!("{scope}/{entry}");
+            let folder = format!("{scope}/{entry}");
             // An unreadable directory does not hide the others.
-            match self.name_of(&entry, &place) {
+            match self.name_of(&entry, &folder) {
                 Ok(Named::As(name)) if page.after.as_ref().is_none_or(|after| *after < name) => {
-                    places.insert(name, place);
+                    folders.insert(name, folder);
                 }
                 // Without a name it has no place in the order, so the first page counts it.
                 Ok(Named::Damaged) if page.after.is_none() => damaged += 1,
@@ -526,8 +526,8 @@ impl Inner {
             }
         }
         let mut records: Vec<Record> = Vec::new();
-        for place in places.values() {
-            let latest = self.latest(place).unwrap_or_default();
+        for folder in folders.values() {
+            let latest = self.latest(folder).unwrap_or_default();
             if latest.record.is_some() && records.len() == page.bounded_limit() {
                 let next = records.last().map(|last| last.name.clone());
                 return Ok(Listing { records, next, damaged });
@@ -539,10 +539,10 @@ impl Inner {
     }
 
     /// Returns the latest readable version. Logs each damaged version once.
-    fn latest(&self, place: &str) -> io::Result<Latest> {
+    fn latest(&self, folder: &str) -> io::Result<Latest> {
         let mut latest = Latest::default();
-        for number in self.numbers(place)?.into_iter().rev() {
-            match self.read_record(place, number)? {
+        for number in self.numbers(folder)?.into_iter().rev() {
+            match self.read_record(folder, number)? {
                 Ok(record) => {
                     latest.record = Some(record);
                     break;
@@ -551,7 +551,7 @@ impl Inner {
                 Err(Damage("")) => {}
                 Err(Damage(reason)) => {
                     latest.is_damaged = true;
-                    self.log_damage(&format!("{place}/{number}"), reason);
+                    self.log_damage(&format!("{folder}/{number}"), reason);
                 }
             }
         }
@@ -570,15 +570,15 @@ impl Inner {
     }
 
     /// Returns the name of the artifacts in this directory.
-    fn name_of(&self, entry: &str, place: &str) -> io::Result<Named> {
+    fn name_of(&self, entry: &str, folder: &str) -> io::Result<Named> {
         if let Some(name) = self.known().get(entry) {
             return Ok(Named::As(name.clone()));
         }
-        let latest = self.latest(place)?;
+        let latest = self.latest(folder)?;
         let Some(record) = latest.record else {
             return Ok(if latest.is_damaged { Named::Damaged } else { Named::Nothing });
         };
-        if place_of_name(&record.name) != entry {
+        if folder_of_name(&record.name) != entry {
             return Ok(Named::Nothing);
         }
         let mut known = self.known();
@@ -590,8 +590,8 @@ impl Inner {
     }
 
     /// Returns the error for a missing version: not found, or expired.
-    fn absent(&self, place: &str, name: &ArtifactName, version: Version) -> StoreError {
-        match self.highest_expired(&key_of(place)) {
+    fn absent(&self, folder: &str, name: &ArtifactName, version: Version) -> StoreError {
+        match self.highest_expired(&key_of(folder)) {
             Ok(highest) => absent(name, version, highest),
             Err(error) => error.into(),
         }
@@ -602,15 +602,20 @@ impl Inner {
     }
 
     /// Moves the versions to `tmp` in one step, and removes them there.
-    fn delete(&self, place: &str, name: &ArtifactName, which: Versions) -> Result<u64, StoreError> {
+    fn delete(
+        &self,
+        folder: &str,
+        name: &ArtifactName,
+        which: Versions,
+    ) -> Result<u64, StoreError> {
         let (path, version) = match which {
-            Versions::All => (place.to_owned(), Version::Latest),
-            Versions::Number(number) => (format!("{place}/{number}"), Version::Number(number)),
+            Versions::All => (folder.to_owned(), Version::Latest),
+            Versions::Number(number) => (format!("{folder}/{number}"), Version::Number(number)),
         };
         let temporary = self.temporary();
         match self.root.rename(&path, &self.root, &temporary) {
             Ok(()) => {}
-            Err(error) if is_absent(&error) => return Err(self.absent(place, name, version)),
+            Err(error) if is_absent(&error) => return Err(self.absent(folder, name, version)),
             Err(error) => return Err(error.into()),
         }
         let mut charge = 0;
@@ -620,7 +625,7 @@ impl Inner {
                 for number in &numbers {
                     charge += self.charge_of_version(&format!("{temporary}/{number}"))?;
                 }
-                let key = key_of(place);
+                let key = key_of(folder);
                 if self.highest_expired(&key)?.is_some() {
                     self.remember_expired(&key, None)?;
                 }
@@ -633,8 +638,8 @@ impl Inner {
         };
         self.remove(&temporary)?;
         // This removes only an empty directory. A put in between creates it again.
-        let _ = self.root.remove_dir(place);
-        if let Some(scope) = place.split('/').nth(1) {
+        let _ = self.root.remove_dir(folder);
+        if let Some(scope) = folder.split('/').nth(1) {
             charge += self.remove_empty_scope(scope);
         }
         self.release(charge);
@@ -712,10 +717,10 @@ fn mark_as_used(file: File) {
 }
 
 /// Returns the key of the name of this directory.
-fn key_of(place: &str) -> Key {
-    let mut parts = place.rsplit('/');
+fn key_of(folder: &str) -> Key {
+    let mut parts = folder.rsplit('/');
     let (name, scope) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    place_key(scope, name)
+    key_for(scope, name)
 }
 
 fn content_file(name: &ArtifactName) -> String {
@@ -725,30 +730,30 @@ fn content_file(name: &ArtifactName) -> String {
     )
 }
 
-fn place_of(scope: &Scope, name: &ArtifactName) -> String {
-    place_in(&place_of_scope(scope), name)
+fn folder_of(scope: &Scope, name: &ArtifactName) -> String {
+    folder_in(&folder_of_scope(scope), name)
 }
 
 /// Returns the directory of a name within a scope.
-fn place_in(scope: &str, name: &ArtifactName) -> String {
-    format!("scopes/{scope}/{}", place_of_name(name))
+fn folder_in(scope: &str, name: &ArtifactName) -> String {
+    format!("scopes/{scope}/{}", folder_of_name(name))
 }
 
-fn place_of_scope(scope: &Scope) -> String {
-    place(&[scope.app(), scope.user(), scope.session()])
+fn folder_of_scope(scope: &Scope) -> String {
+    folder(&[scope.app(), scope.user(), scope.session()])
 }
 
 /// Returns the name of the owner of a scope.
-fn place_of_owner(scope: &Scope) -> String {
-    place(&[scope.app(), scope.user()])
+fn folder_of_owner(scope: &Scope) -> String {
+    folder(&[scope.app(), scope.user()])
 }
 
-fn place_of_name(name: &ArtifactName) -> String {
-    place(&[name.as_str()])
+fn folder_of_name(name: &ArtifactName) -> String {
+    folder(&[name.as_str()])
 }
 
 /// Returns a readable directory name that is unique for its texts on every file system.
-fn place(parts: &[&str]) -> String {
+fn folder(parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
@@ -821,10 +826,10 @@ mod tests {
         let scope = Scope::local();
         store.put(&scope, artifact("one")).await.unwrap();
         let scopes = root.path().join("scopes");
-        let of_scope = scopes.join(place_of_scope(&scope));
-        let of_name = of_scope.join(place_of_name(&artifact("").name));
-        for place in [&scopes, &of_scope, &of_name, &of_name.join("0")] {
-            fs::write(place.join(".DS_Store"), "x").unwrap();
+        let of_scope = scopes.join(folder_of_scope(&scope));
+        let of_name = of_scope.join(folder_of_name(&artifact("").name));
+        for folder in [&scopes, &of_scope, &of_name, &of_name.join("0")] {
+            fs::write(folder.join(".DS_Store"), "x").unwrap();
         }
         fs::write(of_name.join("7"), "a file that looks like a version").unwrap();
         // A new store has no names in its cache.
@@ -880,12 +885,12 @@ mod tests {
         assert_eq!((names(), store.usage().bytes), (1, (8 + 16) * 1024));
 
         // A scope of an older version has no owner.
-        let owner = scopes.join(place_of_scope(&session(2))).join("owner");
+        let owner = scopes.join(folder_of_scope(&session(2))).join("owner");
         let before = fs::read_to_string(&owner).unwrap();
         fs::remove_file(&owner).unwrap();
         store.put(&session(2), artifact("y")).await.unwrap();
         assert_eq!(fs::read_to_string(&owner).unwrap(), before);
-        assert_eq!(before, place_of_owner(&session(0)));
+        assert_eq!(before, folder_of_owner(&session(0)));
 
         *store.0.stop_at.lock().unwrap() = Some(Stop::Fails("content"));
         store.put(&session(7), artifact("x")).await.unwrap_err();
@@ -938,7 +943,7 @@ mod tests {
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         let line = format!("{} 1\n", "0".repeat(32));
         fs::write(root.path().join("expired"), line.repeat(30_000)).unwrap();
-        let key = place_key("scope", "name");
+        let key = key_for("scope", "name");
         store.0.remember_expired(&key, Some(7)).unwrap();
         store.0.remember_expired(&key, Some(5)).unwrap();
         assert!(fs::metadata(root.path().join("expired")).unwrap().len() < 600_000);
@@ -955,11 +960,11 @@ mod tests {
         let scope = Scope::local();
         store.put(&scope, artifact("one")).await.unwrap();
         let version = walk(root.path(), "record.json").unwrap();
-        let place = version.parent().unwrap();
-        fs::create_dir(place.join(u64::MAX.to_string())).unwrap();
+        let folder = version.parent().unwrap();
+        fs::create_dir(folder.join(u64::MAX.to_string())).unwrap();
         assert_eq!(store.put(&scope, artifact("two")).await.unwrap().version, 1);
 
-        let content = file_beside(&place.join("1"));
+        let content = file_beside(&folder.join("1"));
         fs::remove_file(&content).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&content).status().unwrap().success());
         let name = ArtifactName::parse("a.txt").unwrap();
@@ -1087,7 +1092,7 @@ mod tests {
         for text in ["zero", "one"] {
             store.put(&scope, artifact(text)).await.unwrap();
         }
-        let version = root.path().join(place_of(&scope, &name)).join("1");
+        let version = root.path().join(folder_of(&scope, &name)).join("1");
         for (file, bytes, want) in [
             ("content.txt", "eno", "its bytes do not have the hash that was recorded"),
             ("content.txt", "longer", "its bytes do not have the length that was recorded"),
@@ -1113,8 +1118,8 @@ mod tests {
         let scope = Scope::local();
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         store.put(&scope, artifact("zero")).await.unwrap();
-        let place = root.path().join(place_of(&scope, &artifact("").name));
-        std::fs::write(place.join("0/record.json"), "{").unwrap();
+        let folder = root.path().join(folder_of(&scope, &artifact("").name));
+        std::fs::write(folder.join("0/record.json"), "{").unwrap();
         // Another process knows no name of it.
         for store in [store, DirectoryStore::open(root.path(), QUICK).unwrap()] {
             for _ in 0..3 {
@@ -1123,7 +1128,7 @@ mod tests {
             }
             assert_eq!(store.0.damaged.lock().unwrap().len(), 1);
         }
-        assert!(place.join("0/content.txt").exists());
+        assert!(folder.join("0/content.txt").exists());
     }
 
     #[test]
@@ -1179,7 +1184,7 @@ mod tests {
     async fn links_lead_nowhere() {
         let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
-        let scope = root.path().join("scopes").join(place_of_scope(&Scope::local()));
+        let scope = root.path().join("scopes").join(folder_of_scope(&Scope::local()));
         std::os::unix::fs::symlink(outside.path(), scope).unwrap();
         assert!(store.put(&Scope::local(), artifact("x")).await.is_err());
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);

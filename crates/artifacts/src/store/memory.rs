@@ -190,8 +190,8 @@ impl Contents {
             let entry = artifacts.get_mut(&(name.clone(), number))?;
             if is_read {
                 self.uses += 1;
-                if let Some(place) = holdings.by_use.remove(&entry.used) {
-                    holdings.by_use.insert(self.uses, place);
+                if let Some(artifact) = holdings.by_use.remove(&entry.used) {
+                    holdings.by_use.insert(self.uses, artifact);
                 }
                 entry.used = self.uses;
             }

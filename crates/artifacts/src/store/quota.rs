@@ -330,11 +330,11 @@ impl Inner {
     /// When the expired version cannot be recorded.
     fn expire(&self, candidate: &Candidate, writer: &Writer) -> io::Result<Option<u64>> {
         let Candidate { scope, name, number, bytes, .. } = candidate;
-        let place = format!("scopes/{scope}/{name}");
+        let folder = format!("scopes/{scope}/{name}");
         // Recorded first: after a crash in between, the artifact is still found.
-        self.remember_expired(&place_key(scope, name), Some(*number))?;
+        self.remember_expired(&key_for(scope, name), Some(*number))?;
         let temporary = self.temporary();
-        let version = format!("{place}/{number}");
+        let version = format!("{folder}/{number}");
         let rename = || self.root.rename(&version, &self.root, &temporary);
         match self.attempt("expire").and_then(|()| rename()) {
             Ok(()) => {}
@@ -350,7 +350,7 @@ impl Inner {
             self.pass_over(&temporary, &error);
         }
         // This removes only an empty directory.
-        let is_last = self.root.remove_dir(place).is_ok() && **scope != *writer.scope;
+        let is_last = self.root.remove_dir(folder).is_ok() && **scope != *writer.scope;
         Ok(Some(bytes + if is_last { self.remove_empty_scope(scope) } else { 0 }))
     }
 
@@ -395,7 +395,7 @@ impl Inner {
 }
 
 /// Returns the key of a name by its directories, which are unique.
-pub(super) fn place_key(scope: &str, name: &str) -> Key {
+pub(super) fn key_for(scope: &str, name: &str) -> Key {
     let mut key = Key::default();
     let mut hasher = blake3::Hasher::new();
     hasher.update(scope.as_bytes()).update(b"/").update(name.as_bytes());

@@ -220,14 +220,14 @@ impl Context {
 }
 
 fn of<'a>(viewers: &'a mut Vec<OfViewer>, owner: Option<&str>) -> &'a mut OfViewer {
-    let place = viewers.iter().position(|it| it.owner.as_deref() == owner).unwrap_or_else(|| {
+    let index = viewers.iter().position(|it| it.owner.as_deref() == owner).unwrap_or_else(|| {
         if viewers.len() == MAX_VIEWERS {
             viewers.remove(0);
         }
         viewers.push(OfViewer { owner: owner.map(ToOwned::to_owned), ..OfViewer::default() });
         viewers.len() - 1
     });
-    &mut viewers[place]
+    &mut viewers[index]
 }
 
 #[cfg(test)]

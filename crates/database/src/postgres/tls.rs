@@ -52,7 +52,7 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), DatabaseError> {
 /// Removes from a URL the parameters that the driver does not know: `sslrootcert`, and `verify-full`, which `require`
 /// means here.
 fn split(url: &str) -> (String, Option<String>) {
-    let Some((place, options)) = url.split_once('?') else { return (url.to_owned(), None) };
+    let Some((base, options)) = url.split_once('?') else { return (url.to_owned(), None) };
     let (mut kept, mut roots) = (Vec::new(), None);
     for option in options.split('&') {
         match option.split_once('=') {
@@ -64,7 +64,7 @@ fn split(url: &str) -> (String, Option<String>) {
         }
     }
     let options = kept.join("&");
-    (if options.is_empty() { place.to_owned() } else { format!("{place}?{options}") }, roots)
+    (if options.is_empty() { base.to_owned() } else { format!("{base}?{options}") }, roots)
 }
 
 /// Returns whether all servers that a URL names are on this machine.
@@ -110,7 +110,7 @@ fn client(roots: Option<&str>) -> Result<Arc<ClientConfig>, DatabaseError> {
 }
 
 // `tokio-postgres-rustls` 0.13 does the same and binds the channel besides, for which it parses certificates: seven more
-// crates (`x509-cert`, `der`, `spki`, a second `const-oid` …) in the place of the 60 lines below.
+// crates (`x509-cert`, `der`, `spki`, a second `const-oid` …) instead of the 60 lines below.
 /// The TLS configuration; None without TLS.
 #[derive(Clone)]
 pub(super) struct Tls(Option<Arc<ClientConfig>>);

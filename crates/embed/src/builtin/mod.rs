@@ -139,12 +139,12 @@ const PORTION: usize = 256 << 10;
 fn portions(texts: &[String]) -> Vec<Range<usize>> {
     let mut portions: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
-    for (place, text) in texts.iter().enumerate() {
+    for (index, text) in texts.iter().enumerate() {
         bytes += text.len();
         match portions.last_mut() {
-            Some(last) if bytes <= PORTION => last.end = place + 1,
+            Some(last) if bytes <= PORTION => last.end = index + 1,
             _ => {
-                portions.push(place..place + 1);
+                portions.push(index..index + 1);
                 bytes = text.len();
             }
         }

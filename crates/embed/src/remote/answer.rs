@@ -45,7 +45,7 @@ pub(super) fn vectors(api: EmbeddingApi, body: &[u8]) -> Result<Vec<Vec<f32>>, S
             let mut items = serde_json::from_slice::<OpenAi>(body).map_err(malformed)?.data;
             if items.iter().any(|item| item.index.is_some()) {
                 items.sort_by_key(|item| item.index);
-                if items.iter().enumerate().any(|(place, item)| item.index != Some(place)) {
+                if items.iter().enumerate().any(|(index, item)| item.index != Some(index)) {
                     return Err("its indices do not number its vectors".to_owned());
                 }
             }

@@ -93,16 +93,16 @@ impl RemoteEmbedder {
     fn batches(&self, texts: &[String]) -> Vec<Vec<usize>> {
         let mut batches: Vec<Vec<usize>> = Vec::new();
         let mut bytes = 0;
-        for (place, text) in texts.iter().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+        for (index, text) in texts.iter().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
             let fits = |batch: &&mut Vec<_>| {
                 batch.len() < self.options.batch_texts
                     && bytes + text.len() <= self.options.batch_bytes
             };
             match batches.last_mut().filter(fits) {
-                Some(batch) => batch.push(place),
+                Some(batch) => batch.push(index),
                 None => {
                     bytes = 0;
-                    batches.push(vec![place]);
+                    batches.push(vec![index]);
                 }
             }
             bytes += text.len();
@@ -120,15 +120,15 @@ impl Embedder for RemoteEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut vectors = vec![Vec::new(); texts.len()];
         let requests = self.batches(texts).into_iter().map(|batch| async move {
-            let texts: Vec<&str> = batch.iter().map(|&place| texts[place].as_str()).collect();
+            let texts: Vec<&str> = batch.iter().map(|&index| texts[index].as_str()).collect();
             let vectors = self.request(&texts).await?;
             Ok::<_, EmbedError>(batch.into_iter().zip(vectors))
         });
         let mut answers =
             futures_util::stream::iter(requests).buffer_unordered(self.options.parallel);
         while let Some(answer) = answers.try_next().await? {
-            for (place, vector) in answer {
-                vectors[place] = normalized(&self.model, vector)?;
+            for (index, vector) in answer {
+                vectors[index] = normalized(&self.model, vector)?;
             }
         }
         for vector in vectors.iter_mut().filter(|vector| vector.is_empty()) {

@@ -67,7 +67,7 @@ struct Shared {
 
 /// A text as tokens, with its index among the texts.
 struct Encoded {
-    place: usize,
+    index: usize,
     ids: Vec<u32>,
 }
 
@@ -123,8 +123,8 @@ impl Embedder for Transformer {
                 let _turn = turn;
                 shared.compute(&batch)
             };
-            for (place, vector) in blocking(identity, compute).await? {
-                vectors[place] = normalized(&self.shared.model, vector)?;
+            for (index, vector) in blocking(identity, compute).await? {
+                vectors[index] = normalized(&self.shared.model, vector)?;
             }
         }
         Ok(vectors)
@@ -138,9 +138,9 @@ impl Embedder for Transformer {
 impl Shared {
     fn read(options: &TransformerOptions) -> Result<Self, EmbedError> {
         let Files { config, tokenizer, counter, pooling, weights, hash } = Files::read(options)?;
-        let place = options.folder.join("model.safetensors");
+        let path = options.folder.join("model.safetensors");
         let refused =
-            |error: candle_core::Error| EmbedError::Config(format!("{}: {error}", place.display()));
+            |error: candle_core::Error| EmbedError::Config(format!("{}: {error}", path.display()));
         let weights = VarBuilder::from_buffered_safetensors(weights, DType::F32, &Device::Cpu)
             .map_err(refused)?;
         let bert = BertModel::load(weights, &config).map_err(refused)?;
@@ -150,10 +150,10 @@ impl Shared {
     }
 
     fn encode(&self, texts: &[String]) -> Result<Vec<Encoded>, EmbedError> {
-        let encode = |(place, text): (usize, &String)| {
+        let encode = |(index, text): (usize, &String)| {
             let encoding = self.tokenizer.encode_fast(text.as_str(), true);
             let encoding = encoding.map_err(|error| self.failed(&error))?;
-            Ok(Encoded { place, ids: encoding.get_ids().to_vec() })
+            Ok(Encoded { index, ids: encoding.get_ids().to_vec() })
         };
         texts.iter().enumerate().map(encode).collect()
     }
@@ -166,7 +166,7 @@ impl Shared {
     /// Returns the vectors of texts, of which the first is the longest.
     fn compute(&self, batch: &[Encoded]) -> Result<Vec<(usize, Vec<f32>)>, EmbedError> {
         let vectors = self.forward(batch).map_err(|error| self.failed(&error))?;
-        Ok(batch.iter().map(|text| text.place).zip(vectors).collect())
+        Ok(batch.iter().map(|text| text.index).zip(vectors).collect())
     }
 
     fn forward(&self, batch: &[Encoded]) -> candle_core::Result<Vec<Vec<f32>>> {

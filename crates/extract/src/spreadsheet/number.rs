@@ -2,18 +2,20 @@
 
 /// The kind of a number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum NumberFormat {
     /// A plain number.
     Number,
     /// A percentage: a hundred times the number, and a per cent sign.
     Percent,
     /// A day, a time of day, or both.
     Moment { day: bool, time: bool },
-    /// No text.
-    Nothing,
+    /// Numbers are hidden, and texts are shown: `;;`.
+    HiddenNumber,
+    /// Numbers and texts are hidden: `;;;`.
+    Hidden,
 }
 
-impl Shown {
+impl NumberFormat {
     /// Returns the kind of a built-in format, which has a number and no code. Those from 27 on are dates of East
     /// Asian calendars.
     pub(super) fn built_in(id: u32) -> Self {
@@ -31,9 +33,11 @@ impl Shown {
         let mut letters = String::new();
         let mut sections = 1;
         let mut characters = code.chars();
-        let mut has_literal = false;
+        let (mut has_literal, mut has_text) = (false, false);
         while let Some(character) = characters.next() {
             match character {
+                // The section of texts.
+                _ if sections == 4 => has_text = true,
                 '"' => has_literal |= characters.by_ref().take_while(|&it| it != '"').count() > 0,
                 // The next character is literal, sets a width, or fills the cell.
                 '\\' | '_' | '*' => {
@@ -61,7 +65,7 @@ impl Shown {
             }
         }
         if letters.is_empty() && !has_literal && sections > 1 {
-            return Self::Nothing;
+            return if sections == 4 && !has_text { Self::Hidden } else { Self::HiddenNumber };
         }
         if letters == "general" {
             return Self::Number;
@@ -85,7 +89,7 @@ impl Shown {
         // Very large and very small numbers keep their exponent.
         let is_plain = |number: f64| number == 0.0 || (1e-5..1e15).contains(&number.abs());
         match self {
-            Self::Nothing => String::new(),
+            Self::HiddenNumber | Self::Hidden => String::new(),
             Self::Moment { day, time } => {
                 moment(number, day, time, since_1904).unwrap_or_else(|| number.to_string())
             }
@@ -145,22 +149,22 @@ fn date(days: i64) -> (i64, i64, i64) {
 mod tests {
     use super::*;
 
-    const DAY: Shown = Shown::Moment { day: true, time: false };
-    const TIME: Shown = Shown::Moment { day: false, time: true };
-    const BOTH: Shown = Shown::Moment { day: true, time: true };
+    const DAY: NumberFormat = NumberFormat::Moment { day: true, time: false };
+    const TIME: NumberFormat = NumberFormat::Moment { day: false, time: true };
+    const BOTH: NumberFormat = NumberFormat::Moment { day: true, time: true };
 
     #[test]
     fn codes_are_understood() {
         for (code, expected) in [
-            ("General", Shown::Number),
-            ("0.00", Shown::Number),
-            ("#,##0.00 \"days\"", Shown::Number),
-            ("[Red]0.00;[Blue]-0.00", Shown::Number),
-            ("[$-409]0.00_d", Shown::Number),
-            ("0.00E+00", Shown::Number),
-            ("@", Shown::Number),
-            ("0%", Shown::Percent),
-            ("0.0\\%", Shown::Number),
+            ("General", NumberFormat::Number),
+            ("0.00", NumberFormat::Number),
+            ("#,##0.00 \"days\"", NumberFormat::Number),
+            ("[Red]0.00;[Blue]-0.00", NumberFormat::Number),
+            ("[$-409]0.00_d", NumberFormat::Number),
+            ("0.00E+00", NumberFormat::Number),
+            ("@", NumberFormat::Number),
+            ("0%", NumberFormat::Percent),
+            ("0.0\\%", NumberFormat::Number),
             ("yyyy-mm-dd", DAY),
             ("[$-F800]dddd\\,\\ mmmm\\ dd\\,\\ yyyy", DAY),
             ("mmm", DAY),
@@ -169,32 +173,35 @@ mod tests {
             ("[h]:mm", TIME),
             ("[Red][hh]", TIME),
             ("d/m/yyyy h:mm", BOTH),
-            (";;;", Shown::Nothing),
-            (";;", Shown::Nothing),
-            ("\"hidden\";;", Shown::Number),
-            (";;;@", Shown::Number),
-            ("", Shown::Number),
-            ("\"", Shown::Number),
-            ("[", Shown::Number),
-            ("\\", Shown::Number),
+            (";;;", NumberFormat::Hidden),
+            (";;", NumberFormat::HiddenNumber),
+            (";", NumberFormat::HiddenNumber),
+            (";;;@", NumberFormat::HiddenNumber),
+            (";;;\"text\"", NumberFormat::HiddenNumber),
+            ("\"hidden\";;", NumberFormat::Number),
+            ("", NumberFormat::Number),
+            ("\"", NumberFormat::Number),
+            ("[", NumberFormat::Number),
+            ("\\", NumberFormat::Number),
         ] {
-            assert_eq!(Shown::of_code(code), expected, "{code}");
+            assert_eq!(NumberFormat::of_code(code), expected, "{code}");
         }
     }
 
     #[test]
     fn numbers_are_seen_as_they_are() {
         for (shown, stored, expected) in [
-            (Shown::Number, "42", "42"),
-            (Shown::Number, " 0.10000000000000001 ", "0.1"),
-            (Shown::Number, "-1.5E3", "-1500"),
-            (Shown::Number, "1E+300", "1E+300"),
-            (Shown::Number, "1E-9", "1E-9"),
-            (Shown::Number, "NaN", "NaN"),
-            (Shown::Number, "x", "x"),
-            (Shown::Percent, "0.07", "7%"),
-            (Shown::Percent, "-1.5", "-150%"),
-            (Shown::Nothing, "7", ""),
+            (NumberFormat::Number, "42", "42"),
+            (NumberFormat::Number, " 0.10000000000000001 ", "0.1"),
+            (NumberFormat::Number, "-1.5E3", "-1500"),
+            (NumberFormat::Number, "1E+300", "1E+300"),
+            (NumberFormat::Number, "1E-9", "1E-9"),
+            (NumberFormat::Number, "NaN", "NaN"),
+            (NumberFormat::Number, "x", "x"),
+            (NumberFormat::Percent, "0.07", "7%"),
+            (NumberFormat::Percent, "-1.5", "-150%"),
+            (NumberFormat::HiddenNumber, "7", ""),
+            (NumberFormat::Hidden, "7", ""),
             (DAY, "1", "1900-01-01"),
             (DAY, "59", "1900-02-28"),
             (DAY, "61", "1900-03-01"),
@@ -216,8 +223,8 @@ mod tests {
         }
         assert_eq!(DAY.text("0", true), "1904-01-01");
         assert_eq!(DAY.text("43889", true), "2024-02-29");
-        assert_eq!(Shown::built_in(14), DAY);
-        assert_eq!(Shown::built_in(10), Shown::Percent);
-        assert_eq!(Shown::built_in(99), Shown::Number);
+        assert_eq!(NumberFormat::built_in(14), DAY);
+        assert_eq!(NumberFormat::built_in(10), NumberFormat::Percent);
+        assert_eq!(NumberFormat::built_in(99), NumberFormat::Number);
     }
 }

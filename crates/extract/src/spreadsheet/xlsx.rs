@@ -9,7 +9,7 @@ use super::{
         ExtractError, Extracted, Extractor, Source,
         package::{self, Package, attribute, each_event, properties, resolved},
     },
-    number::Shown,
+    number::NumberFormat,
     sheets::Sheets,
 };
 
@@ -54,7 +54,7 @@ impl Extractor for Xlsx {
         let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
         let values = Values {
             strings: Strings::read(&mut package, &related.strings)?,
-            shown: read_formats(&package.optional(&related.styles)?)?,
+            formats: read_formats(&package.optional(&related.styles)?)?,
             since_1904: workbook.since_1904,
         };
 
@@ -99,7 +99,7 @@ struct Sheet {
 }
 
 impl Workbook {
-    /// Reads the list of sheets, which count as unpacked bytes: an element takes less space than its sheet.
+    /// Reads the list of sheets. Each entry counts as unpacked bytes, since a [`Sheet`] takes more memory than its XML element.
     fn read(package: &mut Package<'_>) -> Result<Self, ExtractError> {
         const PART: &str = "xl/workbook.xml";
         let xml = package.required(PART)?;
@@ -180,8 +180,8 @@ struct Strings {
 }
 
 impl Strings {
-    /// Reads the texts. They and their ends count as unpacked bytes, and not as text of the document: hidden sheets
-    /// may refer to them, or none.
+    /// Reads the texts. They and their ends count as unpacked bytes, and not as text of the document, because perhaps only hidden
+    /// sheets refer to them, or no sheet.
     fn read(package: &mut Package<'_>, part: &str) -> Result<Self, ExtractError> {
         let xml = package.optional(part)?;
         let mut strings = Self::default();
@@ -232,9 +232,9 @@ impl Strings {
     }
 }
 
-/// Returns the kinds of the number formats to which cells refer.
-fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
-    let mut codes: HashMap<u32, Shown> = HashMap::new();
+/// Returns the number format of each cell style (`cellXfs`), by index.
+fn read_formats(styles: &[u8]) -> Result<Vec<NumberFormat>, ExtractError> {
+    let mut codes: HashMap<u32, NumberFormat> = HashMap::new();
     let mut formats = Vec::new();
     let mut in_cell_formats = false;
     let number = |element: &BytesStart<'_>| attribute(element, "numFmtId")?.parse::<u32>().ok();
@@ -244,11 +244,13 @@ fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
                 "cellXfs" => in_cell_formats = true,
                 "numFmt" => {
                     let code = attribute(&element, "formatCode").unwrap_or_default();
-                    codes.extend(number(&element).map(|id| (id, Shown::of_code(&code))));
+                    codes.extend(number(&element).map(|id| (id, NumberFormat::of_code(&code))));
                 }
                 "xf" if in_cell_formats => {
                     let id = number(&element).unwrap_or_default();
-                    formats.push(codes.get(&id).copied().unwrap_or_else(|| Shown::built_in(id)));
+                    formats.push(
+                        codes.get(&id).copied().unwrap_or_else(|| NumberFormat::built_in(id)),
+                    );
                 }
                 _ => {}
             },
@@ -265,17 +267,17 @@ fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
 /// The tables that determine the displayed text of a value.
 struct Values {
     strings: Strings,
-    shown: Vec<Shown>,
+    formats: Vec<NumberFormat>,
     since_1904: bool,
 }
 
 impl Values {
     /// Returns the displayed text of a cell.
     fn text<'t>(&'t self, cell: &'t Cell) -> Cow<'t, str> {
-        let shown = self.shown.get(cell.format).copied().unwrap_or(Shown::Number);
+        let format = self.formats.get(cell.format).copied().unwrap_or(NumberFormat::Number);
         let value = cell.value.as_str();
         match &*cell.kind {
-            _ if shown == Shown::Nothing => Cow::Borrowed(""),
+            _ if format == NumberFormat::Hidden => Cow::Borrowed(""),
             "s" => {
                 let number = value.trim().parse().ok();
                 Cow::Borrowed(
@@ -284,7 +286,7 @@ impl Values {
             }
             "b" if value.trim() == "1" => Cow::Borrowed("TRUE"),
             "b" if value.trim() == "0" => Cow::Borrowed("FALSE"),
-            "" | "n" if !value.is_empty() => Cow::Owned(shown.text(value, self.since_1904)),
+            "" | "n" if !value.is_empty() => Cow::Owned(format.text(value, self.since_1904)),
             "str" | "inlineStr" => unescaped(value),
             // Errors and ISO 8601 dates are displayed unchanged.
             _ => Cow::Borrowed(value),
@@ -319,8 +321,9 @@ enum Reads {
     Nothing,
     /// The value of a cell; for a formula, its last result.
     Value,
-    /// An element of a text within the cell itself, or that text.
+    /// A part of `<is>` outside `<t>`, which is ignored.
     Inline,
+    /// The text in `<t>` of an inline string.
     InlineText,
 }
 
@@ -358,7 +361,7 @@ impl Cells<'_, '_> {
                 self.next_column = 0;
             }
             "c" => {
-                let column = attribute(element, "r").and_then(|place| column(&place));
+                let column = attribute(element, "r").and_then(|reference| column(&reference));
                 let column = column.unwrap_or(self.next_column);
                 self.next_column = column + 1;
                 self.cell = Cell {
@@ -411,8 +414,8 @@ fn is_set(element: &BytesStart<'_>, name: &str) -> bool {
 }
 
 /// Returns the column, counted from 0, of a cell reference such as `AB12`.
-fn column(place: &str) -> Option<usize> {
-    let letters = place.bytes().take_while(u8::is_ascii_alphabetic);
+fn column(reference: &str) -> Option<usize> {
+    let letters = reference.bytes().take_while(u8::is_ascii_alphabetic);
     let number = letters.take(4).fold(0, |number, letter| {
         number * 26 + usize::from(letter.to_ascii_uppercase() - b'A') + 1
     });
@@ -431,8 +434,8 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     };
     let mut unescaped = String::new();
     let mut rest = text;
-    while let Some(place) = rest.find("_x") {
-        let (before, found) = rest.split_at(place);
+    while let Some(start) = rest.find("_x") {
+        let (before, found) = rest.split_at(start);
         unescaped.push_str(before);
         match character(found) {
             Some(character) => {
@@ -458,7 +461,7 @@ mod tests {
 
     #[test]
     fn columns_have_letters() {
-        for (place, expected) in [
+        for (reference, expected) in [
             ("A1", Some(0)),
             ("z9", Some(25)),
             ("AA1", Some(26)),
@@ -467,7 +470,7 @@ mod tests {
             ("", None),
             ("ZZZZZZZZZZZZZZZZ", Some(475_253)),
         ] {
-            assert_eq!(column(place), expected, "{place}");
+            assert_eq!(column(reference), expected, "{reference}");
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) trait Ranked {
     /// Returns the number of the row's document.
     fn document(&self, row: u32) -> u32;
     /// Returns the index of the row in its document.
-    fn place(&self, row: u32) -> u32;
+    fn chunk(&self, row: u32) -> u32;
     /// Returns the cosine of the row's vector and the question's, if both exist.
     fn similarity(&self, row: u32) -> Option<f32>;
     /// Returns the share of the question's words that the row has, weighted, from 0 to 1.
@@ -44,8 +44,8 @@ pub(crate) fn fuse(
     keyword: &Ranking,
     rows: &impl Ranked,
 ) -> Vec<Found> {
-    let places = |ranking: &Ranking| ranks(&ranking.best, 1).collect::<Vec<_>>();
-    let ranked = both(query, &places(semantic), &places(keyword), rows, |row| row);
+    let ranks_of = |ranking: &Ranking| ranks(&ranking.best, 1).collect::<Vec<_>>();
+    let ranked = both(query, &ranks_of(semantic), &ranks_of(keyword), rows, |row| row);
     if !query.distinct {
         return found(query, ranked, rows).take(query.limit).collect();
     }
@@ -105,7 +105,7 @@ fn both(
         .map(|both| (query.fusion.score(both.semantic, both.keyword), both))
         .collect();
     // Sorts equal scores by document, because the order of rows depends on earlier replacements.
-    ranked.sort_unstable_by_key(|(_, both)| (rows.document(both.row), rows.place(both.row)));
+    ranked.sort_unstable_by_key(|(_, both)| (rows.document(both.row), rows.chunk(both.row)));
     let limit = if query.threshold > 0.0 || query.distinct { ranked.len() } else { query.limit };
     sort_and_limit(&mut ranked, limit, |(score, _)| *score);
     ranked
@@ -124,7 +124,7 @@ fn found<'a>(
             let similarity = similarity.map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
             Found {
                 document: rows.document(row),
-                index: rows.place(row),
+                index: rows.chunk(row),
                 score,
                 relevance: f64::from(rows.share(row)).max(similarity.unwrap_or(0.0)).min(1.0),
                 similarity,
@@ -138,9 +138,9 @@ fn found<'a>(
 /// Returns ranks with their rows, from `first`; equal rows share a rank.
 fn ranks(sorted: &[(f32, u32)], first: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut last = (f32::NAN, 0);
-    (first..).zip(sorted).map(move |(place, &(score, row))| {
+    (first..).zip(sorted).map(move |(rank, &(score, row))| {
         if score != last.0 {
-            last = (score, place);
+            last = (score, rank);
         }
         (last.1, row)
     })

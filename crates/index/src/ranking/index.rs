@@ -138,16 +138,16 @@ impl Index {
             return;
         }
         let mut alive = 0..;
-        let places: Vec<u32> = (self.documents_of_rows.iter())
+        let new_rows: Vec<u32> = (self.documents_of_rows.iter())
             .map(|&document| match document {
                 DEAD => u32::MAX,
                 _ => alive.next().expect("fewer rows than before"),
             })
             .collect();
-        self.vectors.retain(|row| places[row] != u32::MAX);
-        self.postings.renumber(&places);
+        self.vectors.retain(|row| new_rows[row] != u32::MAX);
+        self.postings.renumber(&new_rows);
         for kept in self.documents.iter_mut().flatten().filter(|kept| !kept.rows.is_empty()) {
-            let start = places[kept.rows.start as usize];
+            let start = new_rows[kept.rows.start as usize];
             kept.rows = start..start + kept.rows.len() as u32;
         }
         self.documents_of_rows.retain(|&document| document != DEAD);
@@ -320,7 +320,7 @@ impl Ranked for Rows<'_> {
         self.index.documents_of_rows[row as usize]
     }
 
-    fn place(&self, row: u32) -> u32 {
+    fn chunk(&self, row: u32) -> u32 {
         let kept = self.index.documents[self.document(row) as usize].as_ref();
         row - kept.expect("a row has a document").rows.start
     }

@@ -74,8 +74,8 @@ impl List {
         self.postings.push(Posting::new(row, count));
     }
 
-    /// Returns the first place, at or after `from`, whose row is `row` or a later one. Near places are found quickly.
-    fn place(&self, from: usize, row: u32) -> usize {
+    /// Returns the first position, at or after `from`, whose row is `row` or a later one. Near positions are found quickly.
+    fn position(&self, from: usize, row: u32) -> usize {
         let rest = &self.postings[from..];
         let mut step = 1;
         while rest.get(step - 1).is_some_and(|there| there.row() < row) {
@@ -119,7 +119,10 @@ struct QueryTerm<'a> {
 impl QueryTerm<'_> {
     fn count(&self, row: u32) -> Option<u8> {
         let postings = &self.list.postings;
-        postings.binary_search_by_key(&row, |it| it.row()).ok().map(|place| postings[place].count)
+        postings
+            .binary_search_by_key(&row, |it| it.row())
+            .ok()
+            .map(|position| postings[position].count)
     }
 }
 
@@ -207,17 +210,17 @@ impl Postings {
         }
     }
 
-    /// Renumbers rows. `places` has the new number of each row, or `u32::MAX` for a row to remove.
-    pub(crate) fn renumber(&mut self, places: &[u32]) {
+    /// Renumbers rows. `new_rows` has the new number of each row, or `u32::MAX` for a row to remove.
+    pub(crate) fn renumber(&mut self, new_rows: &[u32]) {
         for list in &mut self.lists {
             list.postings.retain_mut(|posting| {
-                let row = places[posting.row() as usize];
+                let row = new_rows[posting.row() as usize];
                 *posting = Posting::new(row, posting.count);
                 row != u32::MAX
             });
         }
-        let mut places = places.iter();
-        self.lengths.retain(|_| *places.next().expect("a place for each row") != u32::MAX);
+        let mut new_rows = new_rows.iter();
+        self.lengths.retain(|_| *new_rows.next().expect("a new number for each row") != u32::MAX);
     }
 }
 
@@ -231,7 +234,7 @@ struct Cursor<'a> {
     wanted: &'a QueryTerm<'a>,
     /// Upper bound of this term's score for any row.
     bound: i32,
-    place: usize,
+    position: usize,
 }
 
 impl Scorer<'_> {
@@ -305,7 +308,7 @@ impl Scorer<'_> {
 
         let mut terms: Vec<_> = (self.wanted.iter())
             // One more, because of rounding.
-            .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, place: 0 })
+            .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, position: 0 })
             .collect();
         terms.sort_by_key(|term| term.bound);
         // The number of leading terms that cannot bring a row among the best together, and the bound of their sum.
@@ -326,11 +329,11 @@ impl Scorer<'_> {
             }
             let lengths = &self.postings.lengths[window.start as usize..window.end as usize];
             let scores = &mut scores[..lengths.len()];
-            for Cursor { wanted, place, .. } in major_terms {
+            for Cursor { wanted, position, .. } in major_terms {
                 let list = wanted.list;
-                let start = list.place(*place, window.start);
-                *place = list.place(start, window.end);
-                for posting in &list.postings[start..*place] {
+                let start = list.position(*position, window.start);
+                *position = list.position(start, window.end);
+                for posting in &list.postings[start..*position] {
                     let at = (posting.row() - window.start) as usize;
                     scores[at] += units(self.score(wanted, lengths[at], posting.count));
                 }
@@ -347,12 +350,12 @@ impl Scorer<'_> {
                     }
                     for (row, &score) in (rows..).zip(scores) {
                         let (mut score, mut rest) = (score, of_minor);
-                        for Cursor { wanted, bound, place } in minor_terms.iter_mut().rev() {
+                        for Cursor { wanted, bound, position } in minor_terms.iter_mut().rev() {
                             if score + rest <= least {
                                 break;
                             }
-                            *place = wanted.list.place(*place, row);
-                            let posting = wanted.list.postings.get(*place);
+                            *position = wanted.list.position(*position, row);
+                            let posting = wanted.list.postings.get(*position);
                             if let Some(posting) = posting.filter(|posting| posting.row() == row) {
                                 score += units(self.score_of_row(wanted, row, posting.count));
                             }
@@ -536,13 +539,13 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_from_anywhere() {
+    fn positions_are_found_from_anywhere() {
         let postings = (0..100).map(|row| Posting::new(3 * row, 1)).collect();
         let list = List { postings, ..List::default() };
         for from in 0..=100 {
             for row in 0..310 {
                 let want = from.max((row as usize).div_ceil(3).min(100));
-                assert_eq!(list.place(from, row), want, "{row} from {from}");
+                assert_eq!(list.position(from, row), want, "{row} from {from}");
             }
         }
     }

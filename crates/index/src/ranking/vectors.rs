@@ -121,8 +121,8 @@ impl Matrix {
     pub(crate) fn cosine(&self, row: u32, probe: &Probe) -> Option<f32> {
         let row = row as usize;
         let scale = self.scales[row];
-        let place = row * self.dimension..(row + 1) * self.dimension;
-        let numbers = numbers(&self.coarse[place.clone()], &self.fine[place]);
+        let range = row * self.dimension..(row + 1) * self.dimension;
+        let numbers = numbers(&self.coarse[range.clone()], &self.fine[range]);
         let sum: f32 = numbers.zip(&probe.exact).map(|(number, exact)| number as f32 * exact).sum();
         (scale > 0.0).then_some(sum * scale)
     }
@@ -130,8 +130,8 @@ impl Matrix {
     /// Returns the vector of a row, in the stored precision.
     pub(crate) fn vector(&self, row: u32) -> Vec<f32> {
         let row = row as usize;
-        let place = row * self.dimension..(row + 1) * self.dimension;
-        unpacked(self.scales[row], &self.coarse[place.clone()], &self.fine[place])
+        let range = row * self.dimension..(row + 1) * self.dimension;
+        unpacked(self.scales[row], &self.coarse[range.clone()], &self.fine[range])
     }
 
     /// Passes each row of the ranges to `see`, with its approximate cosine times a constant. Skips vectors of zeros.

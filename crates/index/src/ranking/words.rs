@@ -157,7 +157,7 @@ impl Analyzer {
         most: usize,
         languages: &[Language],
     ) -> Vec<Asked> {
-        let (mut all, mut places) = (Vec::<Asked>::new(), HashMap::<String, usize>::new());
+        let (mut all, mut indexes) = (Vec::<Asked>::new(), HashMap::<String, usize>::new());
         let text = plain(text);
         let said_in = Language::of_plain(&text).unwrap_or(Language::ENGLISH);
         pieces(&text, |piece| {
@@ -189,9 +189,9 @@ impl Analyzer {
                 Piece::Word(word) if is_optional => format!(" {word}"),
                 _ => terms[0].clone(),
             };
-            match places.get(&key) {
-                Some(&place) => {
-                    let asked = &mut all[place];
+            match indexes.get(&key) {
+                Some(&index) => {
+                    let asked = &mut all[index];
                     asked.count += 1;
                     for term in terms {
                         if !asked.terms.contains(&term) {
@@ -200,7 +200,7 @@ impl Analyzer {
                     }
                 }
                 None if all.len() < most => {
-                    places.insert(key, all.len());
+                    indexes.insert(key, all.len());
                     all.push(Asked { terms, count: 1, is_optional });
                 }
                 None => {}
@@ -407,9 +407,9 @@ mod tests {
     fn marks_stay_where_they_make_another_word() {
         let different = |words: &[&str]| {
             let terms: Vec<_> = words.iter().map(|word| terms(word, Language::ENGLISH)).collect();
-            for (place, one) in terms.iter().enumerate() {
+            for (index, one) in terms.iter().enumerate() {
                 assert!(
-                    !one.is_empty() && !terms[place + 1..].contains(one),
+                    !one.is_empty() && !terms[index + 1..].contains(one),
                     "{words:?} {terms:?}"
                 );
             }

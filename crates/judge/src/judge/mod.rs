@@ -224,8 +224,8 @@ impl Judge {
             match outcome {
                 Ok(vote) => {
                     on_vote(&vote);
-                    let place = votes.partition_point(|other| other.index < vote.index);
-                    votes.insert(place, vote);
+                    let index = votes.partition_point(|other| other.index < vote.index);
+                    votes.insert(index, vote);
                 }
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -344,8 +344,8 @@ fn judgement(votes: &[Vote], checklist: &[String]) -> Judgement {
     let passed = yes > no;
     let agreeing = if passed { yes } else { no };
     let speaker = votes.iter().find(|vote| vote.passed == passed);
-    let items = checklist.iter().enumerate().map(|(place, item)| {
-        let answers = || votes.iter().filter_map(move |vote| vote.answers.get(place));
+    let items = checklist.iter().enumerate().map(|(index, item)| {
+        let answers = || votes.iter().filter_map(move |vote| vote.answers.get(index));
         let yes = u32::try_from(answers().filter(|answer| answer.yes).count()).unwrap_or(u32::MAX);
         let no = u32::try_from(answers().filter(|answer| !answer.yes).count()).unwrap_or(u32::MAX);
         let evidence = answers().find(|answer| answer.yes == (yes > no));

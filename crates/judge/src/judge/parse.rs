@@ -33,10 +33,10 @@ pub enum VoteError {
     #[error("it is not a JSON object: {0}")]
     NotJson(String),
     /// A member is missing or has another type.
-    #[error("{place} is not {needs}")]
+    #[error("{path} is not {needs}")]
     Type {
-        /// The place of the member.
-        place: String,
+        /// The path of the member.
+        path: String,
         /// What it must be.
         needs: &'static str,
     },
@@ -62,7 +62,7 @@ pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
         return Err(VoteError::TooLong);
     }
     let vote = object_in(text)?;
-    let needs = |place: &str, needs| VoteError::Type { place: place.to_owned(), needs };
+    let needs = |path: &str, needs| VoteError::Type { path: path.to_owned(), needs };
     // Members of the seed's verdict, which a model may add unasked. Code derives their values, but an invalid
     // value shows that the model did not understand its task.
     for name in ["confidence", "toolAccuracy"] {
@@ -79,18 +79,18 @@ pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
     let items = items.ok_or_else(|| needs("items", "a list"))?;
     let mut answers = vec![None; ids.len()];
     for (number, item) in items.iter().enumerate() {
-        let place = |member: &str| format!("items[{number}]{member}");
-        let item = item.as_object().ok_or_else(|| needs(&place(""), "an object"))?;
+        let path = |member: &str| format!("items[{number}]{member}");
+        let item = item.as_object().ok_or_else(|| needs(&path(""), "an object"))?;
         let id = item.get("id").and_then(Value::as_str);
-        let id = id.ok_or_else(|| needs(&place(".id"), "a text"))?;
+        let id = id.ok_or_else(|| needs(&path(".id"), "a text"))?;
         let known = ids.iter().position(|known| known == id);
         let known = known.ok_or_else(|| VoteError::UnknownItem(cut(id, 40)))?;
         let evidence = item.get("evidence").and_then(Value::as_str).map(str::trim);
         let evidence = evidence
             .filter(|evidence| !evidence.is_empty())
-            .ok_or_else(|| needs(&place(".evidence"), "a text that is not blank"))?;
+            .ok_or_else(|| needs(&path(".evidence"), "a text that is not blank"))?;
         let yes =
-            yes(item.get("answer")).ok_or_else(|| needs(&place(".answer"), "\"yes\" or \"no\""))?;
+            yes(item.get("answer")).ok_or_else(|| needs(&path(".answer"), "\"yes\" or \"no\""))?;
         if answers[known].replace((yes, cut(evidence, MAX_TEXT_BYTES))).is_some() {
             return Err(VoteError::Repeated(id.to_owned()));
         }

@@ -43,13 +43,13 @@ pub(super) fn question(
     let total = input.tool_calls.len();
     let shown_calls = total.min(MAX_CALLS);
     let is_shown =
-        |place: usize| place < shown_calls.div_ceil(2) || total - place <= shown_calls / 2;
-    let calls = input.tool_calls.iter().enumerate().filter(|(place, _)| is_shown(*place));
+        |index: usize| index < shown_calls.div_ceil(2) || total - index <= shown_calls / 2;
+    let calls = input.tool_calls.iter().enumerate().filter(|(index, _)| is_shown(*index));
     let mut evidence: Vec<Value> = calls
-        .map(|(place, call)| {
+        .map(|(index, call)| {
             json!({
                 "kind": "tool call",
-                "number": format!("{} of {total}", place + 1),
+                "number": format!("{} of {total}", index + 1),
                 "tool": call.tool_name,
                 "server": call.server_id,
                 "arguments": call.parameters,
@@ -122,8 +122,8 @@ fn shorten(evidence: &mut [Value], max_bytes: usize) {
 fn fair_share(mut lengths: Vec<usize>, total: usize) -> usize {
     lengths.sort_unstable();
     let mut left = total;
-    for (place, length) in lengths.iter().enumerate() {
-        let share = left / (lengths.len() - place);
+    for (index, length) in lengths.iter().enumerate() {
+        let share = left / (lengths.len() - index);
         if *length > share {
             return share;
         }

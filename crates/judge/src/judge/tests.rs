@@ -43,7 +43,7 @@ async fn a_split_goes_on_until_it_is_decided() {
         assert!((judgement.confidence - confidence).abs() < 1e-9, "{answers}: {judgement:?}");
         assert_eq!(judgement.items[0].yes + judgement.items[0].no, cast.len() as u32);
         assert_eq!(judgement.reasoning, if passed { "so: yes" } else { "so: no" });
-        assert!(cast.iter().enumerate().all(|(place, vote)| vote.index as usize == place));
+        assert!(cast.iter().enumerate().all(|(index, vote)| vote.index as usize == index));
     }
 }
 

@@ -7,8 +7,8 @@
 /// which differs in the same way.
 pub(super) struct Plain {
     pub(super) text: Vec<u8>,
-    decoded: Places,
-    unescaped: Places,
+    decoded: OffsetMap,
+    unescaped: OffsetMap,
 }
 
 impl Plain {
@@ -19,16 +19,16 @@ impl Plain {
     }
 
     /// Returns the place in the original.
-    pub(super) fn place(&self, at: usize) -> usize {
+    pub(super) fn original(&self, at: usize) -> usize {
         self.decoded.before(self.unescaped.before(at))
     }
 }
 
-/// The places of a changed text in the text before: after each change, the place in both. Up to the next change, both texts are the same.
+/// The map of a changed text in the text before: after each change, the place in both. Up to the next change, both texts are the same.
 #[derive(Default)]
-struct Places(Vec<(usize, usize)>);
+struct OffsetMap(Vec<(usize, usize)>);
 
-impl Places {
+impl OffsetMap {
     fn before(&self, at: usize) -> usize {
         let changes = self.0.partition_point(|(here, _)| *here <= at);
         let (here, before) = changes.checked_sub(1).map_or((0, 0), |last| self.0[last]);
@@ -37,8 +37,8 @@ impl Places {
 }
 
 /// Decodes `%41`, also `%2541`, which was encoded twice.
-fn percent_decoded(text: &[u8]) -> (Vec<u8>, Places) {
-    let (mut decoded, mut places) = (Vec::with_capacity(text.len()), Places::default());
+fn percent_decoded(text: &[u8]) -> (Vec<u8>, OffsetMap) {
+    let (mut decoded, mut map) = (Vec::with_capacity(text.len()), OffsetMap::default());
     for (at, byte) in text.iter().enumerate() {
         decoded.push(*byte);
         // A decoded byte may end another code.
@@ -47,14 +47,14 @@ fn percent_decoded(text: &[u8]) -> (Vec<u8>, Places) {
         {
             decoded.truncate(decoded.len() - 3);
             // Changes within the code are a part of this one.
-            while places.0.last().is_some_and(|(here, _)| *here > decoded.len()) {
-                places.0.pop();
+            while map.0.last().is_some_and(|(here, _)| *here > decoded.len()) {
+                map.0.pop();
             }
             decoded.push(high << 4 | low);
-            places.0.push((decoded.len(), at + 1));
+            map.0.push((decoded.len(), at + 1));
         }
     }
-    (decoded, places)
+    (decoded, map)
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -62,8 +62,8 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 /// Decodes the escapes of JSON. A text that was escaped several times has several backslashes.
-fn unescaped(text: &[u8]) -> (Vec<u8>, Places) {
-    let (mut plain, mut places) = (Vec::with_capacity(text.len()), Places::default());
+fn unescaped(text: &[u8]) -> (Vec<u8>, OffsetMap) {
+    let (mut plain, mut map) = (Vec::with_capacity(text.len()), OffsetMap::default());
     let mut at = 0;
     while let Some(byte) = text.get(at) {
         if *byte != b'\\' {
@@ -94,9 +94,9 @@ fn unescaped(text: &[u8]) -> (Vec<u8>, Places) {
             plain.push(spaced(*byte));
             at += 1;
         }
-        places.0.push((plain.len(), at));
+        map.0.push((plain.len(), at));
     }
-    (plain, places)
+    (plain, map)
 }
 
 /// Forms send spaces as `+`.
@@ -150,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_original() {
+    fn offsets_are_those_of_the_original() {
         let text = r"ab%2541c\\\u00e4d";
         let plain = Plain::of(text.as_bytes());
         assert_eq!(plain.text, "abAcäd".as_bytes());
-        let places: Vec<usize> = [0, 2, 3, 4, 6, 7].map(|at| plain.place(at)).to_vec();
-        assert_eq!(places, [0, 2, 7, 8, 16, 17]);
+        let offsets: Vec<usize> = [0, 2, 3, 4, 6, 7].map(|at| plain.original(at)).to_vec();
+        assert_eq!(offsets, [0, 2, 7, 8, 16, 17]);
     }
 }

@@ -91,7 +91,7 @@ impl Searcher {
         self.find_in(bytes, bytes, |at| at, &mut found);
         if bytes.iter().any(|byte| matches!(byte, b'\\' | b'%' | b'+')) {
             let plain = Plain::of(bytes);
-            self.find_in(&plain.text, bytes, |at| plain.place(at), &mut found);
+            self.find_in(&plain.text, bytes, |at| plain.original(at), &mut found);
         }
         for Range { start, end } in &mut found {
             *start = text.floor_char_boundary(*start);
@@ -108,12 +108,12 @@ impl Searcher {
         apart
     }
 
-    /// Searches `text`, whose bytes have their places in `original`.
+    /// Searches `text`, and returns offsets in `original`.
     fn find_in(
         &self,
         text: &[u8],
         original: &[u8],
-        place: impl Fn(usize) -> usize,
+        original_offset: impl Fn(usize) -> usize,
         found: &mut Vec<Range<usize>>,
     ) {
         for pattern in &self.patterns {
@@ -121,13 +121,13 @@ impl Searcher {
             let mut matched = 0;
             for (at, byte) in text.iter().enumerate() {
                 if matched >= SHORTEST_MIXED_SECRET
-                    && let Some(cut) = cut_at(&original[place(at)..])
+                    && let Some(cut) = cut_at(&original[original_offset(at)..])
                 {
-                    found.push(place(at - matched)..place(at) + cut);
+                    found.push(original_offset(at - matched)..original_offset(at) + cut);
                 }
                 matched = pattern.after(matched, *byte);
                 if matched == length {
-                    found.push(place(at + 1 - length)..place(at + 1));
+                    found.push(original_offset(at + 1 - length)..original_offset(at + 1));
                 }
             }
         }

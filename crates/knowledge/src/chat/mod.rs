@@ -464,9 +464,9 @@ impl Chat {
             |history| {
                 if let Some(reply) = &reply {
                     // The answer belongs after its message, which may have moved.
-                    let place = history.messages.iter().rposition(|one| *one == said);
-                    match place {
-                        Some(place) => history.messages.insert(place + 1, reply.clone()),
+                    let index = history.messages.iter().rposition(|one| *one == said);
+                    match index {
+                        Some(index) => history.messages.insert(index + 1, reply.clone()),
                         None => history.messages.extend([said.clone(), reply.clone()]),
                     }
                 } else {
@@ -486,8 +486,8 @@ impl Chat {
         why: &str,
     ) -> Result<(), Failure> {
         let mark = |history: &mut History| {
-            if let Some(place) = history.messages.iter().rposition(|one| one == said) {
-                history.messages[place].error = Some(why.to_owned());
+            if let Some(index) = history.messages.iter().rposition(|one| one == said) {
+                history.messages[index].error = Some(why.to_owned());
             }
         };
         self.change(access, uri, mark, &Parts::default()).await.map(|_| ())

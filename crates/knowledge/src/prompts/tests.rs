@@ -1,4 +1,4 @@
-//! Prompts with records behind them.
+//! Prompts that come from records.
 
 use std::sync::Arc;
 
@@ -104,6 +104,7 @@ async fn records_are_prompts() {
     let prompts = list(Some(&alice), |name| name == "taken").await.unwrap();
     let mut names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
     names.sort_unstable();
+    // A record whose name is taken is listed under its object id.
     assert_eq!(names, ["c-1", CHAT_SYSTEM_PROMPT, "g-2", "greet", "t-1"]);
     let greet = prompts.iter().find(|prompt| prompt.name == "greet").unwrap();
     let required: Vec<(&str, bool)> =

@@ -173,10 +173,10 @@ impl KnowledgeTools {
             let chunks = chunk_extracted_until(&extracted, &options, stop, count_tokens)?;
             let total = chunks.len();
             let mut bytes = 0;
-            let fitting = chunks.into_iter().skip(from).enumerate().take_while(|(place, chunk)| {
+            let fitting = chunks.into_iter().skip(from).enumerate().take_while(|(index, chunk)| {
                 let title = chunk.chapter.as_ref().map_or(0, |chapter| chapter.title.len());
                 bytes += chunk.content.len() + title + EACH;
-                *place == 0 || bytes <= most
+                *index == 0 || bytes <= most
             });
             let view = |(_, chunk)| ChunkView::of(chunk, source_uri.clone());
             Ok((fitting.map(view).collect::<Vec<_>>(), total))

@@ -94,14 +94,14 @@ impl Found {
 
 /// Formats a passage with its source, for citations.
 fn cited(passage: &Passage) -> String {
-    let place = &passage.place;
-    let title = place.source_title.as_deref().map(str::trim).filter(|title| !title.is_empty());
+    let details = &passage.details;
+    let title = details.source_title.as_deref().map(str::trim).filter(|title| !title.is_empty());
     let mut source = title.map(|title| format!("{title}, ")).unwrap_or_default();
-    source.push_str(place.source_file.as_ref().unwrap_or(&place.source_uri));
-    if let Some(page) = place.page {
+    source.push_str(details.source_file.as_ref().unwrap_or(&details.source_uri));
+    if let Some(page) = details.page {
         source.push_str(&format!(", page {page}"));
     }
-    if let Some(chapter) = &place.chapter_title {
+    if let Some(chapter) = &details.chapter_title {
         source.push_str(&format!(", \u{201C}{chapter}\u{201D}"));
     }
     // On one line, whatever characters a title contains.
@@ -130,7 +130,7 @@ impl ToolOutput for FoundAnswer {
                 ..ResourceContents::default()
             },
             annotations: None,
-            meta: json!(passage.place).as_object().cloned(),
+            meta: json!(passage.details).as_object().cloned(),
         });
         CallToolResult {
             content: items.chain(found.note().map(Content::text)).collect(),

@@ -244,8 +244,8 @@ impl Pieces for Blocks {
 
     fn finish(self: Box<Self>) -> Option<ChatAnswer> {
         let calls = self.calls.into_iter().enumerate();
-        let calls = calls.map(|(place, call)| ToolCall {
-            id: if call.id.is_empty() { format!("call_{place}") } else { call.id },
+        let calls = calls.map(|(index, call)| ToolCall {
+            id: if call.id.is_empty() { format!("call_{index}") } else { call.id },
             name: call.name,
             arguments: match call.json.is_empty() && call.input.is_object() {
                 true => call.input,

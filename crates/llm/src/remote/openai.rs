@@ -101,11 +101,11 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
     let choice = choice.ok_or("it has no choices")?;
     let message = choice.get("message").ok_or("its choice has no message")?;
     let calls = message.get("tool_calls").and_then(Value::as_array);
-    let calls = calls.into_iter().flatten().enumerate().map(|(place, call)| {
+    let calls = calls.into_iter().flatten().enumerate().map(|(index, call)| {
         let function = call.get("function").ok_or("a tool call has no function")?;
         let name = function.get("name").and_then(Value::as_str).ok_or("a tool call has no name")?;
         Ok::<_, String>(ToolCall {
-            id: id(call.get("id"), place),
+            id: id(call.get("id"), index),
             name: name.to_owned(),
             arguments: match function.get("arguments") {
                 Some(Value::String(text)) => arguments(text),
@@ -124,9 +124,9 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
 }
 
 /// Some services leave out the ids of calls.
-fn id(id: Option<&Value>, place: usize) -> String {
+fn id(id: Option<&Value>, index: usize) -> String {
     let id = id.and_then(Value::as_str).filter(|id| !id.is_empty());
-    id.map_or_else(|| format!("call_{place}"), str::to_owned)
+    id.map_or_else(|| format!("call_{index}"), str::to_owned)
 }
 
 /// Returns a content: a text, or a list of parts with texts.
@@ -214,8 +214,8 @@ impl Pieces for Chunks {
 
     fn finish(self: Box<Self>) -> Option<ChatAnswer> {
         let calls = self.calls.into_iter().enumerate();
-        let calls = calls.map(|(place, call)| ToolCall {
-            id: id(Some(&Value::from(call.id)), place),
+        let calls = calls.map(|(index, call)| ToolCall {
+            id: id(Some(&Value::from(call.id)), index),
             name: call.name,
             arguments: arguments(&call.arguments),
         });
@@ -239,17 +239,17 @@ impl Chunks {
         let known = match index {
             Some(_) => {
                 let same_index = self.calls.iter().rposition(|call| call.index == index);
-                same_index.filter(|place| !is_another(&self.calls[*place]))
+                same_index.filter(|index| !is_another(&self.calls[*index]))
             }
             // Services that send no index send each call in one piece, with its id.
             None if part.get("id").is_some() => None,
             None => self.calls.len().checked_sub(1),
         };
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.calls.push(PartialCall { index, ..PartialCall::default() });
             self.calls.len() - 1
         });
-        let call = &mut self.calls[place];
+        let call = &mut self.calls[index];
         let arguments = match function.and_then(|function| function.get("arguments")) {
             Some(value @ Value::Object(_)) => value.to_string(),
             value => text(value),

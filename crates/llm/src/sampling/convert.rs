@@ -30,7 +30,7 @@ pub(super) fn tool_choice(params: &CreateMessageParams) -> Result<ToolChoice, Sa
     Ok(choice.mode.unwrap_or(ToolChoice::Auto))
 }
 
-pub(super) fn tool_of(place: usize, tool: &Value) -> Result<Tool, SamplingError> {
+pub(super) fn tool_of(index: usize, tool: &Value) -> Result<Tool, SamplingError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Described {
@@ -40,7 +40,7 @@ pub(super) fn tool_of(place: usize, tool: &Value) -> Result<Tool, SamplingError>
         input_schema: Value,
     }
     let Described { name, description, input_schema } = Described::deserialize(tool)
-        .map_err(|error| SamplingError::Invalid(format!("tools[{place}]: {error}")))?;
+        .map_err(|error| SamplingError::Invalid(format!("tools[{index}]: {error}")))?;
     Ok(Tool { name, description, input_schema })
 }
 
@@ -48,7 +48,7 @@ pub(super) fn tool_of(place: usize, tool: &Value) -> Result<Tool, SamplingError>
 ///
 /// # Errors
 ///
-/// The end of a sentence that begins with the place of the content.
+/// The end of a sentence that begins with the position of the content.
 pub(super) fn add_message(
     messages: &mut Vec<Message>,
     message: &SamplingMessage,

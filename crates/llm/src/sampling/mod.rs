@@ -103,9 +103,9 @@ impl Sampler {
         }
         let mut messages = Vec::with_capacity(params.messages.len() + 1);
         messages.extend(params.system_prompt.as_ref().map(Message::system));
-        for (place, message) in params.messages.iter().enumerate() {
+        for (index, message) in params.messages.iter().enumerate() {
             if let Err(problem) = add_message(&mut messages, message) {
-                return invalid(format!("messages[{place}].content {problem}"));
+                return invalid(format!("messages[{index}].content {problem}"));
             }
         }
         if messages.iter().all(|message| message.text().trim().is_empty()) {
@@ -121,7 +121,7 @@ impl Sampler {
             ToolChoice::Auto | ToolChoice::Required => tools
                 .iter()
                 .enumerate()
-                .map(|(place, tool)| tool_of(place, tool))
+                .map(|(index, tool)| tool_of(index, tool))
                 .collect::<Result<_, _>>()?,
         };
         let requires_tool = choice == ToolChoice::Required;

@@ -63,11 +63,11 @@ impl Discovery<'_> {
             found = self.document::<ResourceMetadata>("resource metadata", url).await?;
         }
         let path = server.path().trim_end_matches('/');
-        let mut places = vec![format!("{origin}{WELL_KNOWN}{path}")];
+        let mut urls = vec![format!("{origin}{WELL_KNOWN}{path}")];
         if !path.is_empty() {
-            places.push(format!("{origin}{WELL_KNOWN}"));
+            urls.push(format!("{origin}{WELL_KNOWN}"));
         }
-        for url in &places {
+        for url in &urls {
             if found.is_none() {
                 found = self.document("resource metadata", url).await?;
             }
@@ -94,14 +94,14 @@ impl Discovery<'_> {
     ) -> Result<Option<AuthorizationServer>, AuthorizationError> {
         let uri = self.checked("authorization server", issuer)?;
         let (origin, path) = (origin(&uri), uri.path().trim_end_matches('/'));
-        let mut places = vec![
+        let mut urls = vec![
             format!("{origin}/.well-known/oauth-authorization-server{path}"),
             format!("{origin}/.well-known/openid-configuration{path}"),
         ];
         if !path.is_empty() {
-            places.push(format!("{origin}{path}/.well-known/openid-configuration"));
+            urls.push(format!("{origin}{path}/.well-known/openid-configuration"));
         }
-        for url in places {
+        for url in urls {
             let what = "authorization server metadata";
             let Some(found) = self.document::<AuthorizationServer>(what, &url).await? else {
                 continue;

@@ -184,21 +184,21 @@ impl Keys {
             issuer.authority().map_or("", |authority| authority.as_str())
         );
         let path = issuer.path().trim_end_matches('/');
-        for place in [
+        for url in [
             format!("{origin}/.well-known/oauth-authorization-server{path}"),
             format!("{origin}/.well-known/openid-configuration{path}"),
             format!("{origin}{path}/.well-known/openid-configuration"),
         ] {
-            let uri = Reach::Loopback.check(&place).map_err(|why| format!("{place}: {why}"))?;
+            let uri = Reach::Loopback.check(&url).map_err(|why| format!("{url}: {why}"))?;
             let Some(document) = self.document(&uri).await? else { continue };
             let found: Metadata = serde_json::from_slice(&document)
-                .map_err(|error| format!("{place}: invalid metadata: {error}"))?;
+                .map_err(|error| format!("{url}: invalid metadata: {error}"))?;
             if found.issuer != self.issuer {
-                return Err(format!("{place}: is of another issuer"));
+                return Err(format!("{url}: is of another issuer"));
             }
             return Reach::of(&issuer)
                 .check(&found.jwks_uri)
-                .map_err(|why| format!("{place}: address of keys: {why}"));
+                .map_err(|why| format!("{url}: address of keys: {why}"));
         }
         Err(format!("{} has no metadata", self.issuer))
     }

@@ -163,8 +163,8 @@ impl Engine {
         let diagram = rules::checked(source.as_str())?;
         let limit = self.options.timeout;
         let drawn = timeout(limit, async {
-            let mut place = self.process.lock().await;
-            let reply = match place.take() {
+            let mut slot = self.process.lock().await;
+            let reply = match slot.take() {
                 // The process may have ended since the last diagram. Then another one is started, once.
                 Some(mut process) => match process.draw(&diagram.text).await {
                     Ok(reply) => Ok((process, reply)),
@@ -174,7 +174,7 @@ impl Engine {
                 None => self.draw_anew(&diagram.text).await,
             };
             let (process, reply) = reply?;
-            *place = Some(process);
+            *slot = Some(process);
             Ok(reply)
         });
         match drawn.await.unwrap_or(Err(EngineError::Timeout { limit }))? {

@@ -68,9 +68,9 @@ pub(crate) async fn connect(
     let address = tokio::time::timeout(options.connect_timeout, address)
         .await
         .map_err(|_| ClientError::Timeout(options.connect_timeout))?
-        .map_err(|_| ProtocolError::NoMessagesAddress)?;
+        .map_err(|_| ProtocolError::NoMessageEndpoint)?;
     let url = resolved(&stream.uri, &address)
-        .map_err(|problem| ProtocolError::MessagesAddress { address, problem })?;
+        .map_err(|problem| ProtocolError::MessageEndpoint { endpoint: address, problem })?;
     let post = stream.at(url);
     tokio::spawn(stop.clone().run_until_cancelled_owned(write(
         post,

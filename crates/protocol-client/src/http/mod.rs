@@ -126,7 +126,7 @@ impl HttpLink {
         self.post.tell(revision, message).await
     }
 
-    /// Opens the stream of announcements: with GET in a session, where questions may come on it, too; otherwise with
+    /// Opens the stream of notifications: with GET in a session, where questions may come on it, too; otherwise with
     /// `subscriptions/listen`, if the server announces anything. The stream is reopened when it ends, with growing
     /// pauses. Servers without such a stream answer with an error status.
     pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
@@ -156,7 +156,7 @@ impl HttpLink {
         self.stream(server.revision, id, params, stop, None);
     }
 
-    /// Keeps a stream of announcements open until `stop` is cancelled; `first` is its id until it breaks.
+    /// Keeps a stream of notifications open until `stop` is cancelled; `first` is its id until it breaks.
     pub(super) fn stream(
         &self,
         revision: Revision,

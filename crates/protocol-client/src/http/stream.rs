@@ -1,4 +1,4 @@
-//! Event streams: those of answers, and the stream of announcements.
+//! Event streams: those of answers, and the stream of notifications.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,10 +24,10 @@ use crate::{
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// A stream of announcements that ends sooner keeps the growing pause before the next one.
+/// A stream of notifications that ends sooner keeps the growing pause before the next one.
 const LONG_STREAM: Duration = Duration::from_secs(5);
 
-/// Outcome of one request for the stream of announcements.
+/// Outcome of one request for the stream of notifications.
 pub(super) enum ListenOutcome {
     /// The stream was open for longer than [`LONG_STREAM`]. The next request may follow after the shortest pause.
     LongStream,
@@ -293,7 +293,7 @@ impl Endpoint {
         // The stream was open, so the server is running, however the stream ends.
         let read = self.events(revision, response, &mut announcements.parser, None, |_| true).await;
         if let Err(error) = read {
-            tracing::debug!(%error, "the stream of announcements broke");
+            tracing::debug!(%error, "the stream of notifications broke");
         }
         Ok(if opened_at.elapsed() > LONG_STREAM {
             ListenOutcome::LongStream

@@ -28,7 +28,7 @@ pub(crate) struct Questions {
 type Answer = Result<Box<RawValue>, RpcError>;
 
 /// A pending question. If it is dropped before the answer, the client gets a cancellation.
-struct Place {
+struct PendingQuestion {
     id: RequestId,
     questions: Arc<Questions>,
     outbound: mpsc::Sender<Outgoing>,
@@ -51,7 +51,7 @@ impl Questions {
         let id = RequestId::from(self.next_id.fetch_add(1, Ordering::Relaxed));
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), sender);
-        let mut place = Place {
+        let mut pending = PendingQuestion {
             id: id.clone(),
             questions: self.clone(),
             outbound: outbound.clone(),
@@ -60,7 +60,7 @@ impl Questions {
         let question = Outgoing::notification(write_request(&id, method, Some(params)));
         outbound.send(question).await.map_err(|_| gone())?;
         let answer = answer.await;
-        place.answered = true;
+        pending.answered = true;
         answer.map_err(|_| gone())?
     }
 
@@ -81,7 +81,7 @@ impl Questions {
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         self.questions.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
         if self.answered {

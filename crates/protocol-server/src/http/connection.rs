@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Caller,
-    fair::{FairBounds, FairLimiter, Full, Place},
+    fair::{FairBounds, FairLimiter, Full, Slot},
 };
 
 /// The open connections. A new connection gets in as long as another one is silent: clients that connect and send
 /// nothing must not keep others out.
 pub(super) struct Connections {
-    places: FairLimiter,
+    slots: FairLimiter,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     next: AtomicU64,
     started: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Connection {
     number: u64,
     address: SocketAddr,
     caller: Caller,
-    place: Mutex<Option<Place>>,
+    slot: Mutex<Option<Slot>>,
     started: Instant,
     /// Number of requests whose body has arrived and whose answer has not been sent. At zero the connection is
     /// silent. It may be negative for a moment: an answer may be sent before its request's body is dropped.
@@ -89,7 +89,7 @@ impl Connections {
             wait: Duration::ZERO,
         };
         Self {
-            places: FairLimiter::new(bounds),
+            slots: FairLimiter::new(bounds),
             open: Mutex::default(),
             next: AtomicU64::new(0),
             started: Instant::now(),
@@ -108,9 +108,9 @@ impl Connections {
     ) -> Result<Arc<Connection>, Full> {
         let caller = Caller::address(address.ip());
         let mut open = self.open();
-        let place = loop {
-            match self.places.try_enter(&caller, 1) {
-                Ok(place) => break place,
+        let slot = loop {
+            match self.slots.try_enter(&caller, 1) {
+                Ok(slot) => break slot,
                 Err(full) => {
                     let same_address = matches!(full, Full::Caller { .. });
                     let victim = victim(&open, same_address.then_some(&caller)).ok_or(full)?;
@@ -125,7 +125,7 @@ impl Connections {
             number,
             address,
             caller,
-            place: Mutex::new(Some(place)),
+            slot: Mutex::new(Some(slot)),
             started: self.started,
             busy: AtomicIsize::new(0),
             silent_since: AtomicU64::new(millis(self.started.elapsed())),
@@ -235,9 +235,9 @@ impl Connection {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Closes the connection, whose place is free at once.
+    /// Closes the connection, whose slot is free at once.
     fn close(&self) {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.kill.cancel();
     }
 }
@@ -324,6 +324,6 @@ mod tests {
         drop(request);
         assert!(connection.is_silent());
         connections.leave(&connection);
-        assert_eq!(connections.places.used(), 0);
+        assert_eq!(connections.slots.used(), 0);
     }
 }

@@ -38,7 +38,7 @@ use crate::{
     fair::Full,
     outgoing::{Kind, Outgoing, nowhere},
     peer::Peer,
-    session_places::IdleSessions as _,
+    session_slots::IdleSessions as _,
 };
 
 /// Options of an HTTP endpoint.
@@ -133,8 +133,8 @@ impl HttpEndpoint {
     #[must_use]
     pub fn new(server: Server, options: HttpOptions) -> Self {
         let limits = server.limits();
-        let places = server.shared.shares.sessions.clone();
-        let sessions = Sessions::new(places, limits.session_idle);
+        let slots = server.shared.shares.sessions.clone();
+        let sessions = Sessions::new(slots, limits.session_idle);
         let replay = ReplayRoom::new(limits);
         Self {
             inner: Arc::new(Inner {
@@ -330,9 +330,9 @@ impl HttpEndpoint {
             return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
         let shares = &self.inner.server.shared.shares;
-        let places = if listens { &shares.listening } else { &shares.calls };
-        let place = match places.enter(&client.peer.caller, 1).await {
-            Ok(place) => place,
+        let slots = if listens { &shares.listening } else { &shares.calls };
+        let slot = match slots.enter(&client.peer.caller, 1).await {
+            Ok(slot) => slot,
             Err(full) => return overloaded(request, &full),
         };
         // Ids are unique for each client, and each request may come from another client: each gets its own
@@ -340,7 +340,7 @@ impl HttpEndpoint {
         let conversation = Conversation::new(None, 1).of(client.peer.principal.clone());
         let conversation = Arc::new(conversation);
         let accepted =
-            self.inner.server.accept(&conversation, &client.peer, request, members, Some(place));
+            self.inner.server.accept(&conversation, &client.peer, request, members, Some(slot));
         match accepted {
             Ok(call) => {
                 // Closing the connection cancels its request.
@@ -386,11 +386,11 @@ impl HttpEndpoint {
         let conversation = Arc::new(conversation.of(client.peer.principal.clone()));
         let server = &self.inner.server;
         let caller = &client.peer.caller;
-        let place = match server.shared.shares.calls.enter(caller, 1).await {
-            Ok(place) => place,
+        let slot = match server.shared.shares.calls.enter(caller, 1).await {
+            Ok(slot) => slot,
             Err(full) => return overloaded(request, &full),
         };
-        let accepted = server.accept(&conversation, &client.peer, request, members, Some(place));
+        let accepted = server.accept(&conversation, &client.peer, request, members, Some(slot));
         let call = match accepted {
             Ok(call) => call,
             Err(refused) => return answered(StatusCode::OK, refused.bytes),
@@ -444,8 +444,8 @@ impl HttpEndpoint {
         accepts: Accepts,
     ) -> Response {
         let conversation = &session.conversation;
-        let place = self.inner.server.shared.shares.calls.try_enter(&client.peer.caller, 1).ok();
-        match self.inner.server.accept(conversation, &client.peer, request, members, place) {
+        let slot = self.inner.server.shared.shares.calls.try_enter(&client.peer.caller, 1).ok();
+        match self.inner.server.accept(conversation, &client.peer, request, members, slot) {
             Ok(call) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (call.run_in_turn(before).await, held).0 };
@@ -561,7 +561,7 @@ impl HttpEndpoint {
         tokio::spawn(async move {
             let forward = async {
                 loop {
-                    // Reserve a place first: a message that is taken from the queue must be sent.
+                    // Reserve a slot first: a message that is taken from the queue must be sent.
                     let Ok(room) = sender.reserve().await else { return };
                     tokio::select! {
                         message = listener.next() => room.send(Outgoing::notification(message)),
@@ -620,7 +620,10 @@ impl HttpEndpoint {
             }
         }
         let Some(id) = headers.get(SESSION_ID) else {
-            return Err((StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"));
+            return Err((
+                StatusCode::BAD_REQUEST,
+                "header 'Mcp-Session-Id' is missing: send initialize first, or name a revision without sessions in 'MCP-Protocol-Version'",
+            ));
         };
         let session = id.to_str().ok().and_then(|id| self.inner.sessions.get(id, principal));
         session.ok_or((StatusCode::NOT_FOUND, "there is no such session; it may have ended"))

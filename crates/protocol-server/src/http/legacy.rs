@@ -90,8 +90,8 @@ impl LegacySseEndpoint {
         let limits = self.inner.server.limits();
         let client = Client::new(principal, &Arc::new(head));
         let shares = &self.inner.server.shared.shares;
-        let place = match shares.sessions.enter(&client.peer.caller) {
-            Ok(place) => place,
+        let slot = match shares.sessions.enter(&client.peer.caller) {
+            Ok(slot) => slot,
             Err(full) => {
                 let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, full);
                 response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
@@ -111,7 +111,7 @@ impl LegacySseEndpoint {
         let gone = CancellationToken::new();
         let (endpoint, left, key) = (self.clone(), gone.clone(), id.clone());
         tokio::spawn(async move {
-            let _place = place;
+            let _slot = slot;
             tokio::select! {
                 () = left.cancelled() => {}
                 () = endpoint.inner.server.shared.shutdown.cancelled() => {}

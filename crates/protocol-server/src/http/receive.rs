@@ -8,14 +8,14 @@ use http_body_util::BodyExt as _;
 
 use crate::{
     Peer, Server,
-    fair::{Full, Place},
+    fair::{Full, Slot},
 };
 
 /// A received body. Its bytes are counted until this is dropped.
 #[derive(Debug)]
 pub struct Received {
     bytes: Bytes,
-    _places: Vec<Place>,
+    _slots: Vec<Slot>,
 }
 
 impl Received {
@@ -74,7 +74,7 @@ impl Server {
             let mut body = std::pin::pin!(body);
             let mut first = Bytes::new();
             let mut whole = BytesMut::new();
-            let (mut counted, mut places) = (FREE, Vec::new());
+            let (mut counted, mut slots) = (FREE, Vec::new());
             loop {
                 // Converts the error into one that is `Send`.
                 let frame = body.frame().await.map(|frame| {
@@ -88,7 +88,7 @@ impl Server {
                 }
                 if length > counted {
                     let more = (length - counted).max(FREE);
-                    places.push(receiving.enter(&peer.caller, more).await?);
+                    slots.push(receiving.enter(&peer.caller, more).await?);
                     counted += more;
                 }
                 // Most messages come in one piece, which needs no copy.
@@ -102,7 +102,7 @@ impl Server {
                 }
             }
             let bytes = if whole.is_empty() { first } else { whole.freeze() };
-            Ok(Received { bytes, _places: places })
+            Ok(Received { bytes, _slots: slots })
         };
         tokio::time::timeout(timeout, read).await.unwrap_or(Err(ReceiveError::Late))
     }

@@ -13,15 +13,15 @@ use super::replay::Replay;
 use crate::{
     Caller, Principal,
     conversation::Conversation,
-    fair::{Full, Place},
-    session_places::{IdleSessions, SessionPlaces},
+    fair::{Full, Slot},
+    session_slots::{IdleSessions, SessionSlots},
 };
 
 /// The open sessions. A session ends after a limited time without a request.
 pub(super) struct Sessions {
     open: Mutex<HashMap<Arc<str>, Arc<Session>>>,
     /// Limits the sessions, in total and of one caller.
-    places: SessionPlaces,
+    slots: SessionSlots,
     idle: Duration,
 }
 
@@ -31,25 +31,25 @@ pub(super) struct Session {
     /// Stored events of its streams.
     pub(super) replay: Arc<Replay>,
     caller: Caller,
-    /// Place among the sessions, until the session ends.
-    place: Mutex<Option<Place>>,
+    /// Slot among the sessions, until the session ends.
+    slot: Mutex<Option<Slot>>,
     last_used: Mutex<Instant>,
     /// The open GET stream, if there is one.
     stream: Mutex<Option<CancellationToken>>,
 }
 
 impl Sessions {
-    pub(super) fn new(places: SessionPlaces, idle: Duration) -> Arc<Self> {
-        let sessions = Arc::new(Self { open: Mutex::default(), places: places.clone(), idle });
+    pub(super) fn new(slots: SessionSlots, idle: Duration) -> Arc<Self> {
+        let sessions = Arc::new(Self { open: Mutex::default(), slots: slots.clone(), idle });
         let weak = Arc::downgrade(&sessions);
-        places.register(weak);
+        slots.register(weak);
         sessions
     }
 
     /// Adds a session.
     ///
     /// # Errors
-    /// As [`SessionPlaces::enter`].
+    /// As [`SessionSlots::enter`].
     pub(super) fn insert(
         &self,
         id: Arc<str>,
@@ -57,12 +57,12 @@ impl Sessions {
         caller: Caller,
         replay: Arc<Replay>,
     ) -> Result<(), Full> {
-        let place = self.places.enter(&caller)?;
+        let slot = self.slots.enter(&caller)?;
         let session = Session {
             conversation,
             replay,
             caller,
-            place: Mutex::new(Some(place)),
+            slot: Mutex::new(Some(slot)),
             last_used: Mutex::new(Instant::now()),
             stream: Mutex::default(),
         };
@@ -118,7 +118,7 @@ impl Session {
     }
 
     fn give_up_place(&self) {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn last_used(&self) -> Instant {

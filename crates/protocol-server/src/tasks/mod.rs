@@ -25,7 +25,7 @@ pub(super) use self::{job::Job, watch::Watch};
 use self::{job::Outcome, watch::Watchers};
 use super::{
     Caller, Principal,
-    fair::{FairBounds, FairLimiter, Full, Place},
+    fair::{FairBounds, FairLimiter, Full, Slot},
     limits::Limits,
     reply::Reply,
 };
@@ -70,7 +70,7 @@ pub(super) struct Tasks {
     watchers: Arc<Watchers>,
     declared: Box<dyn Fn() -> bool + Send + Sync>,
     /// Limits the number of stored tasks, in total and of one caller.
-    places: FairLimiter,
+    slots: FairLimiter,
     most_bytes: usize,
     time: Duration,
     stop: CancellationToken,
@@ -92,7 +92,7 @@ struct Entry {
     job: Arc<Job>,
     number: u64,
     caller: Caller,
-    _place: Place,
+    _slot: Slot,
     /// Ends the timer of the task, which holds its result.
     _forgotten: DropGuard,
 }
@@ -120,7 +120,7 @@ impl Tasks {
             kept: Mutex::default(),
             watchers: Arc::default(),
             declared,
-            places: FairLimiter::new(FairBounds {
+            slots: FairLimiter::new(FairBounds {
                 what: "tasks are kept, and none of them has finished",
                 total_setting: "max_tasks",
                 per_caller_setting: "max_tasks_per_caller",
@@ -181,7 +181,7 @@ impl Tasks {
         );
         let job = Arc::new(job);
         let expires = Instant::now() + time;
-        // Before the task gets its place, which would be lost if this panicked.
+        // Before the task gets its slot, which would be lost if this panicked.
         let work = work(job.clone());
         let forgotten = CancellationToken::new();
         self.keep(&job, caller, forgotten.clone().drop_guard())?;
@@ -193,9 +193,9 @@ impl Tasks {
     /// caller with the most.
     fn keep(&self, job: &Arc<Job>, caller: &Caller, forgotten: DropGuard) -> Result<(), RpcError> {
         let mut kept = self.kept();
-        let place = loop {
-            match self.places.try_enter(caller, 1) {
-                Ok(place) => break place,
+        let slot = loop {
+            match self.slots.try_enter(caller, 1) {
+                Ok(slot) => break slot,
                 Err(full) => {
                     let of_others = matches!(full, Full::Total { .. });
                     if !kept.forget_finished(caller, of_others, |_| 1) {
@@ -210,7 +210,7 @@ impl Tasks {
             job: job.clone(),
             number,
             caller: caller.clone(),
-            _place: place,
+            _slot: slot,
             _forgotten: forgotten,
         };
         kept.jobs.insert(job.id().clone(), entry);

@@ -163,7 +163,7 @@ async fn a_list_ends_after_many_pages_without_tools() {
     assert_eq!(names, ["a"]);
     assert_eq!(
         incomplete.unwrap().to_string(),
-        "'tools/list' has more than 100 pages without a valid item in a row"
+        "'tools/list' returned more than 100 consecutive pages without a valid item"
     );
 }
 
@@ -206,7 +206,7 @@ async fn a_list_that_takes_too_long_ends_early() {
     assert_eq!(fetched.items[0].name, "a");
     assert_eq!(
         fetched.incomplete.unwrap().to_string(),
-        "'tools/list' takes more than 300000 ms for all its pages"
+        "'tools/list' takes more than 300 s for all its pages"
     );
 }
 

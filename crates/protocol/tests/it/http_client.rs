@@ -385,7 +385,7 @@ async fn a_session_of_unknown_status_is_renewed_unless_the_server_is_overloaded(
     }
 }
 
-/// Only a server that has forgotten the session gets another one because of the stream of announcements.
+/// Only a server that has forgotten the session gets another one because of the stream of notifications.
 #[tokio::test]
 async fn a_stream_that_is_not_found_any_more_renews_a_lost_session_alone() {
     for has_session in [true, false] {

@@ -36,8 +36,8 @@ pub(crate) fn divide(text: &str, headings: &[Heading]) -> Vec<(Range<usize>, Opt
     let ends = starts.clone().chain([text.len()]);
     let before = (0..ends.clone().next().unwrap_or(text.len()), None);
     let chapters = headings.iter().enumerate().zip(starts.zip(ends.skip(1)));
-    let chapters = chapters.map(|((place, heading), (start, end))| {
-        (start..end, Some(Chapter::new(place + 1, &heading.title)))
+    let chapters = chapters.map(|((index, heading), (start, end))| {
+        (start..end, Some(Chapter::new(index + 1, &heading.title)))
     });
     std::iter::once(before)
         .chain(chapters)
@@ -96,20 +96,20 @@ fn without_contents(text: &str, headings: Vec<Heading>) -> Vec<Heading> {
         |pair: [&Heading; 2]| text[pair[0].line.end..pair[1].line.start].trim().is_empty();
     let mut is_contents = vec![false; headings.len()];
     let mut first = 0;
-    for place in 0..headings.len() {
+    for index in 0..headings.len() {
         let goes_on = headings
-            .get(place + 1)
-            .is_some_and(|next| is_followed_at_once([&headings[place], next]));
+            .get(index + 1)
+            .is_some_and(|next| is_followed_at_once([&headings[index], next]));
         if goes_on {
             continue;
         }
         // The last heading may belong to the first chapter itself, if text follows it.
-        let text_follows = !text[headings[place].line.end..].trim_start().is_empty();
-        let after = if text_follows { place } else { place + 1 };
+        let text_follows = !text[headings[index].line.end..].trim_start().is_empty();
+        let after = if text_follows { index } else { index + 1 };
         if after - first >= CONTENTS {
             is_contents[first..after].fill(true);
         }
-        first = place + 1;
+        first = index + 1;
     }
     headings
         .into_iter()

@@ -63,12 +63,12 @@ pub fn chunk_extracted_until(
     let mut chunks = cut(text, sections, form, options, stop, count_tokens)?;
     let mut above = Above::new(extracted);
     for chunk in &mut chunks {
-        let place = chunk.span.start;
-        let page = extracted.pages.partition_point(|page| page.span.start <= place);
+        let start = chunk.span.start;
+        let page = extracted.pages.partition_point(|page| page.span.start <= start);
         chunk.page = page.checked_sub(1).map(|page| extracted.pages[page].number);
         chunk.page_starts = page_starts(extracted, page, chunk, options.strategy);
         if chunk.chapter.is_none() {
-            chunk.chapter = chapter_at(&chapters, place);
+            chunk.chapter = chapter_at(&chapters, start);
         }
         chunk.headings = above.of(&chunk.span);
     }
@@ -181,7 +181,7 @@ fn beginning(title: &str) -> &str {
     &title[..title.floor_char_boundary(LONGEST)]
 }
 
-fn chapter_at(chapters: &[Section], place: usize) -> Option<Chapter> {
-    let after = chapters.partition_point(|(section, _)| section.start <= place);
+fn chapter_at(chapters: &[Section], offset: usize) -> Option<Chapter> {
+    let after = chapters.partition_point(|(section, _)| section.start <= offset);
     chapters.get(after.checked_sub(1)?)?.1.clone()
 }

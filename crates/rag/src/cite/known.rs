@@ -14,7 +14,7 @@ const TELLING_BYTES: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct KnownText {
     /// Passages by document and span.
-    places: HashSet<(String, Offsets)>,
+    passages_by_offsets: HashSet<(String, Offsets)>,
     /// Texts of passages and whole messages.
     contents: HashSet<String>,
     /// Messages that may quote a passage.
@@ -56,7 +56,7 @@ impl KnownText {
             }
             let offsets = serde_json::from_value::<Offsets>(result["offsets"].clone());
             if let (Some(uri), Ok(offsets)) = (result["uri"].as_str(), offsets) {
-                self.places.insert((uri.to_owned(), offsets));
+                self.passages_by_offsets.insert((uri.to_owned(), offsets));
             }
         }
         for message in items("messages") {
@@ -68,14 +68,14 @@ impl KnownText {
 
     /// Adds a passage, and returns whether it is new.
     pub(super) fn is_new(&mut self, passage: &Passage) -> bool {
-        let place = passage.offsets.map(|offsets| (passage.uri.clone(), offsets));
-        if place.as_ref().is_some_and(|place| self.places.contains(place)) {
+        let key = passage.offsets.map(|offsets| (passage.uri.clone(), offsets));
+        if key.as_ref().is_some_and(|key| self.passages_by_offsets.contains(key)) {
             return false;
         }
         if !self.is_new_text(&passage.content) {
             return false;
         }
-        self.places.extend(place);
+        self.passages_by_offsets.extend(key);
         true
     }
 

@@ -203,8 +203,8 @@ impl CitationResolver {
         let mut targets = Vec::new();
         let mut seen = BTreeSet::new();
         let most = self.limits.max_references;
-        for (place, text) in request.references.iter().enumerate() {
-            let target = if place < most {
+        for (index, text) in request.references.iter().enumerate() {
+            let target = if index < most {
                 self.target(caller, text).await?
             } else {
                 Err(ReferenceProblem::TooMany(most))
@@ -337,13 +337,13 @@ impl CitationResolver {
         let mut count = 0;
         let mut omitted = 0;
         while !waiting.is_empty() {
-            waiting.retain_mut(|(place, passages)| {
+            waiting.retain_mut(|(index, passages)| {
                 let Some(passage) = passages.find(|passage| known.is_new(passage)) else {
                     return false;
                 };
                 if count == self.limits.max_passages || passage.content.len() > room {
                     omitted += 1;
-                } else if let Cited::Passages(chosen) = &mut chosen[*place].1 {
+                } else if let Cited::Passages(chosen) = &mut chosen[*index].1 {
                     count += 1;
                     room -= passage.content.len();
                     chosen.push(passage);

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, path::Path};
 
-use super::{FileProblem, place};
+use super::{FileProblem, location};
 use crate::{Caller, Record};
 
 /// Returns the URI of the record of a file, by its path or `file:` URI. The URI is always the same for a caller, so
@@ -12,7 +12,7 @@ use crate::{Caller, Record};
 ///
 /// The argument is a URI, but not the `file:` URI of a path.
 pub fn file_record_uri(caller: &Caller, argument: &OsStr) -> Result<String, FileProblem> {
-    let path = place::resolved(&place::path_of(argument)?);
+    let path = location::resolved(&location::path_of(argument)?);
     let (_, uri) = of_path(caller, &path);
     Ok(uri)
 }

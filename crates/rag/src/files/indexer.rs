@@ -17,7 +17,7 @@ use super::{
     FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
     identity::of_path,
     keep::{self, Keeper, Prepared},
-    place::{Target, path_of, resolved},
+    location::{Target, path_of, resolved},
     prune::{self, Scope},
     read::{self, Contents, Stamp},
     walk::{Found, PathKey, count, key, walk},
@@ -274,8 +274,10 @@ impl Indexer {
             Ok(walked) => walked,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        let gone = prune::find(&self.shared.pipeline, &self.shared.caller, &scopes, &walked);
-        for one in gone.await? {
+        let unseen = prune::find(&self.shared.pipeline, &self.shared.caller, &scopes, &walked);
+        let unseen = unseen.await?;
+        report.excluded = unseen.excluded;
+        for one in unseen.gone {
             if self.shared.options.prune {
                 if !self.shared.options.dry_run {
                     tokio::select! {
@@ -305,7 +307,11 @@ impl Indexer {
     fn target(&self, argument: &OsStr) -> Result<Target, (PathBuf, FileProblem)> {
         let path = path_of(argument).map_err(|problem| (PathBuf::from(argument), problem))?;
         let opened = Target::open(&path, &self.shared.options.within);
-        opened.map_err(|problem| (resolved(&path), problem))
+        opened.map_err(|problem| match problem {
+            // The path of the link, and not of its target.
+            FileProblem::Link => (std::path::absolute(&path).unwrap_or(path), problem),
+            problem => (resolved(&path), problem),
+        })
     }
 
     /// Corrects the report for files whose records were refused.

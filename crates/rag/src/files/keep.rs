@@ -293,7 +293,7 @@ impl Keeper {
     }
 }
 
-/// Sets the name and the place of the document of a file.
+/// Sets the name and the URI of the document of a file.
 pub(super) fn name(document: &mut Document, path: &Path, extracted: &Extracted, source: &str) {
     let name = file_name(path);
     document.title = extracted.title.clone().or_else(|| Some(name.clone()));

@@ -4,8 +4,8 @@ mod error;
 mod identity;
 mod indexer;
 mod keep;
+mod location;
 mod options;
-mod place;
 mod problem;
 mod prune;
 mod read;
@@ -18,8 +18,8 @@ pub use self::{
     identity::file_record_uri,
     indexer::Indexer,
     keep::FILE_MEDIA_TYPE,
+    location::file_uri,
     options::FileOptions,
-    place::file_uri,
     problem::FileProblem,
     report::{FileEvent, FileOutcome, IndexReport, Refused},
     structure::{remove_stale_structure, restore_structure},

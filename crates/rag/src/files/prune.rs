@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     keep::Prepared,
-    place::path_of,
+    location::path_of,
     walk::{Walked, key},
 };
 use crate::{Caller, Filter, Pipeline, StoreError};
@@ -27,29 +27,37 @@ pub(super) struct Gone {
     pub(super) uri: String,
 }
 
+/// The documents of files that a walk did not find.
+#[derive(Default)]
+pub(super) struct Unseen {
+    pub(super) gone: Vec<Gone>,
+    /// Number of files that exist, and that the walk left out as hidden or ignored.
+    pub(super) excluded: u64,
+}
+
 /// Number of documents in one read. Each may have the pages of a long book.
 const PAGE: usize = 100;
 
 /// Returns the caller's documents of files at or below the named paths that the walk did not find.
 ///
-/// If a folder could not be listed, returns only files that certainly do not exist. Returns no files below a named
-/// path that does not exist itself, because it may be on a disk that is not mounted.
+/// Excluded files are counted only if every folder could be listed. Files below a named path that does not exist itself are left
+/// out, because it may be on a disk that is not mounted.
 pub(super) async fn find(
     pipeline: &Pipeline,
     caller: &Caller,
     scopes: &[Scope],
     walked: &Walked,
-) -> Result<Vec<Gone>, StoreError> {
+) -> Result<Unseen, StoreError> {
     let mut filter = Filter::default();
     filter.owners = vec![caller.user.clone()];
     let (key_of, value) = Prepared::ORIGIN;
     filter.metadata.insert(key_of.to_owned(), value.into());
     let named: Vec<&PathBuf> =
         scopes.iter().map(|scope| &scope.0).filter(|path| !is_absent(path)).collect();
-    let (mut gone, mut after) = (Vec::new(), None::<String>);
+    let (mut unseen, mut after) = (Unseen::default(), None::<String>);
     loop {
         let page = pipeline.store().documents(&filter, after.as_deref(), PAGE).await?;
-        let Some(last) = page.last() else { return Ok(gone) };
+        let Some(last) = page.last() else { return Ok(unseen) };
         after = Some(last.uri.clone());
         for document in page {
             let source = document.metadata.get(Prepared::SOURCE).and_then(|source| source.as_str());
@@ -59,8 +67,10 @@ pub(super) async fn find(
             {
                 continue;
             }
-            if walked.complete || is_absent(&path) {
-                gone.push(Gone { path, uri: document.uri });
+            if is_absent(&path) {
+                unseen.gone.push(Gone { path, uri: document.uri });
+            } else {
+                unseen.excluded += u64::from(walked.complete);
             }
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use cap_std::fs::OpenOptions;
 
-use super::{place::special, problem::FileProblem, walk::Found};
+use super::{location::special, problem::FileProblem, walk::Found};
 use crate::ExtractLimits;
 
 /// The bytes of a file, with their hash and time.

@@ -86,6 +86,8 @@ pub struct IndexReport {
     /// Number of files in `gone` that stay in the index, because [`FileOptions::prune`](crate::FileOptions::prune) is
     /// off.
     pub left: u64,
+    /// Number of indexed files that exist, and that this run left out as hidden or ignored. They stay in the index.
+    pub excluded: u64,
     /// Whether the run was stopped early.
     pub stopped: bool,
     /// Duration of the run.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{
     FileOptions,
-    place::{Root, Target, special},
+    location::{Root, Target, special},
     problem::FileProblem,
 };
 use crate::Stop;

@@ -45,7 +45,7 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str, rules: Rules) -> Vec<P
             found.tool(&format!("{name}.{tool}"), given, upstream.over);
         }
     }
-    for (place, answer) in scenario.given.model.iter().flatten().enumerate() {
+    for (index, answer) in scenario.given.model.iter().flatten().enumerate() {
         let forms = [
             answer.says.is_some(),
             answer.status.is_some(),
@@ -55,7 +55,7 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str, rules: Rules) -> Vec<P
         found.rule(forms.iter().filter(|form| **form).count() == 1, || {
             format!(
                 "answer {} of the model is not exactly one of says, status, garbage and silence",
-                place + 1
+                index + 1
             )
         });
     }

@@ -10,7 +10,7 @@ use serde_yaml::Error as YamlError;
 
 use super::{Scenario, check, check::Rules};
 
-/// A scenario and the place of its file.
+/// A scenario and the path of its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) scenario: Scenario,
@@ -32,20 +32,20 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Returns the scenarios in these files and below these folders, in the order of their paths, and the errors of those
+/// Returns the scenarios in the given files and below the given folders, in the order of their paths, and the errors of those
 /// that cannot be read. Messages name files relative to `root`.
-pub(crate) fn load(root: &Path, places: &[PathBuf], rules: Rules) -> (Vec<Loaded>, Vec<LoadError>) {
+pub(crate) fn load(root: &Path, given: &[PathBuf], rules: Rules) -> (Vec<Loaded>, Vec<LoadError>) {
     let mut paths = Vec::new();
     let mut errors = Vec::new();
-    for place in places {
-        let found = if place.is_dir() {
-            find(place, &mut paths)
+    for path in given {
+        let found = if path.is_dir() {
+            find(path, &mut paths)
         } else {
-            paths.push(place.clone());
+            paths.push(path.clone());
             Ok(())
         };
         if let Err(error) = found {
-            errors.push(LoadError(format!("{}: {error}", place.display())));
+            errors.push(LoadError(format!("{}: {error}", path.display())));
         }
     }
     paths.sort();
@@ -135,10 +135,10 @@ fn explain(error: &YamlError, text: &str, file: &str) -> String {
             (message, 1, String::new())
         }
     };
-    let Some(place) = error.location() else {
+    let Some(location) = error.location() else {
         return format!("{file}: {message}{hint}");
     };
-    let (line, column) = (place.line(), place.column());
+    let (line, column) = (location.line(), location.column());
     let mut shown = format!("{file}:{line}:{column}: {message}{hint}");
     if let Some(source) = text.lines().nth(line.saturating_sub(1) as usize) {
         let gutter = " ".repeat(line.to_string().len());

@@ -112,23 +112,23 @@ pub struct Cell {
 pub(crate) struct Side<T>(pub(crate) Vec<T>);
 
 /// A value of one side.
-pub(crate) trait Place: Copy + 'static {
+pub(crate) trait Dimension: Copy + 'static {
     const ALL: &'static [Self];
 }
 
-impl Place for Transport {
+impl Dimension for Transport {
     const ALL: &'static [Self] = &[Self::Stdio, Self::Http, Self::Sse];
 }
 
-impl Place for Revision {
+impl Dimension for Revision {
     const ALL: &'static [Self] = &Self::ALL;
 }
 
-impl<'de, T: Place + Deserialize<'de>> Deserialize<'de> for Side<T> {
+impl<'de, T: Dimension + Deserialize<'de>> Deserialize<'de> for Side<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor<T>(std::marker::PhantomData<T>);
 
-        impl<'de, T: Place + Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+        impl<'de, T: Dimension + Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
             type Value = Side<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,11 +143,11 @@ impl<'de, T: Place + Deserialize<'de>> Deserialize<'de> for Side<T> {
             }
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Side<T>, A::Error> {
-                let mut places = Vec::new();
-                while let Some(place) = list.next_element()? {
-                    places.push(place);
+                let mut values = Vec::new();
+                while let Some(value) = list.next_element()? {
+                    values.push(value);
                 }
-                Ok(Side(places))
+                Ok(Side(values))
             }
         }
 
@@ -161,9 +161,9 @@ impl<T: JsonSchema> JsonSchema for Side<T> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let place = generator.subschema_for::<T>();
+        let value = generator.subschema_for::<T>();
         json_schema!({
-            "anyOf": [{ "const": "all" }, { "type": "array", "items": place, "minItems": 1 }],
+            "anyOf": [{ "const": "all" }, { "type": "array", "items": value, "minItems": 1 }],
         })
     }
 }
@@ -174,7 +174,7 @@ impl Matrix {
     pub(crate) fn cells(&self, limits: &Limits) -> impl Iterator<Item = Cell> + use<> {
         fn side<T: Copy + PartialEq>(said: Option<&[T]>, offered: &[T], has_more: bool) -> Vec<T> {
             let said = said.unwrap_or(offered).iter().copied();
-            said.filter(|place| has_more || offered.contains(place)).collect()
+            said.filter(|value| has_more || offered.contains(value)).collect()
         }
         let transports = self.transports.as_ref().map(|side| &side.0[..]);
         let revisions = self.revisions.as_ref().map(|side| &side.0[..]);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_every_place_that_there_is() {
+    fn all_is_every_value() {
         let matrix: Matrix =
             serde_yaml::from_str("{transports: all, revisions: all, stores: [memory]}").unwrap();
         let cells: Vec<_> = matrix.cells(&Limits::default()).map(|cell| cell.to_string()).collect();

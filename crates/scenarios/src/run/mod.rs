@@ -81,11 +81,11 @@ impl Suite {
     /// Errors of the files that cannot be used.
     pub fn load(
         root: &Path,
-        places: &[PathBuf],
+        paths: &[PathBuf],
         rules: Rules,
         limits: &Limits,
     ) -> Result<Self, Vec<LoadError>> {
-        let (loaded, errors) = language::load(root, places, rules);
+        let (loaded, errors) = language::load(root, paths, rules);
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -155,15 +155,15 @@ impl Suite {
 ///
 /// With the report when a scenario fails, when a file cannot be used, and when there is no scenario for this server.
 #[track_caller]
-pub fn assert_all_pass(place: impl AsRef<Path>, server: impl TestedServer + 'static) {
-    let place = place.as_ref();
+pub fn assert_all_pass(path: impl AsRef<Path>, server: impl TestedServer + 'static) {
+    let path = path.as_ref();
     let server: Arc<dyn TestedServer> = Arc::new(server);
-    let suite = Suite::load(Path::new(""), &[place.to_owned()], Rules::default(), &server.limits());
+    let suite = Suite::load(Path::new(""), &[path.to_owned()], Rules::default(), &server.limits());
     let suite = suite.unwrap_or_else(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         panic!("scenarios that cannot be used:\n{}", lines.join("\n"));
     });
-    assert!(!suite.cases.is_empty(), "{}: no scenario for this server", place.display());
+    assert!(!suite.cases.is_empty(), "{}: no scenario for this server", path.display());
     let outcome = suite.run(&server, &Options::default()).expect("a runtime");
     assert!(outcome.is_success(), "{outcome}");
 }

@@ -48,7 +48,7 @@ impl TestedServer for UrlServer {
         start.check_is_plain()?;
         parse_server_url(&self.url).map_err(std::io::Error::other)?;
         let address = match host_and_port(&self.url) {
-            Some(place) => tokio::net::lookup_host(place).await?.next(),
+            Some(address) => tokio::net::lookup_host(address).await?.next(),
             None => None,
         };
         Ok(Box::new(Running { url: self.url.clone(), address }))
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn the_place_of_a_url_is_its_host_and_port() {
-        let place = |url| host_and_port(url).unwrap_or_default();
-        assert_eq!(place("http://127.0.0.1:3001/mcp"), "127.0.0.1:3001");
-        assert_eq!(place("http://localhost/mcp"), "localhost:80");
-        assert_eq!(place("http://[::1]:8080"), "[::1]:8080");
-        assert_eq!(place("https://localhost/mcp"), "");
+        let address = |url| host_and_port(url).unwrap_or_default();
+        assert_eq!(address("http://127.0.0.1:3001/mcp"), "127.0.0.1:3001");
+        assert_eq!(address("http://localhost/mcp"), "localhost:80");
+        assert_eq!(address("http://[::1]:8080"), "[::1]:8080");
+        assert_eq!(address("https://localhost/mcp"), "");
     }
 }

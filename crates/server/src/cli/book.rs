@@ -26,7 +26,7 @@ The text below is what `marquetry COMMAND --help` prints. [Settings](settings.md
 /// A fenced block of a page.
 struct Block {
     /// File and line, for messages.
-    place: String,
+    position: String,
     language: String,
     text: String,
 }
@@ -68,9 +68,9 @@ fn blocks() -> Vec<Block> {
             match (line.trim_start().strip_prefix("```"), &mut open) {
                 (Some(_), Some(_)) => blocks.extend(open.take()),
                 (Some(language), None) => {
-                    let place = format!("{}:{}", path.display(), index + 1);
+                    let position = format!("{}:{}", path.display(), index + 1);
                     let language = language.trim().to_owned();
-                    open = Some(Block { place, language, text: String::new() });
+                    open = Some(Block { position, language, text: String::new() });
                 }
                 (None, Some(block)) => {
                     block.text.push_str(line);
@@ -119,8 +119,8 @@ fn command_lines(block: &Block) -> Vec<Vec<String>> {
         };
         let start = if line.starts_with("marquetry ") {
             0
-        } else if let Some(place) = line.find("| marquetry ") {
-            place + 2
+        } else if let Some(position) = line.find("| marquetry ") {
+            position + 2
         } else {
             line.find("cargo run --release -p marquetry -- ")? + "cargo run --release -p ".len()
         };
@@ -130,9 +130,9 @@ fn command_lines(block: &Block) -> Vec<Vec<String>> {
 }
 
 #[track_caller]
-fn assert_is_accepted(place: &str, line: &[String]) {
+fn assert_is_accepted(position: &str, line: &[String]) {
     match Cli::try_parse_from(line) {
-        Err(error) if error.use_stderr() => panic!("{place}: {}: {error}", line.join(" ")),
+        Err(error) if error.use_stderr() => panic!("{position}: {}: {error}", line.join(" ")),
         _ => {}
     }
 }
@@ -142,7 +142,7 @@ fn commands_are_accepted() {
     let mut count = 0;
     for block in blocks().iter().filter(|block| ["sh", "console"].contains(&&*block.language)) {
         for line in command_lines(block) {
-            assert_is_accepted(&block.place, &line);
+            assert_is_accepted(&block.position, &line);
             count += 1;
         }
     }
@@ -155,14 +155,14 @@ fn settings_are_accepted() {
     for block in blocks().iter().filter(|block| block.language == "toml") {
         // Every variable is set, each to a valid token.
         let variables = |name: &str| Some(format!("{name}-is-0123456789abcdef"));
-        let config = Config::from_toml_with(&block.text, &block.place, &variables);
+        let config = Config::from_toml_with(&block.text, &block.position, &variables);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         for error in config.faults() {
             // Tokens in variables that are not set here, and files of other machines.
             let is_expected = ["is not set", "No such file or directory (os error 2)"]
                 .iter()
                 .any(|end| error.problem.ends_with(end));
-            assert!(is_expected, "{}: {error}", block.place);
+            assert!(is_expected, "{}: {error}", block.position);
         }
         count += 1;
     }
@@ -177,7 +177,7 @@ fn server_files_are_accepted() {
     let mut count = 0;
     for block in blocks().iter().filter(|block| block.language == "json") {
         let value: Value =
-            serde_json::from_str(&block.text).unwrap_or_else(|e| panic!("{}: {e}", block.place));
+            serde_json::from_str(&block.text).unwrap_or_else(|e| panic!("{}: {e}", block.position));
         let sections = ["mcpServers", "servers", "context_servers"];
         let Some(servers) = sections.iter().find_map(|section| value[section].as_object()) else {
             continue;
@@ -188,13 +188,13 @@ fn server_files_are_accepted() {
         let warnings = Config::default().add_mcp_json_file(&file).unwrap();
         let is_expected = |warning: &&String| warning.contains("is not set");
         let warnings: Vec<_> = warnings.iter().filter(|warning| !is_expected(warning)).collect();
-        assert!(warnings.is_empty(), "{}: {warnings:?}", block.place);
+        assert!(warnings.is_empty(), "{}: {warnings:?}", block.position);
         for server in servers.values().filter(|server| server["command"] == "marquetry") {
             let arguments =
                 server["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
             let line: Vec<String> =
                 std::iter::once("marquetry").chain(arguments).map(str::to_owned).collect();
-            assert_is_accepted(&block.place, &line);
+            assert_is_accepted(&block.position, &line);
         }
     }
     assert!(count > 5, "only {count} files of servers were found");
@@ -212,7 +212,7 @@ fn scenarios_are_those_of_the_tests() {
         let folders = fs::read_dir(root().join("tests/scenarios")).unwrap();
         let files = folders.map(|folder| folder.unwrap().path().join(format!("{id}.yaml")));
         let found: Vec<_> = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
-        assert_eq!(found, [block.text.as_str()], "{}: scenario {id}", block.place);
+        assert_eq!(found, [block.text.as_str()], "{}: scenario {id}", block.position);
     }
 }
 

@@ -23,11 +23,13 @@ use crate::{
 };
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
-    let Loaded { config, file, mut warnings } = arguments.load()?;
+    let Loaded { mut config, file, mut warnings } = arguments.load()?;
+    let own = problems::leave_out_itself(&mut config, &arguments.config, file.as_deref(), true);
+    warnings.extend(own);
     warnings.extend(chat_warning(&config));
     let mut problems = missing_programs(&config);
     problems.extend(problems::port_problem(&config));
-    problems.extend(problems::problems(&config, &arguments.config, file.as_deref()));
+    problems.extend(problems::problems(&config));
     warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
     if logging::is_json() {
         print(&format!("{}\n", as_json(&config, file.as_deref(), &warnings, &problems)))?;
@@ -98,8 +100,8 @@ fn as_json(
 fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let settings = artifacts.settings();
-    let place = artifacts.directory.as_ref();
-    let place = place.map(|path| printable_line(&format!(" in {}", path.display())));
+    let folder = artifacts.directory.as_ref();
+    let folder = folder.map(|path| printable_line(&format!(" in {}", path.display())));
     let mut text = format!(
         "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
         base_url(config.server.listen),
@@ -110,7 +112,7 @@ fn summary(config: &Config) -> String {
         },
         printable_line(&auth(&config.auth)),
         artifacts.store.as_str(),
-        place.unwrap_or_default(),
+        folder.unwrap_or_default(),
         settings.mcp_tool_response_save_threshold_bytes,
         settings.mcp_tool_llm_return_max_bytes,
         printable(&knowledge::summary(config)),
@@ -174,8 +176,8 @@ fn line(upstream: &UpstreamConfig) -> String {
 fn without_secrets(url: &str) -> String {
     let Ok(uri) = url.parse::<http::Uri>() else { return "a URL that is not valid".to_owned() };
     let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
-    let place = authority.rsplit('@').next().unwrap_or_default();
-    format!("{}://{place}{}", uri.scheme_str().unwrap_or_default(), uri.path())
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{}://{host}{}", uri.scheme_str().unwrap_or_default(), uri.path())
 }
 
 #[cfg(not(feature = "knowledge"))]
@@ -266,9 +268,9 @@ mod tests {
         let path = folder.path().join("new/k.db");
         let mut config = Config::default();
         config.knowledge.database = Some(path.display().to_string());
-        let place = format!("knowledge  {}", path.display());
+        let line = format!("knowledge  {}", path.display());
         let said = summary(&config);
-        assert!(said.contains(&format!("{place}, not there yet\n")), "{said}");
+        assert!(said.contains(&format!("{line}, not there yet\n")), "{said}");
         assert!(
             said.contains("\n  vectors  by the model in this program\n  chat     none\n"),
             "{said}"
@@ -276,7 +278,7 @@ mod tests {
         assert!(!path.parent().unwrap().exists());
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "").unwrap();
-        assert!(summary(&config).contains(&format!("{place}\n")));
+        assert!(summary(&config).contains(&format!("{line}\n")));
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         config.knowledge.enabled = false;
         assert!(summary(&config).contains("\nknowledge  none\n"));

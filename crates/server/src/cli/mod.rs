@@ -451,7 +451,7 @@ fn refuse_faults(config: &Config) -> Result<(), Failure> {
 }
 
 fn flag_error(flag: &str, problem: String) -> ConfigError {
-    ConfigError { file: "command line".into(), place: None, key: Some(flag.into()), problem }
+    ConfigError { file: "command line".into(), position: None, key: Some(flag.into()), problem }
 }
 
 /// Writes to standard output. A closed pipe is no failure.

@@ -3,8 +3,12 @@
 #[cfg(feature = "knowledge")]
 mod knowledge;
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+};
 
+use http::Uri;
 use indexmap::IndexMap;
 use marquetry_gateway::Namer;
 use marquetry_protocol::client::check_program;
@@ -16,13 +20,9 @@ use super::ConfigArgs;
 
 /// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do not do what they
 /// seem to. Missing programs are left out, because the server reports them when it starts them.
-pub(super) fn warnings(
-    config: &Config,
-    arguments: &ConfigArgs,
-    file: Option<&Path>,
-) -> Vec<String> {
+pub(super) fn warnings(config: &Config) -> Vec<String> {
     let chat = knowledge::warning(config).into_iter();
-    chat.chain(problems(config, arguments, file)).collect()
+    chat.chain(problems(config)).collect()
 }
 
 /// Returns the programs that cannot be started here, one sentence each.
@@ -39,11 +39,7 @@ pub(super) fn missing_programs(config: &Config) -> Vec<String> {
 
 /// Returns what would not work if the server were started here, apart from missing programs, one sentence each. Starts
 /// nothing and writes nothing.
-pub(super) fn problems(
-    config: &Config,
-    arguments: &ConfigArgs,
-    file: Option<&Path>,
-) -> Vec<String> {
+pub(super) fn problems(config: &Config) -> Vec<String> {
     let java = config.plantuml.missing_java(std::env::var_os("PATH"));
     let mut problems: Vec<String> =
         java.map(|problem| format!("plantuml.engine: {problem}")).into_iter().collect();
@@ -66,13 +62,12 @@ pub(super) fn problems(
         }
         match prefixes.get(&head) {
             Some(first) => problems.push(format!(
-                "server {name:?}: its tools have the prefix {head:?} of server {first:?}, which keeps names that both have; set \"prefix\""
+                "server {name:?}: its tools have the prefix {head:?} of server {first:?}, which keeps names that both have; set another \"prefix\""
             )),
             None => _ = prefixes.insert(head, name),
         }
     }
     problems.extend(knowledge::problem(config));
-    problems.extend(loops(config, || sources(arguments, file)));
     problems
 }
 
@@ -80,6 +75,44 @@ pub(super) fn problems(
 pub(super) fn port_problem(config: &Config) -> Option<String> {
     let problem = config.console.check_views_port(config.server.listen.port()).err()?;
     Some(format!("console.views_port: {problem}"))
+}
+
+/// Marks the servers that are this server itself as unusable: they would start or call themselves again and again. Returns a warning
+/// for each. `listens` is whether this server has an address.
+pub(super) fn leave_out_itself(
+    config: &mut Config,
+    arguments: &ConfigArgs,
+    file: Option<&Path>,
+    listens: bool,
+) -> Vec<String> {
+    let mut own = loops(config, || sources(arguments, file));
+    let listen = config.server.listen;
+    let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
+    own.extend(servers.filter(|_| listens).filter_map(|(name, upstream)| {
+        let is_own = upstream.transport.url().is_some_and(|url| is_address_of(listen, url));
+        let why = "this server itself listens on that address; remove the server";
+        is_own.then(|| (name.clone(), why.to_owned()))
+    }));
+    let warned = own.into_iter().filter_map(|(name, why)| {
+        let upstream = config.mcp_servers.get_mut(&name)?;
+        let warning = format!("server {name:?} is not started: {why}");
+        upstream.transport = upstream.transport.unusable(why);
+        Some(warning)
+    });
+    warned.collect()
+}
+
+/// Returns whether a URL leads to the address on which this server listens.
+fn is_address_of(listen: SocketAddr, url: &str) -> bool {
+    let Ok(url) = url.parse::<Uri>() else { return false };
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    let host = if host == "localhost" { "127.0.0.1" } else { host };
+    let default = if url.scheme_str() == Some("https") { 443 } else { 80 };
+    // A server on all addresses is reached over loopback, too.
+    let is_host = host.parse::<IpAddr>().is_ok_and(|host| {
+        host == listen.ip() || (listen.ip().is_unspecified() && host.is_loopback())
+    });
+    is_host && listen.port() != 0 && url.port_u16().unwrap_or(default) == listen.port()
 }
 
 /// A file that names servers.
@@ -104,8 +137,9 @@ fn sources(arguments: &ConfigArgs, settings: Option<&Path>) -> Vec<Source> {
     settings.into_iter().chain(others).collect()
 }
 
-/// Returns the servers that would start Marquetry with the file that names them, which starts them again, and so on.
-fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<String> {
+/// Returns the servers that would start Marquetry with the file that names them, which starts them again, and so on: their names, and
+/// why they are not started.
+fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<(String, String)> {
     let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
     let ours = servers.filter_map(|(name, upstream)| {
         let Transport::Stdio { command, args, cwd, .. } = &upstream.transport else { return None };
@@ -129,10 +163,11 @@ fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<String> 
         let source = sources.iter().find(|source| {
             source.servers.contains(*name) && read.contains(&source.path)
         })?;
-        Some(format!(
-            "server {name:?} starts Marquetry with {}, the file that names it: it would start itself again and again; remove the server",
+        let why = format!(
+            "it runs Marquetry with {}, the file that names it, and would start itself again and again; remove the server",
             source.path.display()
-        ))
+        );
+        Some(((*name).clone(), why))
     });
     looping.collect()
 }
@@ -179,18 +214,44 @@ mod tests {
                     [mcp_servers.sh]\ncommand = 'sh'\n";
         let mut config = Config::from_toml(toml, "t").unwrap();
         config.knowledge.database = Some(text.display().to_string());
-        let arguments =
-            ConfigArgs { config: None, mcp_config: Vec::new(), log: None, log_format: None };
         let mut found = missing_programs(&config);
-        found.extend(problems(&config, &arguments, None));
+        found.extend(problems(&config));
         let found = found.join("\n").replace(&text.display().to_string(), "FILE");
         expect_test::expect![[r#"
             server "gone": program "no-such-program" not found in PATH
             server "line": program "npx -y x" not found in PATH; "command" is the program alone, its arguments belong in "args"
             server "home": argument 1 begins with ~, which no shell expands here: write ${userHome} instead
-            server "a_b": its tools have the prefix "a_b__" of server "a b", which keeps names that both have; set "prefix"
+            server "a_b": its tools have the prefix "a_b__" of server "a b", which keeps names that both have; set another "prefix"
             knowledge.database: FILE is not a database"#]]
         .assert_eq(&found);
+    }
+
+    #[test]
+    fn a_server_with_our_own_address_is_found() {
+        for (listen, url, is_found) in [
+            ("127.0.0.1:3001", "http://127.0.0.1:3001/mcp", true),
+            ("127.0.0.1:3001", "http://localhost:3001/sse", true),
+            ("0.0.0.0:3001", "http://127.0.0.1:3001/mcp", true),
+            ("[::1]:80", "http://[::1]/mcp", true),
+            ("127.0.0.1:3001", "http://127.0.0.1:3002/mcp", false),
+            ("127.0.0.1:3001", "http://127.0.0.2:3001/mcp", false),
+            ("127.0.0.1:3001", "http://example.com:3001/mcp", false),
+            ("127.0.0.1:0", "http://127.0.0.1/mcp", false),
+        ] {
+            let toml = format!("server.listen = '{listen}'\n[mcp_servers.a]\nurl = '{url}'\n");
+            let mut config = Config::from_toml(&toml, "t").unwrap();
+            let arguments =
+                ConfigArgs { config: None, mcp_config: Vec::new(), log: None, log_format: None };
+            let warnings = leave_out_itself(&mut config, &arguments, None, false);
+            assert_eq!(warnings, [""; 0]);
+            let is_unusable = |config: &Config| {
+                matches!(config.mcp_servers["a"].transport, Transport::Unusable { .. })
+            };
+            assert!(!is_unusable(&config), "{listen} {url}: over stdio");
+            let warnings = leave_out_itself(&mut config, &arguments, None, true);
+            assert_eq!(warnings.len(), usize::from(is_found), "{listen} {url}: {warnings:?}");
+            assert_eq!(is_unusable(&config), is_found, "{listen} {url}");
+        }
     }
 
     #[test]
@@ -216,11 +277,16 @@ mod tests {
             log: None,
             log_format: None,
         };
-        let found = loops(&config, || sources(&arguments, None)).join("\n");
+        let warnings = leave_out_itself(&mut config, &arguments, None, false);
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
         let own_path = own.canonicalize().unwrap().display().to_string();
+        let unusable = config.mcp_servers.iter().filter_map(|(name, upstream)| {
+            let Transport::Unusable { problem, .. } = &upstream.transport else { return None };
+            Some(format!("{name}: {}", problem.replace(&own_path, "FILE")))
+        });
         expect_test::expect![[r#"
-            server "itself" starts Marquetry with FILE, the file that names it: it would start itself again and again; remove the server
-            server "joined" starts Marquetry with FILE, the file that names it: it would start itself again and again; remove the server"#]]
-        .assert_eq(&found.replace(&own_path, "FILE"));
+            itself: it runs Marquetry with FILE, the file that names it, and would start itself again and again; remove the server
+            joined: it runs Marquetry with FILE, the file that names it, and would start itself again and again; remove the server"#]]
+        .assert_eq(&unusable.collect::<Vec<_>>().join("\n"));
     }
 }

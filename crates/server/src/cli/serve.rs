@@ -25,8 +25,11 @@ use crate::{app::App, logging};
 
 pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
     let Loaded { mut config, file, mut warnings } = arguments.server.load_asking(&prompt::ask)?;
+    let own =
+        problems::leave_out_itself(&mut config, &arguments.server.config, file.as_deref(), true);
+    warnings.extend(own);
     warnings.extend(problems::port_problem(&config));
-    warnings.extend(problems::warnings(&config, &arguments.server.config, file.as_deref()));
+    warnings.extend(problems::warnings(&config));
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
         // DNS rebinding cannot affect an address.
@@ -87,7 +90,8 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
 
 pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
     let Loaded { mut config, file, mut warnings } = arguments.load()?;
-    warnings.extend(problems::warnings(&config, arguments, file.as_deref()));
+    warnings.extend(problems::leave_out_itself(&mut config, arguments, file.as_deref(), false));
+    warnings.extend(problems::warnings(&config));
     config.gateway.guard = guard();
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
@@ -348,6 +352,8 @@ struct Greeting {
     refuses_names: bool,
     servers: String,
     access: String,
+    /// Whether a client must send one of the configured tokens.
+    needs_token: bool,
     /// The link of the console, if it is switched on.
     console: Option<String>,
 }
@@ -370,6 +376,7 @@ impl Greeting {
             others,
             servers: described(config),
             access: admitted(&config.auth),
+            needs_token: config.auth.token_count() > 0,
             console: has_console(config).then(|| format!("{}/", base_url(bound))),
         }
     }
@@ -402,6 +409,10 @@ impl Greeting {
 
     fn text(&self) -> String {
         let Self { base, servers, access, .. } = self;
+        let headers = match self.needs_token {
+            true => ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}",
+            false => "",
+        };
         let console = match &self.console {
             Some(link) => format!("  console   {link}\n"),
             None => String::new(),
@@ -415,7 +426,7 @@ impl Greeting {
 marquetry {} listens on {base}/mcp
 {also}  servers   {servers}
   access    {access}
-{console}  clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"}}}}}}
+{console}  clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"{headers}}}}}}}
   more      {base}/healthz  {base}/api/tools
 ",
             env!("CARGO_PKG_VERSION")

@@ -133,7 +133,7 @@ impl Asking {
         self.shared.refuses_with.store(status, Ordering::SeqCst);
     }
 
-    /// Returns the number of calls that have begun and not finished.
+    /// Returns the number of calls that were dropped before they finished.
     pub(crate) fn dropped(&self) -> usize {
         self.shared.dropped.load(Ordering::SeqCst)
     }

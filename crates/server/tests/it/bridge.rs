@@ -1,4 +1,4 @@
-//! Agents and upstreams of different eras: questions and notifications of an upstream reach the agent whose call
+//! Agents and upstreams of different revisions: questions and notifications of an upstream reach the agent whose call
 //! caused them.
 
 use std::{
@@ -75,7 +75,7 @@ struct Person {
     told: Mutex<Vec<(String, Value)>>,
     /// Number of questions that were cancelled.
     dropped: Mutex<usize>,
-    is_slow: Mutex<bool>,
+    is_silent: Mutex<bool>,
 }
 
 impl Person {
@@ -85,7 +85,7 @@ impl Person {
             asked: Mutex::default(),
             told: Mutex::default(),
             dropped: Mutex::default(),
-            is_slow: Mutex::default(),
+            is_silent: Mutex::default(),
         }
     }
 
@@ -98,9 +98,9 @@ impl Person {
         told.iter().filter(|(told, _)| told == method).map(|(_, params)| params.clone()).collect()
     }
 
-    /// Never answers from now on.
-    fn be_slow(&self) {
-        *self.is_slow.lock().unwrap() = true;
+    /// Leaves all later questions without an answer.
+    fn stop_answering(&self) {
+        *self.is_silent.lock().unwrap() = true;
     }
 }
 
@@ -116,7 +116,7 @@ impl Drop for Dropped<'_> {
 impl ClientHandler for Person {
     async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
         self.asked.lock().unwrap().push(params.message.clone());
-        if *self.is_slow.lock().unwrap() {
+        if *self.is_silent.lock().unwrap() {
             let _dropped = Dropped(self);
             std::future::pending::<()>().await;
         }
@@ -240,14 +240,14 @@ async fn a_question_after_its_call_reaches_no_agent() {
     let world =
         World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
     for revision in AGENTS {
-        let (ann, is_ann) = world.person(revision, "ann").await;
-        let (bob, is_bob) = world.person(revision, "bob").await;
+        let (ann, ann_user) = world.person(revision, "ann").await;
+        let (bob, bob_user) = world.person(revision, "bob").await;
         let params = CallToolParams::new("pipe__late", &json!({ "message": "ann's" })).unwrap();
         let given_up = ann.call_tool_raw(&params, CallOptions::default());
         assert!(tokio::time::timeout(Duration::from_millis(200), given_up).await.is_err());
         let slow = text_of(&bob, "pipe__slow", json!({ "ms": 500 })).await;
         assert_eq!(slow, "slow is done");
-        assert!(is_ann.asked().is_empty() && is_bob.asked().is_empty(), "{revision}");
+        assert!(ann_user.asked().is_empty() && bob_user.asked().is_empty(), "{revision}");
     }
     world.server.stop().await;
 }
@@ -317,7 +317,7 @@ async fn a_url_elicitation_is_completed() {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         for upstream in UPSTREAMS {
             let (agent, person) = world.person(revision, "ann").await;
-            // The announcements' stream opens asynchronously.
+            // The stream of notifications opens asynchronously.
             tokio::time::sleep(Duration::from_millis(100)).await;
             assert_eq!(
                 text_of(&agent, &format!("{upstream}__page"), json!({})).await,
@@ -403,12 +403,12 @@ async fn progress_comes_under_the_agents_own_token() {
 }
 
 #[tokio::test]
-async fn to_cancel_a_call_takes_its_question_back_and_cancels_it_at_the_upstream() {
+async fn a_cancelled_call_withdraws_its_question_and_is_cancelled_upstream() {
     let world = World::start().await;
     for (upstream, web) in [("web_session", &world.web[0]), ("web_stateless", &world.web[1])] {
         for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
             let (agent, person) = world.person(revision, "ann").await;
-            person.be_slow();
+            person.stop_answering();
             let dropped = web.asking.dropped();
             let params = CallToolParams::new(format!("{upstream}__form"), &json!({})).unwrap();
             let calling = agent.call_tool_raw(&params, CallOptions::default());
@@ -418,6 +418,7 @@ async fn to_cancel_a_call_takes_its_question_back_and_cancels_it_at_the_upstream
             }
             until("the question is taken back", async || *person.dropped.lock().unwrap() == 1)
                 .await;
+            // In the stateless revision the call has ended at the upstream with its question.
             if upstream == "web_session" {
                 until("the upstream learns of it", async || web.asking.dropped() == dropped + 1)
                     .await;
@@ -433,10 +434,11 @@ async fn each_of_two_concurrent_agents_gets_its_own_questions() {
     for first in AGENTS {
         for second in AGENTS {
             for upstream in UPSTREAMS {
-                let (ann, is_ann) = world.person(first, "ann").await;
-                let (bob, is_bob) = world.person(second, "bob").await;
+                let (ann, ann_user) = world.person(first, "ann").await;
+                let (bob, bob_user) = world.person(second, "bob").await;
                 let tool = format!("{upstream}__form");
-                // After the first question that does not name its call, agents take turns.
+                // A question over a pipe does not name its call. After the first one, calls of this tool no longer overlap with
+                // those of other agents.
                 let asks = async |agent: &Client, name: &str| {
                     for number in 0..5 {
                         let message = format!("{name} {number}");
@@ -455,8 +457,8 @@ async fn each_of_two_concurrent_agents_gets_its_own_questions() {
                         .contains("ann alone")
                 );
                 tokio::join!(asks(&ann, "ann"), asks(&bob, "bob"));
-                assert!(is_ann.asked().iter().all(|asked| asked.contains("] ann ")));
-                assert!(is_bob.asked().iter().all(|asked| asked.contains("] bob ")));
+                assert!(ann_user.asked().iter().all(|asked| asked.contains("] ann ")));
+                assert!(bob_user.asked().iter().all(|asked| asked.contains("] bob ")));
             }
         }
     }
@@ -468,15 +470,15 @@ async fn an_ambiguous_question_reaches_no_agent() {
     let server = Running::start(&child_toml("pipe", SESSION)).await;
     let world =
         World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
-    let (ann, is_ann) = world.person(Revision::V2025_11_25, "ann").await;
-    let (bob, is_bob) = world.person(Revision::V2026_07_28, "bob").await;
+    let (ann, ann_user) = world.person(Revision::V2025_11_25, "ann").await;
+    let (bob, bob_user) = world.person(Revision::V2026_07_28, "bob").await;
     let (slow, refused) = tokio::join!(text_of(&bob, "pipe__slow", json!({ "ms": 600 })), async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         text_of(&ann, "pipe__form", json!({})).await
     });
     assert_eq!(slow, "slow is done");
     assert!(refused.contains("calls of several clients are in flight"), "{refused}");
-    assert!(is_ann.asked().is_empty() && is_bob.asked().is_empty());
+    assert!(ann_user.asked().is_empty() && bob_user.asked().is_empty());
     // From now on they take turns.
     let (_, answered) = tokio::join!(text_of(&bob, "pipe__slow", json!({ "ms": 600 })), async {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -577,7 +579,7 @@ async fn a_question_without_an_answer_in_time_fails_the_call() {
     assert_eq!(asked["resultType"], "input_required", "{asked}");
 
     let (agent, person) = world.person(Revision::V2025_11_25, "ann").await;
-    person.be_slow();
+    person.stop_answering();
     let said = text_of(&agent, "web_session__form", json!({})).await;
     assert!(said.contains("did not answer"), "{said}");
     until("the question is taken back", async || *person.dropped.lock().unwrap() == 1).await;
@@ -614,7 +616,7 @@ async fn a_call_that_waits_for_its_agent_counts_as_in_flight() {
     let asked = agent.round("web__form", json!({})).await.unwrap();
     let (_, full) = rpc_error(agent.round("web__form", json!({})).await);
     assert!(full.contains("limits.max_in_flight_per_upstream"), "{full}");
-    // Its next round needs no second place, and the last round frees the place.
+    // Its next round needs no second slot, and the last round frees the slot.
     let answered = agent.round("web__form", ByHand::answers(&asked)).await.unwrap();
     assert_eq!(answered["content"][0]["text"], "{}", "{answered}");
     let asked = agent.round("web__form", json!({})).await.unwrap();
@@ -623,7 +625,7 @@ async fn a_call_that_waits_for_its_agent_counts_as_in_flight() {
 }
 
 #[tokio::test]
-async fn questions_without_end_come_to_an_end() {
+async fn questions_of_a_call_are_limited() {
     let world = World::with("limits.max_questions_per_call = 7\n").await;
     for revision in AGENTS {
         for upstream in ["pipe_session", "web_session"] {
@@ -648,7 +650,7 @@ async fn an_upstream_that_dies_with_a_question_open_ends_the_call() {
     let world = World::with("gateway.restart_delay_ms = 50\n").await;
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
         let (agent, person) = world.person(revision, "ann").await;
-        person.be_slow();
+        person.stop_answering();
         let said = call(&agent, "pipe_session__die", json!({})).await.unwrap();
         assert!(
             said["content"][0]["text"].as_str().unwrap().contains("ended during the call"),
@@ -710,7 +712,7 @@ async fn the_time_limit_of_a_call_excludes_its_wait_for_calls_of_others() {
 async fn one_subscription_at_the_upstream_serves_all_agents() {
     let world = World::with("gateway.restart_delay_ms = 50\n").await;
     for upstream in UPSTREAMS {
-        // All upstreams here have the same resources; agents get those of the first one in the configuration.
+        // Each upstream gets a server of its own: they list the same URIs, and one server would read all from the first.
         let toml = match upstream {
             "pipe_session" => child_toml("up", SESSION),
             "pipe_stateless" => child_toml("up", STATELESS),
@@ -720,8 +722,8 @@ async fn one_subscription_at_the_upstream_serves_all_agents() {
         let server = Running::start(&toml).await;
         let alone =
             World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
-        let (old, is_old) = alone.person(Revision::V2025_06_18, "old").await;
-        let (new, is_new) = alone.person(Revision::V2026_07_28, "new").await;
+        let (old, old_user) = alone.person(Revision::V2025_06_18, "old").await;
+        let (new, new_user) = alone.person(Revision::V2026_07_28, "new").await;
         let subscribed = async || text_of(&old, "up__subscribed", json!({})).await;
         within(old.subscribe("ask://a")).await.unwrap();
         within(new.subscribe("ask://a")).await.unwrap();
@@ -730,11 +732,11 @@ async fn one_subscription_at_the_upstream_serves_all_agents() {
         assert!(within(new.subscribe("ask://refused")).await.is_err(), "{upstream}");
         assert!(within(old.subscribe("artifact://x")).await.is_err(), "{upstream}");
 
-        // The session's stream of announcements opens asynchronously.
+        // The session's stream of notifications opens asynchronously.
         tokio::time::sleep(Duration::from_millis(200)).await;
         text_of(&old, "up__change", json!({ "uri": "ask://b" })).await;
         text_of(&old, "up__change", json!({ "uri": "ask://a" })).await;
-        for person in [&is_old, &is_new] {
+        for person in [&old_user, &new_user] {
             until("the change is told", async || {
                 let told = person.told("notifications/resources/updated");
                 told.len() == 1 && told[0]["uri"] == "ask://a"
@@ -758,7 +760,6 @@ async fn after_a_restart_resources_are_subscribed_to_again() {
         let world =
             World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
         let (agent, person) = world.person(Revision::V2025_11_25, "ann").await;
-        person.be_slow();
         within(agent.subscribe("ask://a")).await.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
         let pid = text_of(&agent, "up__pid", json!({})).await;

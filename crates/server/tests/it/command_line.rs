@@ -305,7 +305,7 @@ fn a_server_logs_the_warnings_of_check() {
     for warning in [
         "server \"a b\": argument 1 begins with ~",
         "server \"a_b\": its tools have the prefix \"a_b__\" of server \"a b\"",
-        "server \"itself\" starts Marquetry with",
+        "it runs Marquetry with",
         "knowledge.database: notes.db is not a database",
     ] {
         let found: Vec<_> = log.lines().filter(|line| line.contains(warning)).collect();

@@ -49,8 +49,10 @@ async fn a_server_that_names_itself_is_started_a_bounded_number_of_times() {
     std::fs::write(&settings, "[plantuml]\nengine = 'off'\n").unwrap();
     let paths = [&settings, &config].map(|path| path.display().to_string());
     let args = ["stdio", "--log", "warn", "--config", &paths[0], "--mcp-config", &paths[1]];
-    let itself = json!({"command": PROGRAM, "args": args});
-    std::fs::write(&config, json!({"mcpServers": {"itself": itself}}).to_string()).unwrap();
+    // Through a shell, the server is not recognized as this one.
+    let started = [&["-c", "exec \"$0\" \"$@\"", PROGRAM][..], &args].concat();
+    let shell = json!({"command": "sh", "args": started});
+    std::fs::write(&config, json!({"mcpServers": {"itself": shell}}).to_string()).unwrap();
     let command = StdioCommand::new(PROGRAM, args);
     let agent = within(Client::spawn(command, ClientOptions::default())).await.unwrap();
     // Each level has five tools of its own, those of the next level, and the tools of knowledge. The last one has no

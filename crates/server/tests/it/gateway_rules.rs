@@ -459,7 +459,10 @@ async fn a_result_of_unknown_type_is_an_error() {
         let said = call(&agent, "up__show", json!({})).await.unwrap();
         assert_eq!(said["isError"], true, "{revision}: {said}");
         let text = said["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains("upstream 'up'") && text.contains("type"), "{revision}: {text}");
+        assert!(
+            text.contains("upstream 'up'") && text.contains("resultType"),
+            "{revision}: {text}"
+        );
     }
     server.stop().await;
 }

@@ -96,7 +96,7 @@ fn skipped_and_failed_files_are_named() {
     };
     let found = lines(&["index", "in"]);
     assert_eq!(found.len(), 6, "{found:?}");
-    assert_eq!(found[5], "further skipped files are counted only; --verbose names them");
+    assert_eq!(found[5], "more files are skipped; --verbose names them all");
     assert_eq!(lines(&["index", "in", "--verbose"]).len(), 7);
     let named: Vec<String> = (0..7).map(|number| format!("in/{number}.bin")).collect();
     let arguments: Vec<&str> =
@@ -235,7 +235,12 @@ fn wrong_arguments_are_named() {
         "",
         "--limit: 1001 hits are more than the maximum of 1000",
     );
-    check(&world.run(&["search", "x", "--scope", "b.md"]), 1, "", "--scope: b.md is not indexed");
+    check(
+        &world.run(&["search", "x", "--scope", "b.md"]),
+        1,
+        "",
+        "--scope: b.md is not an indexed document",
+    );
     check(&world.run(&["search", "x", "--tag", "none"]), 1, "", "no tag \"none\"");
     let mut child = world
         .command(&["search", "-"])
@@ -474,6 +479,46 @@ fn file_names_with_line_breaks_stay_on_one_line() {
     check(&output, 1, "1 file: ", "/bad\\nerror: \\u{1b}[31mall is lost.pdf: ");
     let lines = String::from_utf8(output.stderr).unwrap().lines().count();
     assert_eq!(lines, 2);
+}
+
+#[test]
+fn files_that_are_hidden_or_ignored_now_stay_indexed() {
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    world.write("in/.diary.md", "Two.");
+    world.write("in/gone.md", "Three.");
+    world.write("in/later.md", "Four.");
+    check(&world.run(&["index", "in", "in/.diary.md"]), 0, "4 files: 4 new", "");
+    world.write("in/.gitignore", "later.md");
+    fs::remove_file(world.path("in/gone.md")).unwrap();
+    let output = world.run(&["index", "in"]);
+    check(&output, 0, "  1 indexed file no longer exists; --prune removes it\n", "");
+    let excluded = "  2 indexed files are hidden or ignored now, and stay in the index\n";
+    check(&output, 0, excluded, "");
+    let output = world.run(&["index", "in", "--prune"]);
+    check(&output, 0, "1 removed", "");
+    check(&output, 0, excluded, "");
+    for (question, count) in [("one", 1), ("two", 1), ("three", 0), ("four", 1)] {
+        let (found, _) = world.json(&["search", question]);
+        let hits = found["hits"].as_array().unwrap().iter();
+        let hits =
+            hits.filter(|hit| hit["content"].as_str().unwrap().to_lowercase().contains(question));
+        assert_eq!(hits.count(), count, "{question}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_named_link_and_a_url_are_refused_by_their_own_names() {
+    let world = World::new();
+    world.write("target.md", "One.");
+    std::os::unix::fs::symlink(world.path("target.md"), world.path("link.md")).unwrap();
+    let skipped = format!("skipped: {}: a symbolic link", world.path("link.md").display());
+    check(&world.run(&["index", "link.md"]), 0, "", &skipped);
+    let problem =
+        "https://example.com/a: not a file URI of this machine: documents are not fetched";
+    check(&world.run(&["index", "https://example.com/a"]), 1, "", problem);
+    check(&world.run(&["index", "target.md", "--max-file-size", "0"]), 2, "", "--max-file-size");
 }
 
 #[test]

@@ -66,8 +66,8 @@ pub(super) async fn batch(
     body: Body,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     // Before the body is read: the cases stay in memory until the batch ends.
-    let place = shared.batches.clone().try_acquire_owned();
-    let place = place.map_err(|_| ApiError::TooManyBatches(shared.options.max_batches))?;
+    let slot = shared.batches.clone().try_acquire_owned();
+    let slot = slot.map_err(|_| ApiError::TooManyBatches(shared.options.max_batches))?;
     let request: BatchRequest = parse(&shared, body, "batch").await?;
     let problem = match request.cases.len() {
         0 => Some("cases is empty".to_owned()),
@@ -111,7 +111,7 @@ pub(super) async fn batch(
     let tasks = shared.tasks.clone();
     tasks.spawn(async move {
         work(&shared, request, started, &client, stopped).await;
-        drop(place);
+        drop(slot);
     });
     let events = stream::unfold(receiver, async |mut receiver| {
         receiver.recv().await.map(|event: Event| (Ok(event), receiver))
@@ -163,7 +163,7 @@ async fn work(
     let concurrency = request.concurrency.unwrap_or(most).clamp(1, most);
     let mut results = stream::iter(request.cases.into_iter().enumerate())
         .map(|(index, case)| {
-            // A task, so that a test neither waits nor keeps its place while the client does not read the result of another one.
+            // A task, so that a test neither waits nor keeps its slot while the client does not read the result of another one.
             let test = test(shared.clone(), id.clone(), index, case, stopped.clone());
             shared.tasks.spawn(test)
         })
@@ -207,7 +207,7 @@ async fn work(
     client.send(last).await;
 }
 
-/// Runs a test of a batch as soon as it gets a place; not if the batch is stopped before.
+/// Runs a test of a batch as soon as it gets a slot; not if the batch is stopped before.
 async fn test(
     shared: Shared,
     run: String,
@@ -215,11 +215,11 @@ async fn test(
     case: TestCase,
     stopped: Stopped,
 ) -> Option<(usize, TestResult)> {
-    // A batch waits for as long as it must: it has its place among the batches already.
-    let _place = tokio::select! {
+    // A batch waits for as long as it must: it has its slot among the batches already.
+    let _slot = tokio::select! {
         biased;
         _ = stopped.clone() => return None,
-        place = shared.places.acquire() => place,
+        slot = shared.slots.acquire() => slot,
     };
     let context = live::watched(&shared, Some(&run), index, &case.name).stopped_by(stopped);
     Some((index, shared.tests.run_with(case, context).await))

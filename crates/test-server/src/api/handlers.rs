@@ -81,10 +81,10 @@ async fn run(
     });
     let (tasks, answer_after) = (shared.tasks.clone(), shared.options.answer_after);
     let mut work = tasks.spawn(async move {
-        let _place = tokio::select! {
+        let _slot = tokio::select! {
             biased;
             _ = stopped.clone() => None,
-            place = shared.place() => Some(place?),
+            slot = shared.slot() => Some(slot?),
         };
         let context = live::watched(&shared, None, 0, &case.name).stopped_by(stopped);
         let result = shared.tests.run_with(case, context).await;

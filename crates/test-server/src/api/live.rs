@@ -229,18 +229,18 @@ pub(super) async fn events(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let [run] =
         query::values(text.as_deref().unwrap_or_default(), ["run"]).map_err(ApiError::Query)?;
-    let place = Place::enter(shared)?;
-    let (receiver, steps) = place.0.live.subscribe();
+    let slot = StreamSlot::enter(shared)?;
+    let (receiver, steps) = slot.0.live.subscribe();
     let steps = steps.iter().filter(|it| run.is_none() || run == it.run);
     let open = Event::default().event("open").data("{}");
     let first: VecDeque<Event> = [open].into_iter().chain(steps.map(|it| it.event())).collect();
-    let state = (receiver, place, run, first);
-    let events = stream::unfold(state, async |(mut receiver, place, run, mut first)| {
+    let state = (receiver, slot, run, first);
+    let events = stream::unfold(state, async |(mut receiver, slot, run, mut first)| {
         let event = match first.pop_front() {
             Some(event) => event,
             None => next(receiver.as_mut()?, run.as_deref()).await?,
         };
-        Some((Ok(event), (receiver, place, run, first)))
+        Some((Ok(event), (receiver, slot, run, first)))
     });
     let events = events.take_until(Box::pin(half_closed(connection)));
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
@@ -266,19 +266,19 @@ async fn next(
     }
 }
 
-/// A place among the open streams. It is free again when it is dropped.
-struct Place(Shared);
+/// A slot among the open streams. It is free again when it is dropped.
+struct StreamSlot(Shared);
 
-impl Place {
+impl StreamSlot {
     fn enter(shared: Shared) -> Result<Self, ApiError> {
         let open = shared.live.streams.fetch_add(1, Ordering::Relaxed);
         let most = shared.options.max_streams;
-        let place = Self(shared);
-        if open >= most { Err(ApiError::TooManyStreams(most)) } else { Ok(place) }
+        let slot = Self(shared);
+        if open >= most { Err(ApiError::TooManyStreams(most)) } else { Ok(slot) }
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.0.live.streams.fetch_sub(1, Ordering::Relaxed);
     }

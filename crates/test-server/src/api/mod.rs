@@ -50,7 +50,7 @@ pub struct ApiOptions {
     pub body_timeout: Duration,
     /// Tests that run at a time; 16 by default.
     pub max_running: usize,
-    /// Requests that wait for a place; 64 by default. Others are answered with 503.
+    /// Requests that wait for a slot; 64 by default. Others are answered with 503.
     pub max_waiting: usize,
     /// Cases in a batch; 1,000 by default.
     pub max_batch: usize,
@@ -103,7 +103,7 @@ struct State {
     tests: Tests,
     options: ApiOptions,
     /// Tests that may run.
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// Batches that may be open.
     batches: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -118,12 +118,12 @@ impl TestApi {
     /// Returns the API of `tests`.
     #[must_use]
     pub fn new(tests: Tests, options: ApiOptions) -> Self {
-        let places = Arc::new(Semaphore::new(options.max_running.max(1)));
+        let slots = Arc::new(Semaphore::new(options.max_running.max(1)));
         let batches = Arc::new(Semaphore::new(options.max_batches));
         let state = State {
             tests,
             options,
-            places,
+            slots,
             batches,
             waiting: AtomicUsize::new(0),
             live: Live::new(),
@@ -184,16 +184,16 @@ impl TestApi {
 }
 
 impl State {
-    /// Waits for a place among the running tests.
-    async fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let place = match self.places.clone().try_acquire_owned() {
-            Ok(place) => return Ok(place),
+    /// Waits for a slot among the running tests.
+    async fn slot(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let slot = match self.slots.clone().try_acquire_owned() {
+            Ok(slot) => return Ok(slot),
             Err(_) => {
                 let _waiter = Waiter::new(&self.waiting, self.options.max_waiting)?;
-                self.places.clone().acquire_owned().await
+                self.slots.clone().acquire_owned().await
             }
         };
-        place.map_err(|_| ApiError::Busy { waiting: 0 })
+        slot.map_err(|_| ApiError::Busy { waiting: 0 })
     }
 }
 

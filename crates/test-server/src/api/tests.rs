@@ -41,7 +41,7 @@ async fn a_test_over_the_limit_waits_for_a_place_and_more_are_refused() {
     let client = Arc::new(TestClient::at(url));
     client.connect().await.unwrap();
 
-    let running = api.shared.place().await.unwrap();
+    let running = api.shared.slot().await.unwrap();
     let waits = tokio::spawn({
         let client = Arc::clone(&client);
         async move { client.run_test(&case("waits")).await }

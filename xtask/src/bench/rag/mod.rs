@@ -190,7 +190,7 @@ fn speed(
     }
     for round in 0..rounds {
         programs[0].searched.push(read(&ours("search_speed", &["search", &file])?)?);
-        for (place, &other) in (1..).zip(&others) {
+        for (index, &other) in (1..).zip(&others) {
             let Some(python) = python else { continue };
             eprintln!("{chunks} chunks: {}, round {}", other.name(), round + 1);
             let database = folder.join(other.script_name());
@@ -201,7 +201,7 @@ fn speed(
                 let written = read(indexed.as_deref().unwrap_or(&said))?;
                 programs.push(Program { name: other.name(), written, searched: Vec::new() });
             }
-            programs[place].searched.push(read(&said)?);
+            programs[index].searched.push(read(&said)?);
         }
     }
     std::fs::remove_dir_all(folder)?;

@@ -28,12 +28,12 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     );
     out.push_str("|--:|---|---|--:|--:|--:|--:|--:|--:|--:|\n");
     for size in sizes {
-        for (place, program) in size.programs.iter().enumerate() {
+        for (index, program) in size.programs.iter().enumerate() {
             for search in &program.searched[0].searches {
                 let figure = |program: &Program, figure: fn(&Search) -> f64| {
                     program.median(|searched| searched.search(&search.name).map(figure))
                 };
-                let times = |of: fn(&Search) -> f64| match place {
+                let times = |of: fn(&Search) -> f64| match index {
                     0 => String::new(),
                     _ => ratio(figure(program, of), figure(&size.programs[0], of), 1),
                 };
@@ -62,9 +62,9 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     out.push_str("| chunks | program | chunks/s | a second of CPU | database MiB | open ms | CPU ms | ready ms | × | memory MiB | × |\n");
     out.push_str("|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for size in sizes {
-        for (place, program) in size.programs.iter().enumerate() {
+        for (index, program) in size.programs.iter().enumerate() {
             let written = &program.written;
-            let times = |of: fn(&Searched) -> f64| match place {
+            let times = |of: fn(&Searched) -> f64| match index {
                 0 => String::new(),
                 _ => {
                     let figure = |program: &Program| program.median(|searched| Some(of(searched)));

@@ -111,7 +111,7 @@ impl Bridge {
             self.denials.record(*kind, is_denied);
             is_denied
         });
-        let answer = match (waiting.kind, answer) {
+        let answer = match (waiting.form, answer) {
             (AnswerForm::Unchanged, answer) => answer,
             (AnswerForm::Empty, answer) => answer.map(|_| json!({})),
             // If the host cannot or may not change the mode, the answer names the present mode. That is not an error.

@@ -10,15 +10,15 @@ use marquetry_protocol::types::{Implementation, Tool};
 
 use super::{
     app_tools::AppToolList, consent::Denials, context::ContextKeeper, effect::Effect,
-    incoming::Incoming, limits::Limits, model_context::ModelContext, outgoing::Outgoing,
+    incoming::PendingRequests, limits::Limits, model_context::ModelContext, outgoing::Outgoing,
     rate::Rate, sandbox::SandboxResource, shown_call::ShownCall, size::SizeFollower,
 };
 use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext};
 
 /// The state machine between one View and its host: messages and events go in, messages and effects come out.
 ///
-/// It does no I/O and reads no clock. Each call gets the time that has passed since some fixed moment, and returns what the
-/// host has to do, in order. A host calls [`Bridge::handle`] with [`Event::Tick`](super::Event::Tick) when
+/// It does no I/O and reads no clock. Each call takes the time since a starting point that the host chooses once, and returns the
+/// effects that the host carries out, in order. A host calls [`Bridge::handle`] with [`Event::Tick`](super::Event::Tick) when
 /// [`Bridge::deadline`] has passed.
 ///
 /// ```
@@ -47,7 +47,7 @@ pub struct Bridge {
     context: ContextKeeper,
     size: SizeFollower,
     server_tools: Vec<Tool>,
-    incoming: Incoming,
+    incoming: PendingRequests,
     outgoing: Outgoing,
     app_tools: AppToolList,
     model_context: Option<ModelContext>,
@@ -87,9 +87,9 @@ pub struct BridgeOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Phase {
-    /// The sandbox proxy is not ready.
+    /// The bridge waits for the sandbox proxy. Only with [`BridgeOptions::sandbox`].
     Created,
-    /// The View has its HTML and has not sent `ui/initialize`.
+    /// The View is loading, or has loaded and not sent `ui/initialize` yet.
     Loading,
     /// `ui/initialize` was answered.
     Initializing,
@@ -117,7 +117,7 @@ impl Bridge {
             context: ContextKeeper::new(context),
             size: SizeFollower::default(),
             server_tools,
-            incoming: Incoming::default(),
+            incoming: PendingRequests::default(),
             outgoing: Outgoing::default(),
             app_tools: AppToolList::default(),
             model_context: None,

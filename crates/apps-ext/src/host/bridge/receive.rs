@@ -16,6 +16,9 @@ use crate::{
     types::method,
 };
 
+/// The rule that a View broke by a message that only its sandbox proxy may send.
+const SANDBOX_MESSAGE: &str = "a View must not send sandbox-* messages";
+
 /// The outcome of a notification; the error is the reason why it was ignored.
 type Ignored = Result<(), String>;
 
@@ -53,11 +56,8 @@ impl Bridge {
         }
         match message {
             Message::Request(request) if request.method.starts_with(method::SANDBOX_PREFIX) => {
-                self.sandbox_violation(
-                    &request.method,
-                    bytes,
-                    "a View must not send sandbox-* messages",
-                );
+                let (kind, id) = (MessageKind::Request, Some(&request.id));
+                self.sandbox_violation(kind, &request.method, id, bytes, SANDBOX_MESSAGE);
             }
             Message::Notification(note) if note.method.starts_with(method::SANDBOX_PREFIX) => {
                 self.sandbox_message(&note.method, bytes);
@@ -94,39 +94,54 @@ impl Bridge {
     /// Sends the View's document to the sandbox proxy, once. If the proxy is ready a second time, the View has made
     /// it load again, perhaps with a looser policy.
     fn sandbox_message(&mut self, name: &str, bytes: usize) {
+        let kind = MessageKind::Notification;
         if name != method::SANDBOX_PROXY_READY {
-            return self.sandbox_violation(name, bytes, "a View must not send sandbox-* messages");
+            return self.sandbox_violation(kind, name, None, bytes, SANDBOX_MESSAGE);
         }
         let Some(resource) = self.sandbox.take() else {
-            return self.sandbox_violation(name, bytes, "the sandbox proxy was ready twice");
+            let rule = "the sandbox proxy was ready twice";
+            return self.sandbox_violation(kind, name, None, bytes, rule);
         };
-        let kind = MessageKind::Notification;
         self.audit(Direction::FromSandbox, kind, Some(name), None, bytes, Verdict::Accepted);
         self.send_to_sandbox(serde_json::json!(resource));
         self.phase = Phase::Loading;
     }
 
-    fn sandbox_violation(&mut self, name: &str, bytes: usize, rule: &str) {
+    fn sandbox_violation(
+        &mut self,
+        kind: MessageKind,
+        name: &str,
+        id: Option<&RequestId>,
+        bytes: usize,
+        rule: &str,
+    ) {
         let verdict = Verdict::Violation(rule.to_owned());
-        let kind = MessageKind::Notification;
-        self.audit(Direction::FromSandbox, kind, Some(name), None, bytes, verdict);
+        self.audit(Direction::FromSandbox, kind, Some(name), id, bytes, verdict);
         self.remove(RemoveReason::Violation { rule: rule.to_owned() });
     }
 
     fn notification(&mut self, note: &Notification<'_>, bytes: usize) {
-        let acted = match read_params(note.params) {
-            Ok(params) => self.act_on(&note.method, &params),
-            Err(why) => Err(why),
-        };
         let kind = MessageKind::Notification;
-        match acted {
-            Ok(()) => {
-                let verdict = Verdict::Accepted;
-                self.audit(Direction::FromView, kind, Some(&note.method), None, bytes, verdict);
-            }
-            Err(why) => self.refuse(kind, Some(&note.method), None, bytes, why),
+        let first = self.effects.len();
+        let acted = read_params(note.params).and_then(|params| self.act_on(&note.method, &params));
+        if let Err(why) = acted {
+            return self.refuse(kind, Some(&note.method), None, bytes, why);
         }
-        self.after_notification(&note.method);
+        self.audit_accepted(first, kind, &note.method, None, bytes);
+    }
+
+    /// Records an accepted message of the View before its effects, which start at index `first`. Otherwise a host that stops in
+    /// between would have effects without a record.
+    pub(super) fn audit_accepted(
+        &mut self,
+        first: usize,
+        kind: MessageKind,
+        method: &str,
+        id: Option<&RequestId>,
+        bytes: usize,
+    ) {
+        self.audit(Direction::FromView, kind, Some(method), id, bytes, Verdict::Accepted);
+        self.effects[first..].rotate_right(1);
     }
 
     fn act_on(&mut self, name: &str, params: &JsonObject) -> Ignored {
@@ -134,6 +149,10 @@ impl Bridge {
             return match self.phase {
                 Phase::Initializing => {
                     self.phase = Phase::Ready;
+                    if self.app_capabilities().tools.is_some() && self.app_tools.is_new() {
+                        self.app_tools.changed(self.now, self.limits.app_list_interval);
+                    }
+                    self.send_changes();
                     Ok(())
                 }
                 Phase::Created | Phase::Loading => Err("it comes before ui/initialize".to_owned()),
@@ -150,7 +169,10 @@ impl Bridge {
                 }
                 Ok(())
             }
-            method::REQUEST_TEARDOWN => Ok(()),
+            method::REQUEST_TEARDOWN => {
+                self.tear_down("requested by the View");
+                Ok(())
+            }
             method::LOG_MESSAGE if self.capabilities.logging.is_none() => {
                 Err("the host takes no log messages".to_owned())
             }
@@ -165,28 +187,12 @@ impl Bridge {
                     return Err("the View did not declare tools".to_owned());
                 }
                 self.app_tools.changed(self.now, self.limits.app_list_interval);
+                self.send_changes();
                 Ok(())
             }
             // The host sends no progress tokens, and its time limits are fixed.
             method::PROGRESS => Ok(()),
             _ => Err("no such notification".to_owned()),
-        }
-    }
-
-    /// Acts on a notification after its audit record was written, so that the record comes before the effects.
-    fn after_notification(&mut self, name: &str) {
-        match name {
-            method::INITIALIZED if self.phase == Phase::Ready => {
-                if self.app_capabilities().tools.is_some() && self.app_tools.is_new() {
-                    self.app_tools.changed(self.now, self.limits.app_list_interval);
-                }
-                self.send_changes();
-            }
-            method::TOOLS_LIST_CHANGED => self.send_changes(),
-            method::REQUEST_TEARDOWN if self.phase == Phase::Ready => {
-                self.tear_down("requested by the View");
-            }
-            _ => {}
         }
     }
 

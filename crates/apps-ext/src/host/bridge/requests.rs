@@ -4,7 +4,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::{App, Bridge, Phase, receive::read_params};
 use crate::{
     host::{
-        audit::{Direction, MessageKind, Verdict},
+        audit::MessageKind,
         consent::Consent,
         download::DownloadFile,
         effect::{Effect, HostRequest},
@@ -33,6 +33,7 @@ impl Bridge {
         params: Option<&RawValue>,
         bytes: usize,
     ) {
+        let first = self.effects.len();
         let is_full = self.incoming.len() >= self.limits.max_requests;
         let next = if self.incoming.has(&id) {
             Err(RpcError::invalid_request("another request with this id waits for its answer"))
@@ -51,9 +52,7 @@ impl Bridge {
         };
         match next {
             Ok((next, params)) => {
-                let (direction, kind) = (Direction::FromView, MessageKind::Request);
-                let accepted = Verdict::Accepted;
-                self.audit(direction, kind, Some(name), Some(&id), bytes, accepted);
+                self.audit_accepted(first, MessageKind::Request, name, Some(&id), bytes);
                 match next {
                     Next::Answer(result) => self.answer(&id, Ok(result)),
                     Next::Ask(kind, mut request) => {

@@ -620,7 +620,7 @@ impl Ranked for Rows<'_> {
         self.places[row as usize].0.cast_unsigned()
     }
 
-    fn place(&self, row: u32) -> u32 {
+    fn chunk(&self, row: u32) -> u32 {
         self.places[row as usize].1.cast_unsigned()
     }
 

@@ -29,11 +29,11 @@ use crate::{TestResult, Timestamp, time::new_id};
 /// A stored result survives the end of the process, even by a kill. A power failure may lose the last results. Secrets of cases are not
 /// written.
 pub struct LibsqlStore {
-    place: Place,
+    backend: Backend,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Backend {
     File(Tables),
     #[cfg(feature = "remote")]
     Server(RemoteLibsql),
@@ -86,7 +86,7 @@ impl LibsqlStore {
             Ok(connection)
         };
         let tables = Tables::open(path.as_ref(), &SCHEMA, options, waits).await?;
-        Ok(Self { place: Place::File(tables) })
+        Ok(Self { backend: Backend::File(tables) })
     }
 
     /// Opens the results on a libSQL server (sqld, Turso): `libsql://host`, `https://host`, or `http://` on this machine. Missing tables are
@@ -99,17 +99,17 @@ impl LibsqlStore {
     pub async fn connect(url: &str, token: Option<&str>) -> Result<Self, StoreError> {
         let server = RemoteLibsql::new(url, token)?;
         server.run(|session| SCHEMA.open(session, false)).await?;
-        Ok(Self { place: Place::Server(server) })
+        Ok(Self { backend: Backend::Server(server) })
     }
 
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        match &self.place {
-            Place::File(tables) => tables.write(|connection| work(connection.into())).await,
+        match &self.backend {
+            Backend::File(tables) => tables.write(|connection| work(connection.into())).await,
             #[cfg(feature = "remote")]
-            Place::Server(server) => server.run(|session| work(session.into())).await,
+            Backend::Server(server) => server.run(|session| work(session.into())).await,
         }
     }
 
@@ -117,17 +117,17 @@ impl LibsqlStore {
         &self,
         work: impl FnOnce(Sql<'_>) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        match &self.place {
-            Place::File(tables) => Ok(tables.read(|connection| work(connection.into())).await?),
+        match &self.backend {
+            Backend::File(tables) => Ok(tables.read(|connection| work(connection.into())).await?),
             #[cfg(feature = "remote")]
-            Place::Server(server) => Ok(server.run(|session| work(session.into())).await?),
+            Backend::Server(server) => Ok(server.run(|session| work(session.into())).await?),
         }
     }
 }
 
 impl std::fmt::Debug for LibsqlStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LibsqlStore").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("LibsqlStore").field("backend", &self.backend).finish_non_exhaustive()
     }
 }
 

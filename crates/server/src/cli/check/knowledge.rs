@@ -1,6 +1,6 @@
 //! Knowledge in the report of `marquetry check`.
 
-use marquetry_knowledge::Place;
+use marquetry_knowledge::DatabaseLocation;
 use serde_json::{Value, json};
 
 use marquetry_config::{
@@ -15,15 +15,15 @@ pub(super) fn summary(config: &Config) -> String {
     if !config.knowledge.enabled {
         return "knowledge  none\n".to_owned();
     }
-    let place = match config.knowledge_place() {
-        Ok(Place::Memory) => "in memory".to_owned(),
-        Ok(Place::File(path)) if path.exists() => path.display().to_string(),
-        Ok(Place::File(path)) => format!("{}, not there yet", path.display()),
-        Ok(Place::Postgres(url)) => without_secrets(&url),
+    let database = match config.knowledge_database() {
+        Ok(DatabaseLocation::Memory) => "in memory".to_owned(),
+        Ok(DatabaseLocation::File(path)) if path.exists() => path.display().to_string(),
+        Ok(DatabaseLocation::File(path)) => format!("{}, not there yet", path.display()),
+        Ok(DatabaseLocation::Postgres(url)) => without_secrets(&url),
         Err(problem) => format!("nowhere: {problem}"),
     };
     format!(
-        "knowledge  {place}\n  vectors  {}\n  chat     {}\n",
+        "knowledge  {database}\n  vectors  {}\n  chat     {}\n",
         embedding(&config.knowledge.embedding),
         chat(&config.knowledge.chat)
     )
@@ -31,10 +31,10 @@ pub(super) fn summary(config: &Config) -> String {
 
 /// Returns the members of [`summary`], without secrets.
 pub(super) fn as_json(config: &Config) -> Value {
-    let database = match config.knowledge_place() {
-        Ok(Place::File(path)) => Some(path.display().to_string()),
-        Ok(Place::Postgres(url)) => Some(without_secrets(&url)),
-        Ok(Place::Memory) | Err(_) => None,
+    let database = match config.knowledge_database() {
+        Ok(DatabaseLocation::File(path)) => Some(path.display().to_string()),
+        Ok(DatabaseLocation::Postgres(url)) => Some(without_secrets(&url)),
+        Ok(DatabaseLocation::Memory) | Err(_) => None,
     };
     json!({
         "database": database.filter(|_| config.knowledge.enabled),

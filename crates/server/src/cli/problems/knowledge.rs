@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use marquetry_knowledge::Place;
+use marquetry_knowledge::DatabaseLocation;
 
 use marquetry_config::Config;
 
@@ -17,7 +17,7 @@ pub(in crate::cli) fn warning(config: &Config) -> Option<String> {
 
 /// Returns what would fail when the database is opened.
 pub(super) fn problem(config: &Config) -> Option<String> {
-    let Ok(Place::File(path)) = config.knowledge_place() else { return None };
+    let Ok(DatabaseLocation::File(path)) = config.knowledge_database() else { return None };
     let problem = check_database(&path).err().filter(|_| config.knowledge.enabled)?;
     Some(format!("knowledge.database: {} {problem}", path.display()))
 }

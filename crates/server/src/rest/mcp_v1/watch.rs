@@ -32,7 +32,7 @@ pub(super) async fn subscribe(
     }
 }
 
-/// Streams the updates of a resource until the client disconnects or the server stops.
+/// Streams the updates of a resource until the client disconnects, its token expires or the server stops.
 fn events(watch: Watch, uri: &str) -> Response<Body> {
     let updated = json!({
         "jsonrpc": "2.0",
@@ -60,5 +60,7 @@ fn events(watch: Watch, uri: &str) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // nginx would buffer events otherwise.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

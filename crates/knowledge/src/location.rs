@@ -1,10 +1,10 @@
-//! The place of records and passages.
+//! The location of the database of records and passages.
 
 use std::path::PathBuf;
 
-/// The place of records and passages.
+/// The location of the database of records and passages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DatabaseLocation {
     /// In memory, until the process ends.
     Memory,
     /// In a file, which is created when the first record is stored.
@@ -13,8 +13,8 @@ pub enum Place {
     Postgres(String),
 }
 
-impl Place {
-    /// Parses a place in settings: a path, or a `postgres://` URL.
+impl DatabaseLocation {
+    /// Parses the setting `database`: a path, or a `postgres://` URL.
     ///
     /// # Errors
     ///
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_file_or_a_server() {
-        let file = |path: &str| Ok(Place::File(path.into()));
-        assert_eq!(Place::parse("k.db"), file("k.db"));
-        assert_eq!(Place::parse("./sqlite:k.db"), file("./sqlite:k.db"));
-        assert_eq!(Place::parse("C:k.db"), file("C:k.db"));
-        assert_eq!(Place::parse("").unwrap_err(), "the name of the database is empty");
+    fn a_database_is_a_file_or_a_server() {
+        let file = |path: &str| Ok(DatabaseLocation::File(path.into()));
+        assert_eq!(DatabaseLocation::parse("k.db"), file("k.db"));
+        assert_eq!(DatabaseLocation::parse("./sqlite:k.db"), file("./sqlite:k.db"));
+        assert_eq!(DatabaseLocation::parse("C:k.db"), file("C:k.db"));
+        assert_eq!(DatabaseLocation::parse("").unwrap_err(), "the name of the database is empty");
         for database in ["sqlite:k.db", "file:k.db?mode=memory", "mysql+x://me:secret@host/k"] {
-            let error = Place::parse(database).unwrap_err();
+            let error = DatabaseLocation::parse(database).unwrap_err();
             let scheme = &database[..database.find(':').unwrap()];
             assert!(
                 error.starts_with(&format!("no database is reached by {scheme:?}: ")),
@@ -86,6 +86,9 @@ mod tests {
             assert!(!error.contains("secret"), "{error}");
         }
         let server = "postgres://me@127.0.0.1/k";
-        assert_eq!(Place::parse(server), Ok(Place::Postgres(server.to_owned())));
+        assert_eq!(
+            DatabaseLocation::parse(server),
+            Ok(DatabaseLocation::Postgres(server.to_owned()))
+        );
     }
 }

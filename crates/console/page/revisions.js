@@ -1,4 +1,4 @@
-// The era inspector: one call as clients of each revision of MCP make it, what both sides say, and what differs.
+// One call as clients of each revision of MCP make it, what both sides say, and what differs.
 
 import { ask, data, events, headerText, list, refusal, repeated } from './api.js';
 import { badge, button, duration, empty, fill, h, link, newId, table, to } from './dom.js';
@@ -133,12 +133,12 @@ async function revisionOf(server) {
 /** The beginning of a text, in whole words. */
 const firstWords = (text) => (text.length > 120 ? `${text.slice(0, 120).replace(/\s+\S*$/, '')} …` : text);
 
-export async function eras(context) {
+export async function revisions(context) {
   const all = await list('tools/list', 'tools');
   if (!all.length) return empty('No server offers a tool.', link('#/servers', 'See why'));
-  if (!context.name) return [h('p', 'Choose a tool, and see one call as clients of each revision of MCP make it.'), table('Tools', ['Tool', 'Description'], all.map((it) => [link(to('eras', it.name), it.name), firstWords(it.description ?? '')]))];
+  if (!context.name) return [h('p', 'Choose a tool, and see one call as clients of each revision of MCP make it.'), table('Tools', ['Tool', 'Description'], all.map((it) => [link(to('revisions', it.name), it.name), firstWords(it.description ?? '')]))];
   const tool = all.find((it) => it.name === context.name);
-  if (!tool) return empty(`No tool is called ${context.name}.`, link('#/eras', 'All tools'));
+  if (!tool) return empty(`No tool is called ${context.name}.`, link('#/revisions', 'All tools'));
 
   const args = h('textarea.code', { rows: 5, spellcheck: 'false', id: newId('json') });
   args.value = context.query.get('args') ?? '{}';
@@ -203,7 +203,7 @@ async function shownResults(found) {
     table('Clients', ['Client', 'Outcome', 'Time', 'Answer', 'Record'], found.map((it) => [
       it.agreed && it.agreed !== it.revision ? `${it.label} (agreed on ${it.agreed})` : it.label, badge(it.failure ? 'failed' : outcome(it)), it.ms === undefined ? '' : duration(Math.round(it.ms * 1000)), compared(it), it.call ? link(to('calls', it.call), 'record') : ''])),
     found.map((it) => {
-      const details = h('details.era', h('summary', `Messages: ${it.label}`));
+      const details = h('details.revision', h('summary', `Messages: ${it.label}`));
       details.addEventListener('toggle', async () => {
         if (!details.open || details.childElementCount > 1) return;
         const upstream = h('div', 'loading…');

@@ -1,4 +1,4 @@
-// The era inspector: one call as clients of each revision make it, with their messages and what differs.
+// One call as clients of each revision make it, with their messages and what differs.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -18,7 +18,7 @@ const callsKept = async () => (await (await fetch(`${server.url}/api/console/sta
 
 /** Opens the inspector with arguments, runs it, and returns the page and the rows of its table as texts. */
 async function compared(tool, args) {
-  const page = await openPage(browser, server, `#/eras/${tool}?args=${encodeURIComponent(JSON.stringify(args))}`);
+  const page = await openPage(browser, server, `#/revisions/${tool}?args=${encodeURIComponent(JSON.stringify(args))}`);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.getByText('10 calls were made.').waitFor();
   const rows = await page.locator('main table tbody tr').evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
@@ -27,7 +27,7 @@ async function compared(tool, args) {
 
 /** The heads of the messages of one client, after its part is opened. */
 async function messagesOf(page, client) {
-  const part = page.locator('details.era').filter({ hasText: `Messages: ${client}` });
+  const part = page.locator('details.revision').filter({ hasText: `Messages: ${client}` });
   await part.locator('> summary').click();
   await part.getByText('Gateway and server').waitFor();
   return part.locator('div').first().locator('> details > summary').allTextContents();
@@ -35,7 +35,7 @@ async function messagesOf(page, client) {
 
 test('a link fills the arguments, and calls nothing', async () => {
   const before = await callsKept();
-  const page = await openPage(browser, server, `#/eras/lab__echo?args=${encodeURIComponent('{"text":"x"}')}`);
+  const page = await openPage(browser, server, `#/revisions/lab__echo?args=${encodeURIComponent('{"text":"x"}')}`);
   assert.equal(await page.getByLabel('Arguments as JSON').inputValue(), '{"text":"x"}');
   assert.equal(await callsKept(), before);
   assert.deepEqual(page.problems, []);
@@ -86,7 +86,7 @@ test('arguments that headers repeat are repeated', async () => {
 });
 
 test('arguments that are not JSON are named, and nothing is called', async () => {
-  const page = await openPage(browser, server, '#/eras/lab__echo');
+  const page = await openPage(browser, server, '#/revisions/lab__echo');
   const before = await callsKept();
   await page.getByLabel('Arguments as JSON').fill('{"text":');
   await page.getByRole('button', { name: 'Run', exact: true }).click();

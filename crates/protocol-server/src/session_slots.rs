@@ -1,4 +1,4 @@
-//! Places for the sessions of all HTTP endpoints of a server.
+//! Slots for the sessions of all HTTP endpoints of a server.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 use super::{
     Caller,
-    fair::{FairLimiter, Full, Place},
+    fair::{FairLimiter, Full, Slot},
 };
 
 /// Limits the sessions of all endpoints together, in total and of one caller. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct SessionPlaces {
-    places: FairLimiter,
+pub(super) struct SessionSlots {
+    slots: FairLimiter,
     tables: Arc<Mutex<Vec<Weak<dyn IdleSessions>>>>,
 }
 
@@ -28,9 +28,9 @@ pub(super) trait IdleSessions: Send + Sync {
     fn end_longest_idle(&self, caller: &Caller);
 }
 
-impl SessionPlaces {
-    pub(super) fn new(places: FairLimiter) -> Self {
-        Self { places, tables: Arc::default() }
+impl SessionSlots {
+    pub(super) fn new(slots: FairLimiter) -> Self {
+        Self { slots, tables: Arc::default() }
     }
 
     /// Adds the sessions of an endpoint, as long as it exists.
@@ -40,15 +40,15 @@ impl SessionPlaces {
         tables.push(table);
     }
 
-    /// Takes a place for a session. At a limit, expired sessions end, then the caller's own session that was idle for
+    /// Takes a slot for a session. At a limit, expired sessions end, then the caller's own session that was idle for
     /// the longest; never another caller's.
     ///
     /// # Errors
     /// The exceeded limit, if no session of the caller is idle.
-    pub(super) fn enter(&self, caller: &Caller) -> Result<Place, Full> {
+    pub(super) fn enter(&self, caller: &Caller) -> Result<Slot, Full> {
         loop {
-            let full = match self.places.try_enter(caller, 1) {
-                Ok(place) => return Ok(place),
+            let full = match self.slots.try_enter(caller, 1) {
+                Ok(slot) => return Ok(slot),
                 Err(full) => full,
             };
             let tables: Vec<_> = {

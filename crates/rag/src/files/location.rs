@@ -90,6 +90,9 @@ fn check_within(path: &Path, within: &[PathBuf]) -> Result<(), FileProblem> {
 /// Returns the path from an argument, which is a path or a `file:` URI.
 pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
     let bytes = argument.as_encoded_bytes();
+    if bytes.starts_with(b"http://") || bytes.starts_with(b"https://") {
+        return Err(FileProblem::Uri("documents are not fetched; download it first"));
+    }
     if !bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"file:")) {
         return Ok(argument.into());
     }
