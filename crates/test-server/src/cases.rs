@@ -256,7 +256,12 @@ fn content_error(error: &serde_yaml::Error, path: &Path) -> CaseFileError {
         serde_yaml::Error::DuplicateMappingKey { key: Some(key), .. } => {
             format!("the key `{key}` is given twice")
         }
-        _ => text.split(" at line ").next().unwrap_or(&text).to_owned(),
+        _ => {
+            let problem = text.split(" at line ").next().unwrap_or(&text);
+            // The library names the events of its parser.
+            let problem = problem.replace("expected mapping start", "expected keys with values");
+            problem.replace("expected sequence start", "expected a list")
+        }
     };
     let mut position = path.display().to_string();
     if let Some(at) = error.location() {
@@ -316,6 +321,8 @@ cases:
             ("cases:\n  - {name: a, prompt: [}", "a.yaml:2:"),
             ("case:\n  - {name: a, prompt: p}", "a.yaml:1:1: "),
             ("cases:\n  - {name: a, name: b}", "a.yaml:2:15: the key `name` is given twice"),
+            ("cases: {}", "a.yaml:1:8: expected a list"),
+            ("cases:\n  - a", "a.yaml:2:5: expected keys with values"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(want), "{text}: {error}");
