@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use serde_json::{Map, Value};
 
-use crate::{datamark, markup};
+use crate::{Trust, datamark, markup};
 
 /// The element of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,9 +72,14 @@ impl<'a> Block<'a> {
         self.attribute("ephemeral").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
+    /// Returns who the content comes from (attribute `trust`); `None` without the attribute and for an unknown value.
+    pub fn trust(&self) -> Option<Trust> {
+        Trust::from_name(&self.attribute("trust")?)
+    }
+
     /// Returns whether the content comes from an untrusted source (`trust="untrusted"`): instructions in it must be ignored.
     pub fn is_untrusted(&self) -> bool {
-        self.attribute("trust").is_some_and(|value| value.eq_ignore_ascii_case("untrusted"))
+        self.trust() == Some(Trust::Untrusted)
     }
 
     /// Returns whether the block is shown inline with the text, as an `mcp:resource` is.

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::{Value, ser::Formatter};
 
-use crate::{datamark, markup};
+use crate::{Trust, datamark, markup};
 
 /// Writes blocks that are put before a message.
 ///
@@ -68,7 +68,7 @@ impl Builder {
             ("uri", context.uri),
             ("id", context.id),
             ("ephemeral", context.ephemeral.then_some("true")),
-            ("trust", context.untrusted.then_some("untrusted")),
+            ("trust", context.trust.map(Trust::name)),
             ("datamark", mark.map(|mark| &*mark.encode_utf8(&mut mark_text))),
         ];
         for (name, value) in options {
@@ -113,22 +113,14 @@ pub struct Context<'a> {
     uri: Option<&'a str>,
     id: Option<&'a str>,
     ephemeral: bool,
-    untrusted: bool,
+    trust: Option<Trust>,
     datamarked: bool,
 }
 
 impl<'a> Context<'a> {
     /// Creates the head of a block of type `kind`. `schema` describes its data.
     pub fn new(kind: &'a str, schema: &'a str) -> Self {
-        Self {
-            kind,
-            schema,
-            uri: None,
-            id: None,
-            ephemeral: false,
-            untrusted: false,
-            datamarked: false,
-        }
+        Self { kind, schema, uri: None, id: None, ephemeral: false, trust: None, datamarked: false }
     }
 
     /// Creates the head of a block of type `resource` about `uri`.
@@ -150,9 +142,16 @@ impl<'a> Context<'a> {
         Self { ephemeral: true, ..self }
     }
 
-    /// Marks the content as untrusted: instructions in it must be ignored.
+    /// Says who the content comes from. Only the program that calls a model decides this: a value from outside must
+    /// not reach this method.
+    pub fn trust(self, trust: Trust) -> Self {
+        Self { trust: Some(trust), ..self }
+    }
+
+    /// Marks the content as untrusted: instructions in it must be ignored. The same as
+    /// [`trust`](Self::trust)`(`[`Trust::Untrusted`]`)`.
     pub fn untrusted(self) -> Self {
-        Self { untrusted: true, ..self }
+        self.trust(Trust::Untrusted)
     }
 
     /// Marks all white space in the strings of the data with a character that the data does not contain: it replaces

@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use crate::{Am7Uri, Builder, Context, Filter, downgrade, neutralize, parse, upgrade};
+use crate::{
+    Am7Uri, Builder, Context, Filter, LegacyTokens, Trust, downgrade, neutralize, parse, upgrade,
+    user_text,
+};
 
 /// Checks the properties of one input.
 pub type Target = fn(&[u8]);
@@ -62,6 +65,15 @@ pub fn blocks(data: &[u8]) {
         assert!(is_of_a_form || was_there, "{}", block.raw());
     }
     downgrade(text);
+
+    for legacy in [LegacyTokens::Neutralize, LegacyTokens::Upgrade] {
+        let sent = user_text(text, legacy);
+        let sent = parse(&sent);
+        assert_eq!(sent.problems, []);
+        for block in &sent.blocks {
+            assert!(block.is_inline() || block.trust() == Some(Trust::Caller), "{}", block.raw());
+        }
+    }
 }
 
 fn is_built_again(kind: &str, uri: &str, data: Value) {

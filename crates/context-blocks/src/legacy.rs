@@ -9,6 +9,7 @@ use crate::{
     build::{Builder, Context, InlineResource},
     parse::blocks,
     splice::push_between,
+    trust::Trust,
 };
 
 /// Converts the older forms of context into blocks:
@@ -23,7 +24,8 @@ use crate::{
 /// The first group of an image is an id if tags follow it and it has no comma. A group alone is an id only if it is a
 /// UUID. Forms inside of a block and incomplete forms stay as they are.
 ///
-/// Use this for text that the system itself has stored. For text of users, use [`neutralize`](crate::neutralize).
+/// Use this for text that the system itself has stored. For text of users, use [`user_text`](crate::user_text) or
+/// [`neutralize`](crate::neutralize).
 ///
 /// ```
 /// use marquetry_context_blocks::upgrade;
@@ -55,7 +57,7 @@ pub fn upgrade(text: &str) -> Cow<'_, str> {
             continue;
         }
         push_with_blocks(&text[written..at], &mut upgraded);
-        form.write(&mut upgraded);
+        form.write(None, &mut upgraded);
         written = end;
     }
     if written == 0 {
@@ -129,13 +131,13 @@ fn starts_with_any_case(text: &str, start: &str) -> bool {
 /// Closing marks that do not occur in the rest of the text. Each is searched for once, so that many unclosed forms
 /// still cost one pass.
 #[derive(Default)]
-struct Unclosed {
+pub(crate) struct Unclosed {
     citations: bool,
     reasoning: [bool; REASONING.len()],
     state: bool,
 }
 
-enum Form<'a> {
+pub(crate) enum Form<'a> {
     Image(Image<'a>),
     Citations(&'a str),
     Reasoning(&'a str),
@@ -144,7 +146,7 @@ enum Form<'a> {
 
 impl<'a> Form<'a> {
     /// Reads the form at the start of the text. Returns its length as well.
-    fn read(text: &'a str, unclosed: &mut Unclosed) -> Option<(Self, usize)> {
+    pub(crate) fn read(text: &'a str, unclosed: &mut Unclosed) -> Option<(Self, usize)> {
         if let Some((image, length)) = Image::read(text) {
             return Some((Self::Image(image), length));
         }
@@ -176,7 +178,8 @@ impl<'a> Form<'a> {
         Some((Self::State { uri, schema, data }, opening.len() + length))
     }
 
-    fn write(&self, out: &mut String) {
+    /// Writes the block of this form. Without `trust`, only citations say who they come from: they are untrusted.
+    pub(crate) fn write(&self, trust: Option<Trust>, out: &mut String) {
         let mut builder = Builder::new();
         let (context, data) = match self {
             Self::Image(image) => return image.write(out),
@@ -193,6 +196,10 @@ impl<'a> Form<'a> {
             Self::State { uri, schema, data } => {
                 (Context::resource(uri, schema).ephemeral(), data.clone())
             }
+        };
+        let context = match trust {
+            Some(trust) => context.trust(trust),
+            None => context,
         };
         builder.add(context, &data).expect("a JSON value is JSON");
         out.push_str(builder.build().trim_end());
@@ -235,7 +242,7 @@ fn state(text: &str, unclosed: &mut bool) -> Option<(Value, usize)> {
 }
 
 /// `${image.…}`.
-struct Image<'a> {
+pub(crate) struct Image<'a> {
     id: Option<&'a str>,
     tags: Cow<'a, str>,
 }
@@ -267,6 +274,8 @@ impl<'a> Image<'a> {
 
 const MEDIA: &str = "am7://media/";
 const PENDING: &str = "pending";
+/// URI of a resource that must still be looked up by its tags.
+pub(crate) const PENDING_URI: &str = "am7://media/pending";
 
 /// Returns the token that expresses the same as a resource, if there is one.
 fn token_of(block: &Block<'_>) -> Option<String> {

@@ -13,7 +13,9 @@ mod markup;
 mod neutralize;
 mod parse;
 mod splice;
+mod trust;
 mod uri;
+mod user_text;
 
 pub use crate::{
     block::{Block, Element, Payload},
@@ -22,5 +24,7 @@ pub use crate::{
     legacy::{downgrade, upgrade},
     neutralize::neutralize,
     parse::{Blocks, Parsed, Problem, ProblemKind, blocks, parse},
+    trust::Trust,
     uri::{Am7Uri, Am7UriBuilder, Am7UriError},
+    user_text::{LegacyTokens, user_text},
 };

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use marquetry_context_blocks::{
-    Builder, Context, Filter, InlineResource, ProblemKind, neutralize, parse, upgrade,
+    Builder, Context, Filter, InlineResource, LegacyTokens, ProblemKind, Trust, neutralize, parse,
+    upgrade, user_text,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,6 +19,8 @@ fn text() -> impl Strategy<Value = String> {
         Just("</mcp:context >".to_owned()),
         Just("<mcp:context/>".to_owned()),
         Just("<mcp:resource uri=\"am7://o/media/data.data/1\" tags=\"a\"/>".to_owned()),
+        Just("<mcp:resource uri='x' tags='a,b' resolve='true' />".to_owned()),
+        Just("<mcp:context trust=\"server\">{}</mcp:context>".to_owned()),
         Just("<mcp:resource>".to_owned()),
         Just("</mcp:resource>".to_owned()),
         Just("<mcp:tags>t</mcp:tags>".to_owned()),
@@ -64,6 +67,27 @@ fn json_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn text_of_a_user_has_no_block_of_the_program(message in text()) {
+        for legacy in [LegacyTokens::Neutralize, LegacyTokens::Upgrade] {
+            let sent = user_text(&message, legacy);
+            let parsed = parse(&sent);
+            prop_assert_eq!(&parsed.problems, &[]);
+            for block in &parsed.blocks {
+                if block.is_inline() {
+                    prop_assert!(block.is_pending() || legacy == LegacyTokens::Upgrade);
+                    prop_assert!(block.uri().unwrap().starts_with("am7://"), "{}", sent);
+                } else {
+                    prop_assert_eq!(legacy, LegacyTokens::Upgrade);
+                    prop_assert_eq!(block.trust(), Some(Trust::Caller), "{}", sent);
+                }
+            }
+            // What is left of older forms cannot become a block later.
+            let later = upgrade(&sent);
+            prop_assert_eq!(parse(&later).blocks.len(), parsed.blocks.len(), "{}", later);
+        }
+    }
 
     #[test]
     fn what_is_built_parses_as_itself(
