@@ -206,6 +206,11 @@ impl ModelType {
                     AttributeKind::Texts,
                     "What is said for the model at the beginning, by lines",
                 ),
+                of(
+                    "userCitation",
+                    AttributeKind::Texts,
+                    "How the model is to use citations, by lines",
+                ),
             ],
         },
         Self {
@@ -224,6 +229,37 @@ impl ModelType {
                 ),
                 of("dataReferences", AttributeKind::Uris, "Records that it is about"),
                 text("setting", "Where the story is"),
+                of("keyframes", AttributeKind::Integer, "Number of keyframes that were written"),
+            ],
+        },
+        Self {
+            name: "narrative.reminder",
+            title: "Reminder",
+            description: "Facts that a model gets with each message of its owner, until they expire",
+            attributes: &[
+                of("items", AttributeKind::Array, "The facts: a list of {key, value}"),
+                text("expires", "Time (RFC 3339) from which it does not count any more"),
+                uri(
+                    "chatRequest",
+                    "The chat that it belongs to; without it, all chats of its owner",
+                ),
+                text("schema", "Schema of its data: urn:am7:narrative:reminder, also without it"),
+            ],
+        },
+        Self {
+            name: "narrative.keyframe",
+            title: "Keyframe",
+            description: "The state of a story or a task at a time. The newest one counts",
+            attributes: &[
+                of("state", AttributeKind::Object, "The state"),
+                text("timestamp", "Its time (RFC 3339); without it, the time of its last change"),
+                text("expires", "Time (RFC 3339) from which it does not count any more"),
+                uri(
+                    "chatRequest",
+                    "The chat that it belongs to; without it, all chats of its owner",
+                ),
+                of("number", AttributeKind::Integer, "Its number, if the model wrote it"),
+                text("schema", "Schema of its data: urn:am7:narrative:keyframe, also without it"),
             ],
         },
         Self {

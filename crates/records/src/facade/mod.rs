@@ -88,6 +88,11 @@ impl Records {
         Self { clock: Arc::new(clock), ..self }
     }
 
+    /// Returns the time of the clock, in milliseconds since 1970 (UTC).
+    pub fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
     /// Returns the limits.
     pub fn limits(&self) -> &RecordLimits {
         &self.limits
