@@ -176,9 +176,60 @@ impl CitationBlock {
         data
     }
 
+    /// Returns the length of the block as text, in bytes.
+    pub(super) fn written_bytes(&self) -> usize {
+        let mut builder = Builder::new();
+        self.write(&mut builder);
+        builder.build().len()
+    }
+
+    /// Returns the relevance of the passage that [`Self::remove_least_relevant`] would remove. Passages without a score
+    /// come from the beginning of a text.
+    fn least_relevance(&self) -> Option<f64> {
+        let scores = self.passages().iter().map(|passage| passage.score.unwrap_or(0.0));
+        scores.min_by(f64::total_cmp)
+    }
+
+    /// Removes the least relevant passage, the last of several; of a chat, the oldest message.
+    pub(super) fn remove_least_relevant(&mut self) {
+        let least = self.least_relevance();
+        match &mut self.cited {
+            Cited::Passages(passages) => {
+                let is_least = |passage: &Passage| Some(passage.score.unwrap_or(0.0)) == least;
+                if let Some(index) = passages.iter().rposition(is_least) {
+                    passages.remove(index);
+                }
+            }
+            Cited::Chat { messages, omitted, .. } if !messages.is_empty() => {
+                messages.remove(0);
+                *omitted += 1;
+            }
+            Cited::Chat { .. } => {}
+        }
+    }
+
+    /// Returns whether the block cites nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.cited {
+            Cited::Passages(passages) => passages.is_empty(),
+            Cited::Chat { messages, .. } => messages.is_empty(),
+        }
+    }
+
     pub(super) fn write(&self, builder: &mut Builder) {
         let context = Context::resource(&self.uri, self.schema()).ephemeral().untrusted();
         let context = if self.datamark { context.datamarked() } else { context };
         builder.add(context, &self.data()).expect("a JSON value is JSON");
     }
+}
+
+/// Returns the index of the block with the least relevant passage, the last of several; without passages, of the last
+/// chat.
+pub(super) fn least_relevant(blocks: &[CitationBlock]) -> Option<usize> {
+    let with_passages = blocks
+        .iter()
+        .enumerate()
+        .filter_map(|(index, block)| Some((block.least_relevance()?, index)))
+        .min_by(|(one, at), (other, other_at)| one.total_cmp(other).then(other_at.cmp(at)));
+    with_passages.map(|(_, index)| index).or_else(|| blocks.len().checked_sub(1))
 }

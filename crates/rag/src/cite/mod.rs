@@ -135,6 +135,25 @@ impl Citations {
         builder.build()
     }
 
+    /// Removes passages, the least relevant first, and then messages of chats, the oldest first, until [`Self::text`] has
+    /// at most `max_bytes`. Counts them as [`Self::omitted`].
+    pub fn fit(&mut self, max_bytes: usize) {
+        let mut lengths: Vec<usize> =
+            self.blocks.iter().map(CitationBlock::written_bytes).collect();
+        while lengths.iter().sum::<usize>() > max_bytes {
+            let Some(index) = block::least_relevant(&self.blocks) else { break };
+            let block = &mut self.blocks[index];
+            block.remove_least_relevant();
+            self.omitted += 1;
+            if block.is_empty() {
+                self.blocks.remove(index);
+                lengths.remove(index);
+            } else {
+                lengths[index] = block.written_bytes();
+            }
+        }
+    }
+
     /// Returns the number of passages in all blocks.
     pub fn passages(&self) -> usize {
         self.blocks.iter().map(|block| block.passages().len()).sum()
@@ -246,11 +265,11 @@ impl CitationResolver {
         }
         let (cited, omitted) = self.choose(&request.messages, found);
         let uri = block_uri(caller, &request.about);
+        let shown = request.query.floor_char_boundary(self.limits.max_query_bytes.min(SHOWN_QUERY));
         let blocks = cited.into_iter().map(|(references, cited)| CitationBlock {
             uri: uri.clone(),
             references,
-            query: request.query[..request.query.floor_char_boundary(self.limits.max_query_bytes)]
-                .to_owned(),
+            query: request.query[..shown].to_owned(),
             instruction: request.instruction.clone(),
             cited,
             datamark: request.datamark,
@@ -358,6 +377,9 @@ impl CitationResolver {
         (chosen, omitted)
     }
 }
+
+/// Longest question in a block, in bytes. Each block repeats the question, which the message contains anyway.
+const SHOWN_QUERY: usize = 1_024;
 
 const TAG: &str = "common.tag";
 const CHAT: &str = "olio.llm.chatRequest";
