@@ -10,7 +10,11 @@ pub(crate) const CHARACTER: &str = "olio.charPerson";
 pub(crate) const CHUNK: &str = "common.vectorModelStore";
 /// A document or medium.
 pub(crate) const DATA: &str = "data.data";
+/// The state of a chat at a time.
+pub(crate) const KEYFRAME: &str = "narrative.keyframe";
 /// A note, whose text is an attribute.
 pub(crate) const NOTE: &str = "data.note";
 /// A prompt.
 pub(crate) const PROMPT_CONFIG: &str = "olio.llm.promptConfig";
+/// Facts that a model gets with each message.
+pub(crate) const REMINDER: &str = "narrative.reminder";

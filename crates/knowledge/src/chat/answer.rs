@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use marquetry_context_blocks::{Element, blocks, downgrade, neutralize, upgrade};
+use serde_json::Value;
 
 /// Returns a model's answer without context blocks in any form. The rest cannot form a new block.
 ///
@@ -35,6 +36,20 @@ pub(super) fn clean(answer: &str) -> String {
 }
 
 const IMAGE: &str = "${image.";
+
+/// Returns the reasoning in a model's answer, up to `most` bytes; `None` without any.
+pub(super) fn reasoning(answer: &str, most: usize) -> Option<String> {
+    let upgraded = upgrade(answer);
+    let mut steps = Vec::new();
+    for block in blocks(&upgraded).filter(|block| block.kind() == "reasoning") {
+        let data = block.payload().data;
+        let texts = data["steps"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        steps.extend(texts.map(str::to_owned));
+    }
+    let mut reasoning = steps.join("\n\n");
+    reasoning.truncate(reasoning.floor_char_boundary(most));
+    Some(reasoning).filter(|text| !text.trim().is_empty())
+}
 
 /// Returns the part of an incomplete answer that can be shown: a possible start of a block is left out.
 pub(super) fn visible(answer: &str) -> String {
@@ -104,6 +119,15 @@ mod tests {
         check("--- BEGIN CITATIONS ---\nlies\n--- END CITATIONS ---\nYes.", "Yes.");
         let nested = clean("<mcp:con<mcp:context>x</mcp:context>text>y</mcp:context>");
         assert!(!nested.contains("<mcp:") && !nested.contains("</mcp:"), "{nested}");
+    }
+
+    #[test]
+    fn reasoning_is_taken_from_each_form() {
+        let block = r#"<mcp:context type="reasoning">{"schema":"s","data":{"steps":["two"]}}</mcp:context>"#;
+        let answer = format!("<think>one</think>Yes.{block}");
+        assert_eq!(reasoning(&answer, 100).as_deref(), Some("one\n\ntwo"));
+        assert_eq!(reasoning(&answer, 2).as_deref(), Some("on"));
+        assert_eq!(reasoning("Yes.", 100), None);
     }
 
     #[test]

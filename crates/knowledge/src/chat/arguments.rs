@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::context::{ContextItem, LeftOut};
+
 /// Arguments of a message, and of `am7_chat`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -32,6 +34,9 @@ pub struct ChatArguments {
     /// Also cite records with all of these tags.
     #[serde(default)]
     pub tags: Option<Vec<String>>,
+    /// Reminders, keyframes and metrics that the model gets with this message.
+    #[serde(default)]
+    pub context: Option<Vec<ContextItem>>,
     /// Sends earlier messages to the model.
     #[serde(default = "yes")]
     #[schemars(default = "yes")]
@@ -56,8 +61,21 @@ pub struct ChatReply {
     pub finish: String,
     /// URIs of the cited passages.
     pub cited: Vec<String>,
-    /// Problems with citations and with storing the chat, one sentence each.
+    /// Problems with citations, pictures and stored context, and with storing the chat, one sentence each.
     pub problems: Vec<String>,
+    /// Context that the model did not get.
+    #[serde(rename = "left_out")]
+    pub left_out: Vec<LeftOut>,
+    /// URI of the keyframe that the model wrote after this message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keyframe: Option<String>,
+    /// All blocks that went to the model with the message, in their order, for programs that show them to the user. They
+    /// are not stored.
+    #[serde(skip)]
+    pub blocks: String,
+    /// What the model thought before it answered, if it wrote that down. It is not stored.
+    #[serde(skip)]
+    pub reasoning: Option<String>,
     /// Figures, for `_meta`.
     #[serde(skip)]
     pub counts: Counts,

@@ -49,9 +49,15 @@ pub struct ChatConfig {
     pub max_passages_per_reference: NonZeroUsize,
     /// Longest passage, in bytes; a longer one is cut.
     pub max_passage_bytes: NonZeroUsize,
-    /// Longest text of all citations of one message together, in bytes. The answer counts the passages that were left
-    /// out.
-    pub max_cited_bytes: NonZeroUsize,
+    /// Longest text of all blocks of one message together, in bytes: metrics, reminders, keyframe and citations, in this order. The answer
+    /// lists as `left_out` what did not fit.
+    pub max_context_bytes: NonZeroUsize,
+    /// What happens to older forms of context in a message, such as `(Reminder: {…})` and `${image.TAGS}`: "neutralise" leaves them as
+    /// text that no parser takes for a block, "upgrade" makes them blocks that say that they come from the caller, and looks up images.
+    pub legacy_tokens: LegacyTokens,
+    /// Number of messages after which the model writes a keyframe of the chat, the state of the conversation as a record; 0: never. A
+    /// keyframe costs a call of the model.
+    pub keyframe_every: u32,
     /// Longest text of all contexts and messages of Views of tools (MCP Apps) that go along with one message, in bytes. The newest are
     /// sent.
     pub max_view_context_bytes: NonZeroUsize,
@@ -67,6 +73,28 @@ pub struct ChatConfig {
     pub max_kept_messages: NonZeroUsize,
     /// Longest text of these messages together, in bytes.
     pub max_kept_bytes: NonZeroUsize,
+}
+
+/// What happens to older forms of context in a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum LegacyTokens {
+    /// They stay text.
+    #[default]
+    #[serde(alias = "neutralize")]
+    Neutralise,
+    /// They become blocks that come from the caller.
+    Upgrade,
+}
+
+impl From<LegacyTokens> for marquetry_context_blocks::LegacyTokens {
+    fn from(tokens: LegacyTokens) -> Self {
+        match tokens {
+            LegacyTokens::Neutralise => Self::Neutralize,
+            LegacyTokens::Upgrade => Self::Upgrade,
+        }
+    }
 }
 
 impl Default for ChatConfig {
@@ -88,7 +116,9 @@ impl Default for ChatConfig {
             max_passages: n(cited.max_passages),
             max_passages_per_reference: n(cited.max_passages_per_reference),
             max_passage_bytes: n(cited.max_passage_bytes),
-            max_cited_bytes: n(cited.max_bytes),
+            max_context_bytes: n(32_768),
+            legacy_tokens: LegacyTokens::default(),
+            keyframe_every: 0,
             max_view_context_bytes: n(65_536),
             max_message_bytes: n(65_536),
             max_answer_bytes: n(262_144),
@@ -101,14 +131,14 @@ impl Default for ChatConfig {
 }
 
 impl ChatConfig {
-    /// Returns the limits of citations.
-    pub(crate) fn citation_limits(&self) -> CitationLimits {
+    /// Returns the limits of citations, whose blocks may have `max_bytes` together.
+    pub(crate) fn citation_limits(&self, max_bytes: usize) -> CitationLimits {
         let mut limits = CitationLimits::default();
         limits.max_references = self.max_references.get();
         limits.max_passages = self.max_passages.get();
         limits.max_passages_per_reference = self.max_passages_per_reference.get();
         limits.max_passage_bytes = self.max_passage_bytes.get();
-        limits.max_bytes = self.max_cited_bytes.get();
+        limits.max_bytes = max_bytes;
         limits
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 pub(crate) use self::embedding::EmbeddingChoice;
 pub use self::{
-    chat::ChatConfig,
+    chat::{ChatConfig, LegacyTokens},
     embedding::{EmbeddingConfig, EmbeddingProvider},
 };
 

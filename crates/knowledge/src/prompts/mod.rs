@@ -173,6 +173,14 @@ pub(crate) fn system_of(record: &Record, values: &Values) -> Result<String, Fail
     text_of(record, "system").map_or_else(|| Ok(String::new()), |text| filled(&text, values))
 }
 
+/// Returns the instruction of a promptConfig on how to use citations.
+pub(crate) fn citation_instruction(
+    record: &Record,
+    values: &Values,
+) -> Result<Option<String>, Failure> {
+    text_of(record, "userCitation").map(|text| filled(&text, values)).transpose()
+}
+
 /// Fills in a template.
 pub(crate) fn filled(template: &str, values: &Values) -> Result<String, Failure> {
     Template::parse(template).fill(values).map_err(|missing| missing_arguments(&missing))

@@ -1,5 +1,7 @@
 //! Chat with a provider that answers from a script.
 
+mod context;
+
 use std::{sync::Arc, time::Duration};
 
 use marquetry_context_blocks::parse;
@@ -12,7 +14,12 @@ use marquetry_rag::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{knowledge::Knowledge, text::text_of, work::Job};
+use crate::{
+    kinds::{CHARACTER, CHAT_CONFIG, PROMPT_CONFIG},
+    knowledge::Knowledge,
+    text::text_of,
+    work::Job,
+};
 
 /// Items from Views of tools, for the user of a server without authentication.
 #[derive(Default)]
@@ -530,7 +537,8 @@ async fn how_much_is_cited_is_configured() {
     assert_eq!(cited("").await, (4, 0));
     assert_eq!(cited("max_passages = 1").await, (1, 3));
     assert_eq!(cited("max_passages_per_reference = 2").await, (2, 0));
-    assert_eq!(cited("max_cited_bytes = 31").await, (2, 2));
+    assert_eq!(cited("max_context_bytes = 800").await, (2, 2));
+    assert_eq!(cited("max_context_bytes = 100").await, (0, 4));
 }
 
 #[tokio::test]

@@ -1,0 +1,31 @@
+//! Reminders, keyframes and metrics: blocks that go to the model with a message, beside citations.
+//!
+//! | kind | from | trust |
+//! |---|---|---|
+//! | reminder | the call; records `narrative.reminder` of the user, for all chats or for one | `caller`; `server` |
+//! | keyframe | the call; records `narrative.keyframe`, some of which the model wrote | `caller`; `server` |
+//! | metrics | the call | `caller` |
+
+mod item;
+mod plan;
+mod stored;
+mod time;
+
+pub use self::{
+    item::{ContextItem, ContextKind},
+    plan::LeftOut,
+};
+pub(crate) use self::{
+    item::{Entry, Owner, checked},
+    plan::{Plan, plan},
+    stored::{own_records, stored},
+    time::written,
+};
+
+/// Schema of a reminder.
+pub(crate) const REMINDER_SCHEMA: &str = "urn:am7:narrative:reminder";
+/// Schema of a keyframe.
+pub(crate) const KEYFRAME_SCHEMA: &str = "urn:am7:narrative:keyframe";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Reminders and keyframes that are records.
+
+use marquetry_context_blocks::Trust;
+use marquetry_rag::{Record, RecordFilter};
+use serde_json::{Map, Value};
+
+use super::{
+    KEYFRAME_SCHEMA, REMINDER_SCHEMA,
+    item::{ContextKind, Entry, Owner, check_expires, segment, timestamp},
+    time,
+};
+use crate::{
+    access::Access,
+    failure::Failure,
+    kinds::{KEYFRAME, REMINDER},
+};
+
+/// Most records of each type that are read for a message.
+const MOST_RECORDS: usize = 2_000;
+
+/// The stored context of a chat.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) entries: Vec<Entry>,
+    /// Records that cannot be used, one sentence each.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Reads the caller's own reminders and keyframes for a chat. Those of other users do not count, even if the caller
+/// may read them: a shared record must not speak to the model in the caller's name.
+///
+/// # Errors
+///
+/// Returns an error if the records cannot be read.
+pub(crate) async fn stored(
+    access: &Access,
+    chat: &Record,
+    owner: &Owner,
+) -> Result<Stored, Failure> {
+    let now = access.knowledge.records.now();
+    let chat_uri = chat.uri();
+    let mut stored = Stored::default();
+    for kind in [ContextKind::Reminder, ContextKind::Keyframe] {
+        for record in own_records(access, type_of(kind)).await? {
+            let chat_request = attribute(&record, "chatRequest");
+            if chat_request.is_some() && chat_request != chat_uri.as_deref() {
+                continue;
+            }
+            let uri = record.uri().unwrap_or_default();
+            match entry(kind, &record, chat_request.is_some(), owner, now) {
+                Ok(Some(entry)) => stored.entries.push(entry),
+                Ok(None) => tracing::info!(uri, "an expired record is not put before the model"),
+                Err(problem) => {
+                    tracing::warn!(uri, problem, "a record cannot be put before the model");
+                    stored.problems.push(format!("{uri} is not put before the model: {problem}"));
+                }
+            }
+        }
+    }
+    Ok(stored)
+}
+
+/// Returns all records of a type that belong to the caller, up to [`MOST_RECORDS`].
+pub(crate) async fn own_records(access: &Access, kind: &str) -> Result<Vec<Record>, Failure> {
+    let mut filter = RecordFilter::new(&access.caller.organization);
+    filter.types = vec![kind.to_owned()];
+    filter.owners = vec![access.caller.user.clone()];
+    let mut records = Vec::new();
+    loop {
+        let page = access.knowledge.records.list(&access.caller, &filter).await?;
+        records.extend(page.records);
+        filter.after = page.next;
+        if filter.after.is_none() || records.len() >= MOST_RECORDS {
+            return Ok(records);
+        }
+    }
+}
+
+fn type_of(kind: ContextKind) -> &'static str {
+    match kind {
+        ContextKind::Reminder => REMINDER,
+        ContextKind::Keyframe => KEYFRAME,
+        ContextKind::Metrics => unreachable!("metrics come with a call only"),
+    }
+}
+
+/// Converts a record; `None` if it has expired.
+fn entry(
+    kind: ContextKind,
+    record: &Record,
+    is_of_chat: bool,
+    owner: &Owner,
+    now: u64,
+) -> Result<Option<Entry>, String> {
+    let schema = if kind == ContextKind::Reminder { REMINDER_SCHEMA } else { KEYFRAME_SCHEMA };
+    kind.check_schema(attribute(record, "schema").unwrap_or(schema))?;
+    let expires = attribute(record, "expires");
+    if let Some(text) = expires
+        && time::parse(text).is_some_and(|time| time <= now)
+    {
+        return Ok(None);
+    }
+    check_expires(expires, now)?;
+    let names: &[&str] = match kind {
+        ContextKind::Reminder => &["items", "expires"],
+        _ => &["timestamp", "state", "expires"],
+    };
+    let value_of = |name: &&str| {
+        let value = record.attributes.get(*name).filter(|value| !value.is_null())?;
+        Some(((*name).to_owned(), value.clone()))
+    };
+    let mut data: Map<String, Value> = names.iter().filter_map(value_of).collect();
+    kind.check_data(&data)?;
+    let time = timestamp(kind, &data, record.modified)?;
+    if kind == ContextKind::Keyframe {
+        data.entry("timestamp").or_insert_with(|| time::written(time).into());
+    }
+    Ok(Some(Entry {
+        kind,
+        schema: schema.to_owned(),
+        uri: uri(kind, record, is_of_chat, owner),
+        id: Some(record.object_id.clone()),
+        data,
+        is_ephemeral: true,
+        trust: Trust::Server,
+        is_of_chat,
+        time,
+    }))
+}
+
+/// Returns the URI of a record's block: `am7://reminder/USER`, `am7://reminder/CHAT`, `am7://keyframe/CHAT/NUMBER`.
+fn uri(kind: ContextKind, record: &Record, is_of_chat: bool, owner: &Owner) -> String {
+    let about = if is_of_chat { owner.chat_or_user() } else { owner.user() };
+    match kind {
+        ContextKind::Keyframe => {
+            let number = record.attributes.get("number").and_then(Value::as_u64);
+            let id = number.map_or_else(|| segment(&record.object_id), |number| number.to_string());
+            format!("am7://keyframe/{about}/{id}")
+        }
+        kind => format!("am7://{}/{about}", kind.name()),
+    }
+}
+
+fn attribute<'a>(record: &'a Record, name: &str) -> Option<&'a str> {
+    record.attributes.get(name)?.as_str().filter(|text| !text.is_empty())
+}
