@@ -1,5 +1,7 @@
 //! Records and passages as resources of MCP.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::types::{
@@ -13,7 +15,9 @@ use crate::{
     access::Access,
     failure::{ErrorCode, Failure},
     kinds::CHUNK,
+    media::{is_svg, wanted_size},
     search::Question,
+    thumbnail::{Thumbnail, ThumbnailSize},
 };
 
 /// URI templates of knowledge; seed 003, part 4.
@@ -25,7 +29,12 @@ const TEMPLATES: [(&str, &str, &str, &str); 3] = [
         "Passages of the documents that are kept here, by words and meaning, as JSON.",
         "application/json",
     ),
-    (MEDIA, "Media Resource", "What a record holds: a document, a picture, sound.", "*/*"),
+    (
+        MEDIA,
+        "Media Resource",
+        "What a record holds: a document, a picture, sound. With ?size=256 a thumbnail of a picture.",
+        "*/*",
+    ),
 ];
 
 const OBJECT: &str = "am7://{org}/{type}/{id}";
@@ -169,11 +178,19 @@ impl Access {
         }
         let contents = if parsed.is_vector_search() {
             vec![self.read_search(uri, &parsed).await?]
+        } else if parsed.is_media()
+            && let Some(size) = wanted_size(&parsed)?
+        {
+            self.read_thumbnail(uri, size, max_bytes).await?.into_iter().collect()
         } else if parsed.object_type() == Some(CHUNK) && !parsed.is_media() {
+            parameters(&parsed, &[])?;
             vec![self.read_chunk(uri, parsed.id().unwrap_or_default()).await?]
         } else {
-            let record = self.knowledge.records.get(&self.caller, uri).await?;
             let is_media = parsed.is_media();
+            if !is_media {
+                parameters(&parsed, &[])?;
+            }
+            let record = self.knowledge.records.get(&self.caller, uri).await?;
             let mut contents = Vec::new();
             if !is_media {
                 contents.push(record_contents(&record));
@@ -264,6 +281,29 @@ impl Access {
         }))
     }
 
+    /// Returns a thumbnail of the picture that a record holds; an SVG as it is.
+    async fn read_thumbnail(
+        &self,
+        uri: &str,
+        size: ThumbnailSize,
+        max_bytes: usize,
+    ) -> Result<Option<ResourceContents>, Failure> {
+        let record = self.knowledge.records.get(&self.caller, uri).await?;
+        if is_svg(&record) {
+            return self.read_bytes(&record, max_bytes).await;
+        }
+        let content = self.knowledge.records.content(&self.caller, uri).await?;
+        let Some(content) = content else { return Ok(None) };
+        let Thumbnail { media_type, bytes } = self.thumbnail(content, size).await?;
+        Ok(Some(ResourceContents {
+            uri: uri.to_owned(),
+            mime_type: Some(media_type.to_owned()),
+            blob: Some(STANDARD.encode(bytes)),
+            meta: record_meta(&record),
+            ..ResourceContents::default()
+        }))
+    }
+
     /// Returns the record to watch, which the caller must be able to read.
     pub(crate) async fn watched(&self, uri: &str) -> Result<Record, Failure> {
         let parsed = Am7Uri::parse(uri).map_err(|error| Failure::invalid(error.to_string()))?;
@@ -333,6 +373,36 @@ impl Access {
         ids.truncate(most);
         Ok(ids)
     }
+}
+
+/// Returns the parameters of a URI by name. A parameter without a value counts as absent, because a template of which a
+/// variable is not set has such parameters.
+///
+/// # Errors
+///
+/// Returns an error if a parameter is not one of these, or is given twice.
+pub(crate) fn parameters(
+    uri: &Am7Uri,
+    known: &[&str],
+) -> Result<BTreeMap<String, String>, Failure> {
+    let mut parameters = BTreeMap::new();
+    for (name, value) in uri.query_params() {
+        if !known.contains(&&*name) {
+            let name = &name[..name.floor_char_boundary(100)];
+            let form = match known {
+                [] => "the URI of an object has none".to_owned(),
+                known => format!("this URI may have {}", known.join(", ")),
+            };
+            return Err(Failure::invalid(format!("unknown parameter {name:?}; {form}")));
+        }
+        let name = name.into_owned();
+        if parameters.contains_key(&name) {
+            return Err(Failure::invalid(format!("parameter {name} is given twice")));
+        }
+        parameters.insert(name, value.into_owned());
+    }
+    parameters.retain(|_, value| !value.is_empty());
+    Ok(parameters)
 }
 
 /// Number of parts of the list of all records.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use marquetry_config::{Config, ConfigError};
 use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
-    ErrorCode, Failure, KnowledgeService, KnowledgeTools, SEARCH_RESOURCES,
+    ErrorCode, Failure, KnowledgeService, KnowledgeTools, Media, SEARCH_RESOURCES,
     chat::{CREATE_MESSAGE, Chat},
     prompts::{self, CHAT_SYSTEM_PROMPT},
     resources, search_resources,
@@ -250,6 +250,19 @@ impl Knowledge {
         let access = self.service.if_there(cx).await.map_err(failed)?;
         let access = access.ok_or_else(|| RpcError::resource_not_found(uri))?;
         Reply::json(&access.read(uri, max_bytes).await.map_err(failed)?)
+    }
+
+    /// Reads the content of a record as [`marquetry_knowledge::Access::media`] does; [`None`] if there are no records.
+    pub(crate) async fn media(
+        &self,
+        uri: &str,
+        has_version: impl Fn(&str) -> bool + Send + Sync,
+        cx: &RequestContext,
+    ) -> Result<Option<Media>, Failure> {
+        match self.service.if_there(cx).await? {
+            Some(access) => Ok(Some(access.media(uri, has_version).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the name of the record that the contents belong to.

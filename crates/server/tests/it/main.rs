@@ -17,6 +17,7 @@ mod health;
 mod indexing;
 mod knowledge;
 mod library;
+mod media;
 mod rest;
 mod sampling;
 mod scripted;

@@ -14,14 +14,14 @@ use crate::{handler::UPSTREAM, knowledge::code_of_failure, tools::INVALID_ARGUME
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(in crate::rest) struct Problem {
     status: StatusCode,
     code: String,
     message: String,
 }
 
 impl Problem {
-    pub(super) fn new(status: u16, code: &str, message: String) -> Self {
+    pub(in crate::rest) fn new(status: u16, code: &str, message: String) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, code: code.to_owned(), message }
     }
@@ -78,7 +78,11 @@ impl Problem {
         Self::new(status, code, message)
     }
 
-    pub(super) fn response(&self) -> Response<Body> {
+    pub(in crate::rest) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
+    pub(in crate::rest) fn response(&self) -> Response<Body> {
         let body = json!({"code": self.code, "message": self.message});
         let mut response = json_response(self.status, &body);
         let headers = response.headers_mut();

@@ -27,7 +27,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use self::error::Problem;
+pub(super) use self::error::Problem;
 pub(crate) use self::error::refusal;
 use super::{body, json_bytes_response, json_response, peer_of};
 use crate::knowledge::{ERROR, Knowledge};
@@ -54,8 +54,8 @@ const METHODS: [&str; 11] = [
 
 /// State of the routes.
 pub(crate) struct McpV1 {
-    server: Server,
-    knowledge: Knowledge,
+    pub(super) server: Server,
+    pub(super) knowledge: Knowledge,
     limits: Limits,
 }
 
@@ -66,7 +66,7 @@ impl McpV1 {
 }
 
 /// Returns whether a path belongs to these routes.
-pub(crate) fn is_mcp_v1(path: &str) -> bool {
+pub(super) fn is_mcp_v1(path: &str) -> bool {
     path.starts_with(BASE)
 }
 
