@@ -363,18 +363,6 @@ async fn pages_of_other_sites_show_no_media() {
 }
 
 #[tokio::test]
-async fn an_organisation_may_have_several_segments() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("knowledge.db");
-    let toml = format!("[knowledge]\norganization = 'a/b'\ndatabase = '{}'\n", database.display());
-    let server = Running::start(&toml).await;
-    let path = server.stored("", "mine.png", "image/png", b"0123").await;
-    assert!(path.starts_with("/media/a/b/data.data/"), "{path}");
-    assert_eq!(server.get(&path).await.bytes, b"0123");
-    server.stop().await;
-}
-
-#[tokio::test]
 async fn a_server_without_a_database_has_no_media() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path(), "").await;
