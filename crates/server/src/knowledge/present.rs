@@ -7,7 +7,7 @@ use marquetry_config::{Config, ConfigError};
 use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
     ErrorCode, Failure, KnowledgeService, KnowledgeTools, Media, SEARCH_RESOURCES,
-    chat::{CREATE_MESSAGE, Chat},
+    chat::{CREATE_MESSAGE, Chat, SamplingStream},
     prompts::{self, CHAT_SYSTEM_PROMPT},
     resources, search_resources,
     tools::{CHAT, SEARCH, error_code},
@@ -16,8 +16,8 @@ use marquetry_protocol::{
     RpcError,
     server::{ChangeListener, Principal, Reply, RequestContext, Server, Toolbox},
     types::{
-        CallToolResult, CompleteParams, CompleteReference, CompleteResult, GetPromptParams, Prompt,
-        Resource, ResourceTemplate,
+        CallToolResult, CompleteParams, CompleteReference, CompleteResult, CreateMessageParams,
+        GetPromptParams, Prompt, Resource, ResourceTemplate,
     },
 };
 use serde_json::{
@@ -106,6 +106,14 @@ impl Knowledge {
             .with_method(SEARCH_RESOURCES, search)
             .and_then(|server| server.with_method(CREATE_MESSAGE, sample))
             .expect("servers of MCP have no methods of these names")
+    }
+
+    /// Continues messages with the model, in parts.
+    pub(crate) fn stream_message(
+        &self,
+        params: CreateMessageParams,
+    ) -> Result<SamplingStream, Failure> {
+        self.chat.stream_message(params)
     }
 }
 

@@ -20,6 +20,7 @@ mod library;
 mod media;
 mod rest;
 mod sampling;
+mod sampling_stream;
 mod scripted;
 mod shutdown;
 mod support;

@@ -7,7 +7,7 @@ use axum::{
 use marquetry_gateway::{FailureKind, UNKNOWN_TOOL};
 use marquetry_protocol::{RpcError, error_code, types::CallToolResult};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{RestError, error::RETRY_AFTER, json_response};
 use crate::{handler::UPSTREAM, knowledge::code_of_failure, tools::INVALID_ARGUMENTS};
@@ -82,9 +82,13 @@ impl Problem {
         self.status == StatusCode::NOT_FOUND
     }
 
+    /// Returns the body of the answer.
+    pub(super) fn body(&self) -> Value {
+        json!({"code": self.code, "message": self.message})
+    }
+
     pub(in crate::rest) fn response(&self) -> Response<Body> {
-        let body = json!({"code": self.code, "message": self.message});
-        let mut response = json_response(self.status, &body);
+        let mut response = json_response(self.status, &self.body());
         let headers = response.headers_mut();
         if self.status == StatusCode::REQUEST_TIMEOUT {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
