@@ -10,6 +10,7 @@ mod kinds;
 mod knowledge;
 mod location;
 mod media;
+mod models;
 mod open;
 mod options;
 pub mod prompts;

@@ -39,6 +39,7 @@ pub(crate) struct Knowledge {
     chat: Arc<Chat>,
     tools: KnowledgeTools,
     has_chat_tool: bool,
+    has_embed_tool: bool,
     has_tools: bool,
 }
 
@@ -62,6 +63,7 @@ impl Knowledge {
         Ok(Self {
             has_tools: config.tools.knowledge && service.is_enabled(),
             has_chat_tool: config.tools.chat,
+            has_embed_tool: config.tools.embedding,
             service,
             chat,
             tools,
@@ -146,6 +148,9 @@ impl Knowledge {
             toolbox = self.tools.add_to(toolbox);
             if self.has_chat_tool {
                 toolbox = self.tools.add_chat(toolbox);
+            }
+            if self.has_embed_tool {
+                toolbox = self.tools.add_embed(toolbox);
             }
         }
         toolbox

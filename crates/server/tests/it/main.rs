@@ -7,6 +7,7 @@ mod book;
 mod bridge;
 mod command_line;
 mod console_events;
+mod embed_tool;
 #[cfg(feature = "transformer")]
 mod embedding;
 mod engine;
