@@ -86,7 +86,7 @@ test('an artifact is downloaded as a file that no browser shows', { timeout: 60_
   assert.equal(await response.text(), '0123456789abcde\n'.repeat(6400));
   const header = (wanted) => response.headers.get(wanted);
   assert.match(header('content-disposition'), /^attachment; filename\*=UTF-8''/);
-  assert.deepEqual([header('content-security-policy'), header('x-content-type-options'), header('cache-control'), header('content-length')], ['sandbox', 'nosniff', 'no-store', '102400']);
+  assert.deepEqual([header('content-security-policy'), header('x-content-type-options'), header('cache-control'), header('content-length')], ["sandbox; default-src 'none'", 'nosniff', 'no-store', '102400']);
   const status = async (path, options) => (await fetch(`${server.url}/api/console/artifacts/${path}`, options)).status;
   assert.equal(await status(`${name}?version=99`), 404);
   assert.equal(await status('absent.txt'), 404);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use marquetry_client_files::Variables;
 
 /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is accepted.
-/// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata for
+/// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/media` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata for
 /// clients need no token; the details of `/healthz` need the scope `admin`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

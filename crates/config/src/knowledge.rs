@@ -12,9 +12,10 @@ use crate::{
 };
 
 impl Config {
-    /// Returns the settings of `[knowledge]` that cannot work; the first of its embedding model and of its chat model.
+    /// Returns the settings of `[knowledge]` that cannot work; the first of each embedding model and of its chat model.
     pub(super) fn knowledge_faults(&self) -> Vec<ConfigError> {
-        let KnowledgeConfig { enabled, database, embedding, chat, .. } = &self.knowledge;
+        let KnowledgeConfig { enabled, database, embedding, embeddings, chat, .. } =
+            &self.knowledge;
         let mut faults = Vec::new();
         if *enabled {
             let location = self.knowledge_database();
@@ -24,6 +25,11 @@ impl Config {
             }
             if let Err(InvalidSetting { key, problem, .. }) = embedding.check(&variable) {
                 faults.push(self.fault(&format!("knowledge.embedding.{key}"), problem));
+            }
+            for (name, model) in embeddings {
+                if let Err(InvalidSetting { key, problem, .. }) = model.check(&variable) {
+                    faults.push(self.fault(&format!("knowledge.embeddings.{name}.{key}"), problem));
+                }
             }
         }
         faults.extend(chat.check(&variable).map_err(|invalid| self.chat_fault(invalid)).err());

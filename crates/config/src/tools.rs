@@ -18,10 +18,12 @@ pub struct ToolsConfig {
     pub knowledge: bool,
     /// Chat: `am7_chat`, if `[knowledge.chat]` names a model and `knowledge` is on.
     pub chat: bool,
+    /// Vectors of texts: `am7_embed`, if `knowledge` is on. For programs with an index of their own; a model has no use for vectors.
+    pub embedding: bool,
 }
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        Self { diagrams: true, artifacts: true, knowledge: true, chat: true }
+        Self { diagrams: true, artifacts: true, knowledge: true, chat: true, embedding: false }
     }
 }

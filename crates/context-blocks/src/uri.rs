@@ -127,8 +127,14 @@ impl Am7Uri {
         self.raw_query_param(name).map(decode_query)
     }
 
+    /// Returns the names and values of all query parameters, decoded, in their order.
+    pub fn query_params(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        self.query_pairs().map(|(name, value)| (decode_query(name), decode_query(value)))
+    }
+
     fn query_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.query.as_deref().unwrap_or_default().split('&');
+        let pairs = pairs.filter(|pair| !pair.is_empty());
         pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     }
 

@@ -9,6 +9,8 @@ mod failure;
 mod kinds;
 mod knowledge;
 mod location;
+mod media;
+mod models;
 mod open;
 mod options;
 pub mod prompts;
@@ -17,6 +19,7 @@ mod search;
 mod search_method;
 mod service;
 mod text;
+pub mod thumbnail;
 pub mod tools;
 mod vectorize;
 mod watch;
@@ -29,6 +32,7 @@ pub use crate::{
     failure::{ErrorCode, Failure},
     knowledge::Knowledge,
     location::DatabaseLocation,
+    media::Media,
     options::KnowledgeOptions,
     search::{Passage, PassageDetails, Question},
     search_method::{SEARCH_RESOURCES, search_resources},

@@ -9,7 +9,7 @@ use marquetry_rag::{
 };
 
 use crate::{
-    config::{EmbeddingChoice, KnowledgeConfig},
+    config::{EmbeddingChoice, EmbeddingConfig, KnowledgeConfig},
     error::KnowledgeError,
     location::DatabaseLocation,
     options::KnowledgeOptions,
@@ -29,7 +29,7 @@ pub(crate) async fn open(
     options: &KnowledgeOptions,
     wanted: Use,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
-    let embedder = embedder(options).await?;
+    let embedder = embedder(&options.config.embedding, "embedding", options).await?;
     let limits = limits(&options.config);
     let location = options.database.as_ref();
     match location.map_err(|reason| KnowledgeError::Nowhere(reason.clone()))? {
@@ -39,12 +39,15 @@ pub(crate) async fn open(
     }
 }
 
-/// Opens the embedding model in the options.
-async fn embedder(options: &KnowledgeOptions) -> Result<Arc<dyn Embedder>, KnowledgeError> {
-    let config = &options.config.embedding;
+/// Opens an embedding model. `section` is its place in `[knowledge]`, for errors; the options have the environment variables.
+pub(crate) async fn embedder(
+    config: &EmbeddingConfig,
+    section: &str,
+    options: &KnowledgeOptions,
+) -> Result<Arc<dyn Embedder>, KnowledgeError> {
     let choice = config
         .choice(options.variables())
-        .map_err(|invalid| KnowledgeError::Embedding(format!("knowledge.embedding.{invalid}")))?;
+        .map_err(|invalid| KnowledgeError::Embedding(format!("knowledge.{section}.{invalid}")))?;
     let failed = |error: EmbedError| KnowledgeError::Embedding(error.to_string());
     let model: Arc<dyn Embedder> = match choice {
         EmbeddingChoice::BuiltIn => {
@@ -56,7 +59,7 @@ async fn embedder(options: &KnowledgeOptions) -> Result<Arc<dyn Embedder>, Knowl
         EmbeddingChoice::Transformer(folder) => {
             let options = marquetry_rag::TransformerOptions::new(folder);
             let failed =
-                |error| KnowledgeError::Embedding(format!("knowledge.embedding.folder: {error}"));
+                |error| KnowledgeError::Embedding(format!("knowledge.{section}.folder: {error}"));
             Arc::new(marquetry_rag::Transformer::open(options).await.map_err(failed)?)
         }
         EmbeddingChoice::Remote(options) => {

@@ -1,5 +1,7 @@
 //! Records and passages as resources of MCP.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::types::{
@@ -13,7 +15,9 @@ use crate::{
     access::Access,
     failure::{ErrorCode, Failure},
     kinds::CHUNK,
+    media::{is_svg, wanted_size},
     search::Question,
+    thumbnail::{Thumbnail, ThumbnailSize},
 };
 
 /// URI templates of knowledge; seed 003, part 4.
@@ -25,11 +29,20 @@ const TEMPLATES: [(&str, &str, &str, &str); 3] = [
         "Passages of the documents that are kept here, by words and meaning, as JSON.",
         "application/json",
     ),
-    (MEDIA, "Media Resource", "What a record holds: a document, a picture, sound.", "*/*"),
+    (
+        MEDIA,
+        "Media Resource",
+        "What a record holds: a document, a picture, sound. With ?size=256 a thumbnail of a picture.",
+        "*/*",
+    ),
 ];
 
 const OBJECT: &str = "am7://{org}/{type}/{id}";
-const SEARCH: &str = "am7://{org}/vector/search?q={query}&type={type}&limit={limit}";
+const SEARCH: &str = "am7://{org}/vector/search?q={query}&type={type}&limit={limit}&threshold={threshold}&tags={tags}&scope={scope}&distinct={distinct}";
+
+/// Parameters of a search.
+const SEARCH_PARAMETERS: [&str; 7] =
+    ["q", "type", "limit", "threshold", "tags", "scope", "distinct"];
 const MEDIA: &str = "am7://{org}/media/{type}/{id}";
 
 /// Member of a resource's `_meta` that holds name, type and revision of its record.
@@ -169,11 +182,19 @@ impl Access {
         }
         let contents = if parsed.is_vector_search() {
             vec![self.read_search(uri, &parsed).await?]
+        } else if parsed.is_media()
+            && let Some(size) = wanted_size(&parsed)?
+        {
+            self.read_thumbnail(uri, size, max_bytes).await?.into_iter().collect()
         } else if parsed.object_type() == Some(CHUNK) && !parsed.is_media() {
+            parameters(&parsed, &[])?;
             vec![self.read_chunk(uri, parsed.id().unwrap_or_default()).await?]
         } else {
-            let record = self.knowledge.records.get(&self.caller, uri).await?;
             let is_media = parsed.is_media();
+            if !is_media {
+                parameters(&parsed, &[])?;
+            }
+            let record = self.knowledge.records.get(&self.caller, uri).await?;
             let mut contents = Vec::new();
             if !is_media {
                 contents.push(record_contents(&record));
@@ -190,14 +211,7 @@ impl Access {
     }
 
     async fn read_search(&self, uri: &str, parsed: &Am7Uri) -> Result<ResourceContents, Failure> {
-        let value = |name| parsed.query_param(name).filter(|value| !value.is_empty());
-        let limit = value("limit").map(|limit| limit.parse::<usize>()).transpose();
-        let question = Question {
-            query: value("q").unwrap_or_default().into_owned(),
-            types: value("type").map(|kind| kind.into_owned()).into_iter().collect(),
-            limit: limit.map_err(|_| Failure::invalid("limit must be a whole number"))?,
-            ..Question::default()
-        };
+        let question = question(parsed)?;
         let results = self.search(&question).await?;
         let text = json!({"query": question.query, "results": results}).to_string();
         Ok(ResourceContents {
@@ -261,6 +275,29 @@ impl Access {
             Err(error) => {
                 ResourceContents { blob: Some(STANDARD.encode(error.as_bytes())), ..contents }
             }
+        }))
+    }
+
+    /// Returns a thumbnail of the picture that a record holds; an SVG as it is.
+    async fn read_thumbnail(
+        &self,
+        uri: &str,
+        size: ThumbnailSize,
+        max_bytes: usize,
+    ) -> Result<Option<ResourceContents>, Failure> {
+        let record = self.knowledge.records.get(&self.caller, uri).await?;
+        if is_svg(&record) {
+            return self.read_bytes(&record, max_bytes).await;
+        }
+        let content = self.knowledge.records.content(&self.caller, uri).await?;
+        let Some(content) = content else { return Ok(None) };
+        let Thumbnail { media_type, bytes } = self.thumbnail(content, size).await?;
+        Ok(Some(ResourceContents {
+            uri: uri.to_owned(),
+            mime_type: Some(media_type.to_owned()),
+            blob: Some(STANDARD.encode(bytes)),
+            meta: record_meta(&record),
+            ..ResourceContents::default()
         }))
     }
 
@@ -335,6 +372,79 @@ impl Access {
     }
 }
 
+/// Returns the search that a URI names. `type` and `tags` may list several names, separated by commas.
+fn question(uri: &Am7Uri) -> Result<Question, Failure> {
+    let mut parameters = parameters(uri, &SEARCH_PARAMETERS)?;
+    let invalid = |name: &str, what: &str, value: &str| {
+        let value = &value[..value.floor_char_boundary(100)];
+        Failure::invalid(format!("{name} must be {what}, not {value:?}"))
+    };
+    let list = |names: Option<String>| -> Vec<String> {
+        let names = names.unwrap_or_default();
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    };
+    let limit = match parameters.remove("limit") {
+        Some(text) => match text.parse::<usize>() {
+            Ok(limit) if limit > 0 => Some(limit),
+            _ => return Err(invalid("limit", "a whole number from 1 on", &text)),
+        },
+        None => None,
+    };
+    let threshold = match parameters.remove("threshold") {
+        Some(text) => match text.parse::<f64>() {
+            Ok(threshold) if (0.0..=1.0).contains(&threshold) => Some(threshold),
+            _ => return Err(invalid("threshold", "a number from 0 to 1", &text)),
+        },
+        None => None,
+    };
+    let distinct = match parameters.remove("distinct").as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(text) => return Err(invalid("distinct", "true or false", text)),
+    };
+    Ok(Question {
+        query: parameters.remove("q").unwrap_or_default(),
+        scope: parameters.remove("scope"),
+        types: list(parameters.remove("type")),
+        tags: list(parameters.remove("tags")),
+        limit,
+        threshold,
+        distinct,
+        ..Question::default()
+    })
+}
+
+/// Returns the parameters of a URI by name. A parameter without a value counts as absent, because a template of which a
+/// variable is not set has such parameters.
+///
+/// # Errors
+///
+/// Returns an error if a parameter is not one of these, or is given twice.
+pub(crate) fn parameters(
+    uri: &Am7Uri,
+    known: &[&str],
+) -> Result<BTreeMap<String, String>, Failure> {
+    let mut parameters = BTreeMap::new();
+    for (name, value) in uri.query_params() {
+        if !known.contains(&&*name) {
+            let name = &name[..name.floor_char_boundary(100)];
+            let form = match known {
+                [] => "the URI of an object has none".to_owned(),
+                known => format!("this URI may have {}", known.join(", ")),
+            };
+            return Err(Failure::invalid(format!("unknown parameter {name:?}; {form}")));
+        }
+        let name = name.into_owned();
+        if parameters.contains_key(&name) {
+            return Err(Failure::invalid(format!("parameter {name} is given twice")));
+        }
+        parameters.insert(name, value.into_owned());
+    }
+    parameters.retain(|_, value| !value.is_empty());
+    Ok(parameters)
+}
+
 /// Number of parts of the list of all records.
 const PARTS: usize = 3;
 
@@ -388,4 +498,66 @@ pub(crate) fn chunk_name(index: u32, count: u32) -> String {
 fn not_found(uri: &str) -> Failure {
     let uri = &uri[..uri.floor_char_boundary(200)];
     Failure::new(ErrorCode::NotFound, format!("no record {uri}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(query: &str) -> Result<Question, Failure> {
+        question(&Am7Uri::parse(&format!("am7://default/vector/search{query}")).unwrap())
+    }
+
+    #[track_caller]
+    fn refused(query: &str, want: &str) {
+        let failure = asked(query).unwrap_err();
+        assert_eq!((failure.code, &*failure.message), (ErrorCode::InvalidParams, want));
+    }
+
+    #[test]
+    fn a_search_has_the_parameters_of_its_template() {
+        let query = "?q=deep+learning&type=data.data,data.note&limit=3&threshold=0.5&tags=a,%20b%20c&scope=am7://default/data.data/x&distinct=true";
+        let question = asked(query).unwrap();
+        assert_eq!((&*question.query, question.limit), ("deep learning", Some(3)));
+        assert_eq!(question.types, ["data.data", "data.note"]);
+        assert_eq!(question.tags, ["a", "b c"]);
+        assert_eq!((question.threshold, question.distinct), (Some(0.5), true));
+        assert_eq!(question.scope.as_deref(), Some("am7://default/data.data/x"));
+        // The template with only one variable set.
+        let unset = SEARCH.split_once('?').unwrap().1;
+        let names: Vec<_> = unset.split('&').map(|pair| pair.split('=').next().unwrap()).collect();
+        assert_eq!(names, SEARCH_PARAMETERS);
+        let only =
+            names.iter().map(|name| format!("{name}={}", if *name == "q" { "x" } else { "" }));
+        let question = asked(&format!("?{}", only.collect::<Vec<_>>().join("&"))).unwrap();
+        assert_eq!((&*question.query, question.limit, question.threshold), ("x", None, None));
+        assert!(question.types.is_empty() && question.tags.is_empty() && question.scope.is_none());
+    }
+
+    #[test]
+    fn a_parameter_that_cannot_be_used_is_an_error() {
+        const KNOWN: &str = "this URI may have q, type, limit, threshold, tags, scope, distinct";
+        refused("?q=x&top=3", &format!("unknown parameter \"top\"; {KNOWN}"));
+        refused("?q=x&Q=y", &format!("unknown parameter \"Q\"; {KNOWN}"));
+        refused("?q=x&q=y", "parameter q is given twice");
+        refused("?q=x&threshold=0.1&threshold=", "parameter threshold is given twice");
+        for bad in ["1.5", "-0.1", "NaN", "inf", "much", "0,5"] {
+            let want = format!("threshold must be a number from 0 to 1, not {bad:?}");
+            refused(&format!("?q=x&threshold={bad}"), &want);
+        }
+        for bad in ["0", "-1", "ten", "1.5"] {
+            let want = format!("limit must be a whole number from 1 on, not {bad:?}");
+            refused(&format!("?q=x&limit={bad}"), &want);
+        }
+        refused("?q=x&distinct=yes", "distinct must be true or false, not \"yes\"");
+        asked("?q=x&threshold=0&limit=1").unwrap();
+        asked("?q=x&threshold=1").unwrap();
+    }
+
+    #[test]
+    fn objects_have_no_parameters() {
+        let uri = Am7Uri::parse("am7://default/data.data/x?size=256").unwrap();
+        let failure = parameters(&uri, &[]).unwrap_err();
+        assert_eq!(failure.message, "unknown parameter \"size\"; the URI of an object has none");
+    }
 }

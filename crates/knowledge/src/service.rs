@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::server::{ChangeListener, Principal, RequestContext};
-use marquetry_rag::{Caller, RecordChange};
+use marquetry_rag::{Caller, Embedder, RecordChange};
 use tokio::sync::{OnceCell, broadcast::error::RecvError};
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     kinds::PROMPT_CONFIG,
     knowledge::Knowledge,
     location::DatabaseLocation,
+    models::Models,
     options::KnowledgeOptions,
     watch::Watched,
     work::Job,
@@ -25,6 +26,7 @@ use crate::{
 pub struct KnowledgeService {
     options: KnowledgeOptions,
     opened: OnceCell<Knowledge>,
+    models: Models,
     listener: Arc<dyn ChangeListener>,
     watched: Arc<Watched>,
 }
@@ -34,12 +36,41 @@ impl KnowledgeService {
     /// ignores it.
     #[must_use]
     pub fn new(options: KnowledgeOptions, listener: Arc<dyn ChangeListener>) -> Self {
-        Self { options, opened: OnceCell::new(), listener, watched: Arc::default() }
+        let models = Models::new(&options);
+        Self { options, opened: OnceCell::new(), models, listener, watched: Arc::default() }
     }
 
     /// Returns the maximum length of a passage, in bytes.
     pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
         self.options.config.max_passage_bytes
+    }
+
+    /// Returns the embedding model with a name; without one, the model to which the database belongs. The database is not created.
+    pub(crate) async fn embedder(
+        &self,
+        model: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<Arc<dyn Embedder>, Failure> {
+        let access = self.if_there(cx).await?;
+        let own = access.map(|access| access.knowledge.pipeline.embedder().clone());
+        match (model, own) {
+            (None, Some(own)) => Ok(own),
+            (None, None) => self.models.first(&self.options).await,
+            (Some(name), Some(own)) if *name == own.model().identity => Ok(own),
+            (Some(name), _) => self.models.named(name, &self.options).await,
+        }
+    }
+
+    /// Checks that a database belongs to the model of this name, if there is one.
+    pub(crate) async fn check_model(
+        &self,
+        model: Option<&str>,
+        database: &Knowledge,
+    ) -> Result<(), Failure> {
+        match model {
+            Some(name) => self.models.check(name, &database.pipeline, &self.options).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns the job of a request that needs no record.

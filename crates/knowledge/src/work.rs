@@ -54,6 +54,11 @@ impl Job {
         self.max_passage_bytes
     }
 
+    /// Returns the time limit for one step of the work.
+    pub(crate) fn time(&self) -> Duration {
+        self.time
+    }
+
     /// Returns the limits for reading one document.
     pub(crate) fn extract_limits(&self) -> ExtractLimits {
         let mut limits = ExtractLimits::default();

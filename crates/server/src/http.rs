@@ -128,7 +128,7 @@ fn check_site(request: &Request) -> Result<(), RestError> {
 /// The header in which a browser names the relation of the requesting site to this server (Fetch Metadata Request Headers, section 2.4).
 const SITE: &str = "sec-fetch-site";
 
-/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
+/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/media/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
 /// of the console, and of the metadata for clients that log in.
 pub(crate) fn router(routes: Routes) -> Router {
     #[cfg(feature = "console")]
@@ -207,6 +207,7 @@ pub(crate) fn router(routes: Routes) -> Router {
         .merge(health_routes(health, authenticator.clone()))
         .merge(
             rest::routes(rest)
+                .merge(rest::media_routes(mcp_v1.clone()))
                 .merge(rest::mcp_v1_routes(mcp_v1))
                 .route_layer(from_fn_with_state(authenticator, authenticate)),
         )
@@ -390,7 +391,7 @@ fn viewer_of(principal: &marquetry_protocol::server::Principal) -> Viewer {
 
 /// Returns a refusal as an error body of the path: REST or `/mcp/v1`.
 fn refusal(path: &str, error: &RestError) -> Response<Body> {
-    if rest::is_mcp_v1(path) { rest::mcp_v1_refusal(error) } else { error.response() }
+    if rest::has_flat_errors(path) { rest::mcp_v1_refusal(error) } else { error.response() }
 }
 
 /// Returns the routes of the protected resource metadata (RFC 9728): with the path of the resource, and without. Empty without an issuer.

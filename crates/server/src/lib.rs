@@ -10,6 +10,8 @@ mod changes;
 pub mod cli;
 mod console;
 mod faults;
+#[cfg(any(feature = "console", feature = "knowledge"))]
+mod file_headers;
 mod handler;
 mod health;
 mod home;

@@ -30,7 +30,7 @@ use serde_json::Value;
 pub use self::{
     arguments::{ChatArguments, ChatReply, Counts},
     context::{ContextItem, ContextKind, LeftOut},
-    sampling::CREATE_MESSAGE,
+    sampling::{CREATE_MESSAGE, SamplingPart, SamplingStream},
     turn_context::{TurnContext, TurnItem},
 };
 use self::{

@@ -1,5 +1,11 @@
 //! `sampling/createMessage`: the same model, without a stored chat.
 
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use futures_util::future::BoxFuture;
 use marquetry_llm::sampling::{Sampler, SamplingError, SamplingLimits};
 use marquetry_protocol::{
     RpcError,
@@ -8,7 +14,7 @@ use marquetry_protocol::{
 };
 use serde_json::value::RawValue;
 
-use super::{Chat, answer, model};
+use super::{Chat, TELL_EVERY, answer, lock, model};
 use crate::failure::{ErrorCode, Failure};
 
 /// Method that continues messages with the configured model; seed 003, part 3.
@@ -36,13 +42,57 @@ impl Chat {
         &self,
         params: &CreateMessageParams,
     ) -> Result<CreateMessageResult, Failure> {
+        let result = self.sampler()?.create_message(params).await.map_err(failure)?;
+        self.shown(result)
+    }
+
+    /// Continues messages as [`Self::create_message`] does, in parts.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the messages are invalid or too long, or no model is configured. Failures of the model come from
+    /// [`SamplingStream::next`].
+    pub fn stream_message(
+        self: &Arc<Self>,
+        params: CreateMessageParams,
+    ) -> Result<SamplingStream, Failure> {
+        let sampler = self.sampler()?;
+        sampler.check(&params).map_err(failure)?;
+        let heard = Arc::new(Mutex::new(String::new()));
+        // Blocks are not shown, so up to twice as many bytes are read.
+        let most = 2 * self.config.max_answer_bytes.get();
+        let asking = {
+            let heard = heard.clone();
+            async move {
+                let mut hear = |text: &str| {
+                    let mut heard = lock(&heard);
+                    let room = most.saturating_sub(heard.len());
+                    heard.push_str(&text[..text.floor_char_boundary(room)]);
+                };
+                sampler.stream_message(&params, &mut hear).await
+            }
+        };
+        Ok(SamplingStream {
+            chat: self.clone(),
+            asking: Some(Box::pin(asking)),
+            heard,
+            said: String::new(),
+            result: None,
+        })
+    }
+
+    /// Returns the sampler of the configured model.
+    fn sampler(&self) -> Result<Sampler, Failure> {
         let model = self.models.get(None)?;
         let mut limits = SamplingLimits::default();
         limits.max_tokens = self.config.max_tokens.get();
         limits.max_request_bytes =
             self.config.max_message_bytes.get().saturating_add(self.config.max_sent_bytes);
-        let sampler = Sampler::new(model).with_limits(limits);
-        let mut result = sampler.create_message(params).await.map_err(failure)?;
+        Ok(Sampler::new(model).with_limits(limits))
+    }
+
+    /// Returns a result without reasoning and context blocks, and within the limit of an answer.
+    fn shown(&self, mut result: CreateMessageResult) -> Result<CreateMessageResult, Failure> {
         let most = self.config.max_answer_bytes.get();
         let (mut is_cut, mut has_content) = (false, false);
         for item in &mut result.content {
@@ -66,6 +116,81 @@ impl Chat {
             result.stop_reason = Some("maxTokens".to_owned());
         }
         Ok(result)
+    }
+}
+
+/// An answer of the model in parts: pieces of its text, then the result. Dropping it ends the model's work. The model's answer is read only
+/// while [`Self::next`] waits, so a slow reader holds nothing but the text so far.
+pub struct SamplingStream {
+    chat: Arc<Chat>,
+    /// [`None`] once the model has answered.
+    asking: Option<BoxFuture<'static, Result<CreateMessageResult, SamplingError>>>,
+    /// The model's text so far.
+    heard: Arc<Mutex<String>>,
+    /// The visible text that was returned.
+    said: String,
+    /// The result, if the last piece of its text came first.
+    result: Option<CreateMessageResult>,
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SamplingPart {
+    /// The next piece of the visible text, never a part of a block or of reasoning.
+    Text(String),
+    /// The result, as of [`Chat::create_message`]. Nothing follows.
+    Result(CreateMessageResult),
+}
+
+impl SamplingStream {
+    /// Waits for the next part; [`None`] after the result and after an error. Several pieces of the model become one part. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the model fails.
+    pub async fn next(&mut self) -> Option<Result<SamplingPart, Failure>> {
+        loop {
+            if let Some(result) = self.result.take() {
+                return Some(Ok(SamplingPart::Result(result)));
+            }
+            let asking = self.asking.as_mut()?;
+            let Ok(answer) = tokio::time::timeout(TELL_EVERY, asking).await else {
+                if let Some(piece) = self.piece() {
+                    return Some(Ok(SamplingPart::Text(piece)));
+                }
+                continue;
+            };
+            self.asking = None;
+            let result = match answer.map_err(failure).and_then(|result| self.chat.shown(result)) {
+                Ok(result) => result,
+                Err(failure) => return Some(Err(failure)),
+            };
+            let text = result.content.iter().find_map(SamplingContent::as_text);
+            let rest = text.and_then(|text| text.strip_prefix(&*self.said)).map(str::to_owned);
+            self.result = Some(result);
+            if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+                return Some(Ok(SamplingPart::Text(rest)));
+            }
+        }
+    }
+
+    /// Returns the visible text that was not yet returned.
+    fn piece(&mut self) -> Option<String> {
+        let most = self.chat.config.max_answer_bytes.get();
+        if self.said.len() >= most {
+            return None;
+        }
+        let mut visible = answer::visible(&lock(&self.heard));
+        visible.truncate(visible.floor_char_boundary(most));
+        let piece = visible.strip_prefix(&*self.said).filter(|piece| !piece.is_empty())?.to_owned();
+        self.said = visible;
+        Some(piece)
+    }
+}
+
+impl fmt::Debug for SamplingStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SamplingStream").field("said", &self.said.len()).finish_non_exhaustive()
     }
 }
 

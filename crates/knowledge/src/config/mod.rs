@@ -3,7 +3,10 @@
 mod chat;
 mod embedding;
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::{
+    collections::BTreeMap,
+    num::{NonZeroU64, NonZeroUsize},
+};
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::ChunkOptions;
@@ -63,6 +66,10 @@ pub struct KnowledgeConfig {
     pub max_passage_bytes: NonZeroUsize,
     /// Model that computes the vectors of texts. A database belongs to the model that filled it.
     pub embedding: EmbeddingConfig,
+    /// Further embedding models by name, with the settings of `embedding`. `am7_embed` makes vectors with them.
+    #[serde(deserialize_with = "named_models", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(example = serde_json::json!({"nomic": {"provider": "ollama", "model": "nomic-embed-text"}}))]
+    pub embeddings: BTreeMap<String, EmbeddingConfig>,
     /// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
     /// same provider, its temperature and its prompts. Without `provider` and `model` there is no chat.
     pub chat: ChatConfig,
@@ -80,6 +87,7 @@ impl Default for KnowledgeConfig {
             max_embed_ms: NonZeroU64::new(600_000).expect("it is not zero"),
             max_passage_bytes: ChunkOptions::default().max_bytes,
             embedding: EmbeddingConfig::default(),
+            embeddings: BTreeMap::new(),
             chat: ChatConfig::default(),
         }
     }
@@ -97,9 +105,40 @@ fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
     })
 }
 
+fn named_models<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, EmbeddingConfig>, D::Error> {
+    const MOST: usize = 64;
+    let models = BTreeMap::<String, EmbeddingConfig>::deserialize(deserializer)?;
+    let is_name = |name: &str| {
+        (1..=MOST).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    match models.keys().find(|name| !is_name(name)) {
+        Some(name) => Err(D::Error::custom(format!(
+            "{name:?} is not a name of a model: use at most {MOST} letters, digits, hyphens, underscores and dots"
+        ))),
+        None => Ok(models),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn further_models_have_names() {
+        let read = |name: &str| {
+            let toml = format!("[embeddings.{name:?}]\nprovider = 'ollama'\nmodel = 'm'");
+            toml::from_str::<KnowledgeConfig>(&toml)
+        };
+        let config = read("nomic-1.5").unwrap();
+        assert_eq!(config.embeddings["nomic-1.5"].model.as_deref(), Some("m"));
+        for bad in ["", "a b", "a/b", "ä", &"x".repeat(65)] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains("is not a name of a model"), "{error}");
+        }
+    }
 
     #[test]
     fn an_organization_can_stand_in_a_uri() {

@@ -4,6 +4,7 @@
 mod answer;
 mod chat;
 mod chunks;
+mod embed;
 mod extract;
 mod objects;
 mod search;
@@ -47,6 +48,8 @@ pub const VECTORIZE: &str = "am7_vectorize";
 pub const EXTRACT: &str = "am7_extract_content";
 /// Tool: cuts a text into passages.
 pub const CHUNK: &str = "am7_chunk_content";
+/// Tool: returns vectors of texts.
+pub const EMBED: &str = "am7_embed";
 /// Tool: sends a message to a model.
 pub const CHAT: &str = "am7_chat";
 
@@ -84,8 +87,8 @@ pub struct KnowledgeTools {
 
 impl KnowledgeTools {
     /// The names of all tools.
-    pub const NAMES: [&str; 10] =
-        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK, CHAT];
+    pub const NAMES: [&str; 11] =
+        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK, CHAT, EMBED];
 
     /// Creates the tools for a service and its chats.
     #[must_use]
@@ -100,7 +103,7 @@ impl KnowledgeTools {
         [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE].contains(&name)
     }
 
-    /// Adds all tools but [`CHAT`] to a toolbox.
+    /// Adds all tools but [`CHAT`] and [`EMBED`] to a toolbox.
     #[must_use]
     pub fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let toolbox = self.add_objects(toolbox);
@@ -158,6 +161,7 @@ impl KnowledgeTools {
             VECTORIZE => ("Make a record searchable", writes(false, true)),
             EXTRACT => ("Extract a document's text", reads),
             CHUNK => ("Cut a text into passages", writes(false, true)),
+            EMBED => ("Embed texts", reads),
             // The model may be remote.
             CHAT => {
                 let hints = json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true});

@@ -40,6 +40,8 @@ pub(super) struct SearchArguments {
     /// Only the best passage of each record.
     #[serde(default)]
     distinct: bool,
+    /// The database's embedding model; another one is an error.
+    model: Option<String>,
 }
 
 impl From<SearchArguments> for Question {
@@ -163,12 +165,18 @@ impl KnowledgeTools {
             toolbox,
             (SEARCH, DESCRIPTION),
             |tools, arguments: SearchArguments, cx| async move {
-                FoundAnswer(tools.search(arguments.into(), &cx).await)
+                let model = arguments.model.clone();
+                FoundAnswer(tools.search(arguments.into(), model.as_deref(), &cx).await)
             },
         )
     }
 
-    async fn search(&self, question: Question, cx: &RequestContext) -> Result<Found, Failure> {
+    async fn search(
+        &self,
+        question: Question,
+        model: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<Found, Failure> {
         let access = match &question.scope {
             Some(scope) => self.read(cx, scope).await?,
             None => match self.service.if_there(cx).await? {
@@ -179,6 +187,7 @@ impl KnowledgeTools {
                 None => return Ok(Found { results: Vec::new(), omitted: None }),
             },
         };
+        self.service.check_model(model, &access.knowledge).await?;
         let most = self.limits.max_answer_bytes.get();
         Ok(Found::within(access.search(&question).await?, most))
     }

@@ -62,6 +62,8 @@ struct VectorizeArguments {
     max_tokens: Option<NonZeroUsize>,
     /// false leaves a record unchanged that is searchable already.
     replace_existing: Option<bool>,
+    /// The database's embedding model; another one is an error.
+    model: Option<String>,
 }
 
 /// Answer of `am7_vectorize`.
@@ -97,6 +99,7 @@ impl KnowledgeTools {
             overlap: arguments.overlap,
             max_tokens: arguments.max_tokens,
         };
+        let model = arguments.model.as_deref();
         let options = chunking.options(self.service.max_passage_bytes())?;
         if content.as_ref().is_some_and(|content| content.trim().is_empty()) {
             return Err(Failure::invalid("content is empty"));
@@ -105,6 +108,7 @@ impl KnowledgeTools {
         let (access, record, existed, is_changed) = match content {
             Some(content) if !is_named => {
                 let access = self.open(cx).await?;
+                self.service.check_model(model, &access.knowledge).await?;
                 let new = NewRecord::new(DATA, name_of(&content));
                 let record = access.create(new.content("text/plain", content)).await?;
                 (access, record, false, true)
@@ -112,6 +116,7 @@ impl KnowledgeTools {
             content => {
                 let uri = self.uri(uri.as_ref(), kind.as_ref(), object_id.as_ref())?;
                 let access = self.read(cx, &uri).await?;
+                self.service.check_model(model, &access.knowledge).await?;
                 let record = access.knowledge.records.get(&access.caller, &uri).await?;
                 access.check_writable(&record).await?;
                 let existed = access.knowledge.document_of(&record).await?.is_some();

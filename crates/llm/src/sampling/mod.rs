@@ -10,7 +10,7 @@ use marquetry_protocol::types::{CreateMessageParams, CreateMessageResult};
 use serde_json::Value;
 
 use self::convert::{ToolChoice, add_message, message_bytes, result, tool_choice, tool_of};
-use crate::{ChatError, ChatModel, ChatRequest, Message};
+use crate::{ChatAnswer, ChatError, ChatModel, ChatRequest, Message};
 
 /// Answers `sampling/createMessage` with a chat model, tools included (MCP 2025-11-25, "Sampling").
 ///
@@ -85,7 +85,38 @@ impl Sampler {
         params: &CreateMessageParams,
     ) -> Result<CreateMessageResult, SamplingError> {
         let (request, requires_tool) = self.request(params)?;
-        let answer = self.model.chat(&request).await?;
+        self.result(self.model.chat(&request).await?, requires_tool)
+    }
+
+    /// Continues messages as [`Self::create_message`] does, and passes the text to `on_text` as it arrives. The pieces together are the
+    /// text of the result.
+    ///
+    /// # Errors
+    ///
+    /// See [`SamplingError`]. Some pieces may have been passed before.
+    pub async fn stream_message(
+        &self,
+        params: &CreateMessageParams,
+        on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
+    ) -> Result<CreateMessageResult, SamplingError> {
+        let (request, requires_tool) = self.request(params)?;
+        self.result(self.model.stream(&request, on_text).await?, requires_tool)
+    }
+
+    /// Checks a request, as [`Self::create_message`] does before it asks the model.
+    ///
+    /// # Errors
+    ///
+    /// [`SamplingError::Invalid`] and [`SamplingError::TooLong`].
+    pub fn check(&self, params: &CreateMessageParams) -> Result<(), SamplingError> {
+        self.request(params).map(|_| ())
+    }
+
+    fn result(
+        &self,
+        answer: ChatAnswer,
+        requires_tool: bool,
+    ) -> Result<CreateMessageResult, SamplingError> {
         if requires_tool && answer.tool_calls.is_empty() {
             return Err(SamplingError::NoToolCalled);
         }

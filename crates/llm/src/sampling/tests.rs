@@ -130,3 +130,17 @@ async fn failures_of_the_model_are_told() {
     let (result, _) = sample(json!({"messages": [user("a")], "maxTokens": 1}), []).await;
     assert_eq!(result, Err(SamplingError::Model(ChatError::ScriptEnded(0))));
 }
+
+#[tokio::test]
+async fn a_streamed_message_arrives_in_pieces_and_whole() {
+    let params = json!({"messages": [user("Two and two?")], "maxTokens": 10});
+    let params: CreateMessageParams = serde_json::from_value(params).unwrap();
+    let sampler = Sampler::new(Arc::new(ScriptedModel::new([ChatAnswer::text("Four.")])));
+    let mut heard = String::new();
+    let result = sampler.stream_message(&params, &mut |text| heard.push_str(text)).await.unwrap();
+    assert_eq!((&*heard, result.content[0].as_text()), ("Four.", Some("Four.")));
+    let params = CreateMessageParams { messages: Vec::new(), ..params };
+    let error = sampler.check(&params).unwrap_err();
+    assert_eq!(error, SamplingError::Invalid("messages is empty".to_owned()));
+    assert_eq!(sampler.stream_message(&params, &mut |_| {}).await, Err(error));
+}

@@ -15,9 +15,10 @@ use marquetry_artifact_tools::{ArtifactTools, Download};
 use marquetry_artifacts::{ArtifactName, StoreError, Version};
 use marquetry_console::PageLimit;
 use marquetry_protocol::server::Principal;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::json;
+
+use crate::file_headers::{self, Shown};
 
 /// `GET /api/console/artifacts?filter=TEXT&limit=N`: the artifacts of the caller with their details, as from `list_artifacts`, but without a
 /// tool call. `GET /api/console/artifacts/{name}?version=N`: the bytes of one, as a file that a browser saves and never shows.
@@ -84,10 +85,7 @@ async fn download(
 
 fn file(download: Download) -> Response<Body> {
     let record = download.record();
-    let name = utf8_percent_encode(record.name.as_str(), NON_ALPHANUMERIC);
-    let text = |text: String| HeaderValue::from_str(&text);
-    let disposition = text(format!("attachment; filename*=UTF-8''{name}"));
-    let media_type = text(record.mime_type.clone());
+    let (media_type, name) = (record.mime_type.clone(), record.name.to_string());
     let bytes = HeaderValue::from(record.size_bytes);
     let parts = try_unfold(download, async |mut download| {
         let part = download.next().await?;
@@ -95,12 +93,7 @@ fn file(download: Download) -> Response<Body> {
     });
     let mut response = Response::new(Body::from_stream(parts));
     let headers = response.headers_mut();
-    let plain = HeaderValue::from_static("application/octet-stream");
-    headers.insert(header::CONTENT_TYPE, media_type.unwrap_or(plain));
+    file_headers::set(headers, &media_type, &name, Shown::Never);
     headers.insert(header::CONTENT_LENGTH, bytes);
-    // A tool may return a page with scripts. This header prevents a browser that shows the page after all from running them.
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
-    let attachment = HeaderValue::from_static("attachment");
-    headers.insert(header::CONTENT_DISPOSITION, disposition.unwrap_or(attachment));
     response
 }

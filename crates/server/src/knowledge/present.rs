@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use marquetry_config::{Config, ConfigError};
 use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
-    ErrorCode, Failure, KnowledgeService, KnowledgeTools, SEARCH_RESOURCES,
-    chat::{CREATE_MESSAGE, Chat},
+    ErrorCode, Failure, KnowledgeService, KnowledgeTools, Media, SEARCH_RESOURCES,
+    chat::{CREATE_MESSAGE, Chat, SamplingStream},
     prompts::{self, CHAT_SYSTEM_PROMPT},
     resources, search_resources,
     tools::{CHAT, SEARCH, error_code},
@@ -16,8 +16,8 @@ use marquetry_protocol::{
     RpcError,
     server::{ChangeListener, Principal, Reply, RequestContext, Server, Toolbox},
     types::{
-        CallToolResult, CompleteParams, CompleteReference, CompleteResult, GetPromptParams, Prompt,
-        Resource, ResourceTemplate,
+        CallToolResult, CompleteParams, CompleteReference, CompleteResult, CreateMessageParams,
+        GetPromptParams, Prompt, Resource, ResourceTemplate,
     },
 };
 use serde_json::{
@@ -39,6 +39,7 @@ pub(crate) struct Knowledge {
     chat: Arc<Chat>,
     tools: KnowledgeTools,
     has_chat_tool: bool,
+    has_embed_tool: bool,
     has_tools: bool,
 }
 
@@ -62,6 +63,7 @@ impl Knowledge {
         Ok(Self {
             has_tools: config.tools.knowledge && service.is_enabled(),
             has_chat_tool: config.tools.chat,
+            has_embed_tool: config.tools.embedding,
             service,
             chat,
             tools,
@@ -107,6 +109,14 @@ impl Knowledge {
             .and_then(|server| server.with_method(CREATE_MESSAGE, sample))
             .expect("servers of MCP have no methods of these names")
     }
+
+    /// Continues messages with the model, in parts.
+    pub(crate) fn stream_message(
+        &self,
+        params: CreateMessageParams,
+    ) -> Result<SamplingStream, Failure> {
+        self.chat.stream_message(params)
+    }
 }
 
 #[async_trait]
@@ -138,6 +148,9 @@ impl Knowledge {
             toolbox = self.tools.add_to(toolbox);
             if self.has_chat_tool {
                 toolbox = self.tools.add_chat(toolbox);
+            }
+            if self.has_embed_tool {
+                toolbox = self.tools.add_embed(toolbox);
             }
         }
         toolbox
@@ -250,6 +263,19 @@ impl Knowledge {
         let access = self.service.if_there(cx).await.map_err(failed)?;
         let access = access.ok_or_else(|| RpcError::resource_not_found(uri))?;
         Reply::json(&access.read(uri, max_bytes).await.map_err(failed)?)
+    }
+
+    /// Reads the content of a record as [`marquetry_knowledge::Access::media`] does; [`None`] if there are no records.
+    pub(crate) async fn media(
+        &self,
+        uri: &str,
+        has_version: impl Fn(&str) -> bool + Send + Sync,
+        cx: &RequestContext,
+    ) -> Result<Option<Media>, Failure> {
+        match self.service.if_there(cx).await? {
+            Some(access) => Ok(Some(access.media(uri, has_version).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the name of the record that the contents belong to.

@@ -13,8 +13,8 @@ const HEAD: &str = "\
 
 <!-- Generated from tools/list: MARQUETRY_UPDATE=1 cargo test -p marquetry --test it book -->
 
-Marquetry has these tools of its own, beside those of the upstreams. `[tools]` in the [settings](settings.md) switches groups of them off; `am7_chat` is listed when
-`[knowledge.chat]` names a model. Where PlantUML is installed, `renderPlantUML` and `checkPlantUML` [draw and check diagrams](../guide/diagrams.md).
+Marquetry has these tools of its own, beside those of the upstreams. `[tools]` in the [settings](settings.md) switches groups of them on and off; `am7_embed` is off by default, and `am7_chat` is
+listed when `[knowledge.chat]` names a model. Where PlantUML is installed, `renderPlantUML` and `checkPlantUML` [draw and check diagrams](../guide/diagrams.md).
 
 An argument that is not required may be left out.
 ";
@@ -24,7 +24,7 @@ async fn the_reference_of_tools_matches_the_list() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("knowledge.db");
     let toml = format!(
-        "[knowledge]\ndatabase = {database:?}\n[knowledge.chat]\nprovider = 'ollama'\nmodel = 'any'\n"
+        "tools.embedding = true\n[knowledge]\ndatabase = {database:?}\n[knowledge.chat]\nprovider = 'ollama'\nmodel = 'any'\n"
     );
     let server = Running::start(&toml).await;
     let answer = server.http("POST", "/mcp/v1/tools/list", &[], b"{}").await;

@@ -7,6 +7,7 @@ mod book;
 mod bridge;
 mod command_line;
 mod console_events;
+mod embed_tool;
 #[cfg(feature = "transformer")]
 mod embedding;
 mod engine;
@@ -17,8 +18,10 @@ mod health;
 mod indexing;
 mod knowledge;
 mod library;
+mod media;
 mod rest;
 mod sampling;
+mod sampling_stream;
 mod scripted;
 mod shutdown;
 mod support;

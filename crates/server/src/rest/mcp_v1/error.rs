@@ -7,21 +7,21 @@ use axum::{
 use marquetry_gateway::{FailureKind, UNKNOWN_TOOL};
 use marquetry_protocol::{RpcError, error_code, types::CallToolResult};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{RestError, error::RETRY_AFTER, json_response};
 use crate::{handler::UPSTREAM, knowledge::code_of_failure, tools::INVALID_ARGUMENTS};
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(in crate::rest) struct Problem {
     status: StatusCode,
     code: String,
     message: String,
 }
 
 impl Problem {
-    pub(super) fn new(status: u16, code: &str, message: String) -> Self {
+    pub(in crate::rest) fn new(status: u16, code: &str, message: String) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, code: code.to_owned(), message }
     }
@@ -78,9 +78,17 @@ impl Problem {
         Self::new(status, code, message)
     }
 
-    pub(super) fn response(&self) -> Response<Body> {
-        let body = json!({"code": self.code, "message": self.message});
-        let mut response = json_response(self.status, &body);
+    pub(in crate::rest) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
+    /// Returns the body of the answer.
+    pub(super) fn body(&self) -> Value {
+        json!({"code": self.code, "message": self.message})
+    }
+
+    pub(in crate::rest) fn response(&self) -> Response<Body> {
+        let mut response = json_response(self.status, &self.body());
         let headers = response.headers_mut();
         if self.status == StatusCode::REQUEST_TIMEOUT {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

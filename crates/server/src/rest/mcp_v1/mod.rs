@@ -2,7 +2,10 @@
 //! parameters, and the body of the answer its result. The handlers are those of MCP.
 
 mod error;
+mod events;
 mod params;
+#[cfg(feature = "knowledge")]
+mod sampling;
 mod watch;
 
 use std::sync::Arc;
@@ -14,8 +17,9 @@ use axum::{
     http::{Request, Response, StatusCode},
     routing::{get, post},
 };
-use bytes::Bytes;
 use marquetry_config::sections::Limits;
+#[cfg(feature = "knowledge")]
+use marquetry_protocol::server::http::ConnectionInfo;
 use marquetry_protocol::{
     RpcError,
     server::{Principal, Reply, Server},
@@ -27,12 +31,15 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use self::error::Problem;
+pub(super) use self::error::Problem;
 pub(crate) use self::error::refusal;
 use super::{body, json_bytes_response, json_response, peer_of};
 use crate::knowledge::{ERROR, Knowledge};
 
 const BASE: &str = "/mcp/v1/";
+
+/// The method whose answer can be a stream.
+const CREATE_MESSAGE: &str = "sampling/createMessage";
 
 /// Revision of `initialize` without `protocolVersion`; seed 003, part 8.
 const REVISION: &str = "2024-11-05";
@@ -49,13 +56,13 @@ const METHODS: [&str; 11] = [
     "tools/call",
     "prompts/list",
     "prompts/get",
-    "sampling/createMessage",
+    CREATE_MESSAGE,
 ];
 
 /// State of the routes.
 pub(crate) struct McpV1 {
-    server: Server,
-    knowledge: Knowledge,
+    pub(super) server: Server,
+    pub(super) knowledge: Knowledge,
     limits: Limits,
 }
 
@@ -66,7 +73,7 @@ impl McpV1 {
 }
 
 /// Returns whether a path belongs to these routes.
-pub(crate) fn is_mcp_v1(path: &str) -> bool {
+pub(super) fn is_mcp_v1(path: &str) -> bool {
     path.starts_with(BASE)
 }
 
@@ -94,25 +101,37 @@ async fn call(
             path.strip_prefix(BASE).unwrap_or(path).to_owned()
         }
     };
-    match answer(&site, &method, request).await {
-        Ok(result) => json_bytes_response(StatusCode::OK, result),
-        Err(problem) => problem.response(),
-    }
+    answer(&site, &method, request).await.unwrap_or_else(|problem| problem.response())
 }
 
-async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<Bytes, Problem> {
+async fn answer(
+    site: &McpV1,
+    method: &str,
+    request: Request<Body>,
+) -> Result<Response<Body>, Problem> {
     if !METHODS.contains(&method) {
         return Err(RpcError::method_not_found(method).into());
     }
     let peer = peer_of(&request);
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
     let limit = site.limits.max_request_bytes.get();
+    #[cfg(feature = "knowledge")]
+    let accepts_events = method == CREATE_MESSAGE && sampling::accepts_events(request.headers());
+    #[cfg(feature = "knowledge")]
+    let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let body = body::read(&site.server, &peer, request, limit, &site.limits)
         .await
         .map_err(|error| Problem::of_body(&error, limit))?;
     let mut params = params::parse(method, body.bytes(), site.limits.max_nesting.get())?;
+    #[cfg(feature = "knowledge")]
+    let is_stream =
+        method == CREATE_MESSAGE && sampling::takes_stream(&mut params, accepts_events)?;
     // A request counts as in flight once its body has arrived.
     let call = site.server.direct_call(peer).await?;
+    #[cfg(feature = "knowledge")]
+    if is_stream && site.knowledge.is_enabled() {
+        return sampling::start(site, params, call, connection);
+    }
     let result = if method == "resources/list" && params.contains_key("type") {
         list_of_type(site, principal.as_deref(), &params).await?
     } else {
@@ -123,7 +142,8 @@ async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<By
             to_raw_value(&params).map_err(|error| RpcError::internal(error.to_string()))?;
         result(method, &call.request(method, Some(&raw)).await?)?
     };
-    Ok(call.answer(result.to_string().into_bytes()).await?)
+    let body = call.answer(result.to_string().into_bytes()).await?;
+    Ok(json_bytes_response(StatusCode::OK, body))
 }
 
 /// Adds members that `initialize` requires and callers of seed 003 leave out.

@@ -1,21 +1,18 @@
 //! `GET /mcp/v1/resources/subscribe?uri=…`: updates of a resource as server-sent events.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderValue, Request, Response, header},
+    http::{Request, Response},
 };
 use bytes::Bytes;
 use futures_util::stream;
 use marquetry_protocol::server::Watch;
 use serde_json::json;
 
-use super::{super::peer_of, McpV1, error::Problem, params::required};
-
-/// Interval of comments on an idle stream, so that no proxy closes it.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+use super::{super::peer_of, McpV1, error::Problem, events, params::required};
 
 pub(super) async fn subscribe(
     State(site): State<Arc<McpV1>>,
@@ -27,13 +24,13 @@ pub(super) async fn subscribe(
         return required("uri").response();
     };
     match site.server.watch(peer_of(&request), &uri).await {
-        Ok(watch) => events(watch, &uri),
+        Ok(watch) => updates(watch, &uri),
         Err(error) => Problem::from(error).response(),
     }
 }
 
 /// Streams the updates of a resource until the client disconnects, its token expires or the server stops.
-fn events(watch: Watch, uri: &str) -> Response<Body> {
+fn updates(watch: Watch, uri: &str) -> Response<Body> {
     let updated = json!({
         "jsonrpc": "2.0",
         "method": "notifications/resources/updated",
@@ -48,19 +45,13 @@ fn events(watch: Watch, uri: &str) -> Response<Body> {
             if let Some(first) = first {
                 return Some((Ok::<_, Infallible>(first), (watch, None)));
             }
-            let next = match tokio::time::timeout(KEEP_ALIVE, watch.changed()).await {
+            let next = match tokio::time::timeout(events::KEEP_ALIVE, watch.changed()).await {
                 Ok(true) => event,
                 Ok(false) => return None,
-                Err(_) => Bytes::from_static(b": alive\n\n"),
+                Err(_) => events::ALIVE,
             };
             Some((Ok(next), (watch, None)))
         }
     });
-    let mut response = Response::new(Body::from_stream(stream));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // nginx would buffer events otherwise.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    events::response(Body::from_stream(stream))
 }
