@@ -110,7 +110,7 @@ impl KnowledgeTools {
         arguments: ChunkArguments,
         cx: &RequestContext,
     ) -> Result<Chunked, Failure> {
-        // A preview of any size is a list (seed 003, VectorUtilChunkingTest.testChunkSizeZero and testChunkSizeNegative).
+        // Any size gives a list (seed 003, VectorUtilChunkingTest.testChunkSizeZero and testChunkSizeNegative).
         let size = arguments.chunk_size.map(|size| size.max(1));
         let chunking = Chunking {
             strategy: arguments.chunk_type.map(Strategy::from),
