@@ -80,6 +80,7 @@ const TOOLS = [
   { name: 'helper', description: 'For Views', inputSchema: any, _meta: { ui: { visibility: ['app'] } } },
   { name: 'located', description: 'Has arguments that headers repeat', inputSchema: located },
   { name: 'asks', description: 'Asks the user, and says what was answered', inputSchema: any },
+  { name: 'cancellations', description: 'Returns the calls that were cancelled', inputSchema: any },
   { name: 'secret', description: 'Not for Views', inputSchema: any, _meta: { ui: { visibility: ['model'] } } },
 ];
 
@@ -88,8 +89,19 @@ const OWN = `lab:notes-of-${process.env.LAB_NAME ?? 'lab'}`;
 
 const write = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 
-async function call({ name, arguments: given = {}, _meta: meta }) {
-  if (given.ms) await new Promise((done) => setTimeout(done, given.ms));
+/** The waits of calls by the id of their request, and the calls that were cancelled, with whether their wait was still to go on. */
+const waits = new Map();
+const cancelled = [];
+
+/** Waits as a call does that takes long, unless it is cancelled. */
+const wait = (id, tool, ms) => new Promise((done) => {
+  const timer = setTimeout(() => { waits.delete(id); done(true); }, ms);
+  waits.set(id, () => { clearTimeout(timer); waits.delete(id); cancelled.push({ tool, stopped: true }); done(false); });
+});
+
+async function call({ name, arguments: given = {}, _meta: meta }, id) {
+  if (given.ms && !(await wait(id, name, given.ms))) return undefined;
+  if (name === 'cancellations') return { content: [{ type: 'text', text: 'see structuredContent' }], structuredContent: { cancelled } };
   if (given.progress) write({ method: 'notifications/progress', params: { progressToken: meta.progressToken, progress: 1, message: 'x'.repeat(given.progress) } });
   if (name === 'asks') {
     const id = `question-${asked.size}`;
@@ -98,12 +110,12 @@ async function call({ name, arguments: given = {}, _meta: meta }) {
   return { content: [{ type: 'text', text: `${name} was called` }], structuredContent: { given }, _meta: { own: 1 } };
 }
 
-function answer({ method, params }) {
+function answer({ id, method, params }) {
   switch (method) {
     case 'initialize': return { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {} }, serverInfo: { name: 'lab', version: '1.0' } };
     case 'ping': return {};
     case 'tools/list': return { tools: TOOLS };
-    case 'tools/call': return call(params);
+    case 'tools/call': return call(params, id);
     case 'resources/list': return { resources: [{ uri: OWN, name: 'notes' }, { uri: 'ui://lab/listed.html', name: 'listed', mimeType: VIEW, _meta: { ui: { csp: { connectDomains: [SELF] }, prefersBorder: false } } }] };
     case 'resources/templates/list': return { resourceTemplates: [] };
     case 'resources/read': {
@@ -119,10 +131,13 @@ function answer({ method, params }) {
 createInterface({ input: process.stdin }).on('line', async (line) => {
   const message = JSON.parse(line);
   if (message.method === undefined) asked.get(message.id)?.(message.result ?? message.error);
+  if (message.method === 'notifications/cancelled') waits.get(message.params.requestId)?.();
   if (message.id === undefined || message.method === undefined) return;
   const reply = { id: message.id };
   try {
     reply.result = await answer(message);
+    // A cancelled request has no answer.
+    if (reply.result === undefined) return;
   } catch (error) {
     reply.error = { code: error.code ?? -32603, message: error.message, data: error.data };
   }

@@ -86,6 +86,7 @@ test('a step of progress that is too large ends nothing', { timeout: 60_000 }, a
   await own.stop();
 });
 
+// seed: 001/mcp-apps-life-05
 test('a View that does not answer is removed after its time', { timeout: 60_000 }, async () => {
   const page = await opened();
   const view = await openRawView(page, server);

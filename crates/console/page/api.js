@@ -163,7 +163,8 @@ export async function* events(body, heard = () => {}) {
     while ((end = rest.indexOf('\n\n')) >= 0) {
       const event = { name: 'message', data: '' };
       for (const line of rest.slice(0, end).split('\n')) {
-        const [, field, text] = /^(\w*):? ?(.*)$/.exec(line.replace(/\r$/, '')) ?? [];
+        // With `s`: a message may hold U+2028 and U+2029, which are line ends for `.` alone, and none for JSON or a stream of events.
+        const [, field, text] = /^(\w*):? ?(.*)$/s.exec(line.replace(/\r$/, '')) ?? [];
         if (field === 'id') event.id = text;
         if (field === 'event') event.name = text;
         if (field === 'data') event.data += (event.data && '\n') + text;

@@ -34,12 +34,16 @@ function variables() {
   return all;
 }
 
+/** The fonts of this page as CSS. The policy of a View lets it fetch no font of the console, so that only fonts of the system are offered. */
+export const fonts = (sheets = document.styleSheets) => [...sheets].flatMap((sheet) => [...sheet.cssRules])
+  .filter((rule) => rule instanceof CSSFontFaceRule && !/url\(/i.test(rule.cssText)).map((rule) => rule.cssText).join('\n');
+
 /** What a View is told. `theme` is 'light', 'dark' or undefined for that of the page. */
 export function surroundings(container, { displayMode, theme }) {
   const width = Math.max(200, container.clientWidth || container.parentElement?.clientWidth || 600);
   return {
     theme: theme ?? (DARK.matches ? 'dark' : 'light'),
-    styles: { variables: variables() },
+    styles: { variables: variables(), css: { fonts: fonts() } },
     displayMode,
     availableDisplayModes: ['inline', 'fullscreen'],
     containerDimensions: displayMode === 'fullscreen' ? { width: innerWidth, height: Math.max(100, innerHeight - 48) } : { width, maxHeight: 5000 },

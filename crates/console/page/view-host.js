@@ -232,12 +232,14 @@ export async function openView(container, { record, uri, ended, own, told = () =
   container.append(box);
   happened({ input: own?.args ?? recorded(record.arguments, told) });
   const over = async () => {
-    const { upstream, model, same } = await (ended ?? record);
+    const { outcome, problem, upstream, model, same } = await (ended ?? record);
+    // The View gets the agent's own words. An agent that disconnects gives no reason.
+    if (outcome === 'cancelled') return happened({ cancelled: problem?.message ?? 'the agent cancelled the call, or disconnected' });
     if (own && (same || !upstream)) return happened({ result: own.result });
     // The View gets what the server said, of which the model is shown a part.
     const said = await text(`calls/${encodeURIComponent(call)}/${upstream ? 'said' : 'shown'}`).catch(() => undefined);
     if (said !== undefined) return happened({ result: parse(said) });
-    const why = upstream ?? model ? 'the result was too large to be kept' : 'the call has no result';
+    const why = upstream ?? model ? 'the result was too large to be kept' : problem?.message ?? 'the call has no result';
     told('note', `The View gets no result: ${why}.`);
     return happened({ cancelled: why });
   };

@@ -392,7 +392,7 @@ impl RunningCall {
 impl Drop for RunningCall {
     fn drop(&mut self) {
         if !self.is_over {
-            self.finish(Outcome::Cancelled, None);
+            self.finish(Outcome::Cancelled { reason: None }, None);
         }
     }
 }
@@ -497,7 +497,14 @@ mod tests {
         let calls = calls(10, 1 << 20);
         let admin = Viewer::everything();
         let dropped = calls.begin(NewCall::new("t")).id().to_owned();
-        assert_eq!(calls.get(&dropped, &admin).unwrap()["outcome"], "cancelled");
+        let dropped = calls.get(&dropped, &admin).unwrap();
+        assert_eq!((&dropped["outcome"], &dropped["problem"]), (&json!("cancelled"), &json!(null)));
+        let cancelled = calls.begin(NewCall::new("t"));
+        let id = cancelled.id().to_owned();
+        cancelled.end(Outcome::Cancelled { reason: Some("Stop <b>".into()) }, None);
+        let cancelled = calls.get(&id, &admin).unwrap();
+        assert_eq!(cancelled["outcome"], "cancelled");
+        assert_eq!(cancelled["problem"], json!({"message": "Stop <b>"}), "in the agent's words");
         let failed = calls.begin(NewCall::new("t"));
         let id = failed.id().to_owned();
         failed.end(Outcome::Ok, Some(&to_raw_value(&json!({"isError": true})).unwrap()));
@@ -506,7 +513,7 @@ mod tests {
         let id = refused.id().to_owned();
         refused.end(Outcome::RpcError { code: -32602, message: "no".into() }, None);
         assert_eq!(calls.get(&id, &admin).unwrap()["problem"]["code"], -32602);
-        assert_eq!(calls.stats(&admin)["failed"], 3);
+        assert_eq!(calls.stats(&admin)["failed"], 4);
     }
 
     #[test]
@@ -518,5 +525,10 @@ mod tests {
         let call = calls.get(&id, &Viewer::everything()).unwrap();
         let message = call["problem"]["message"].as_str().unwrap();
         assert_eq!(message, "ä".repeat(2 << 10) + "…");
+        let cancelled = calls.begin(NewCall::new("t"));
+        let id = cancelled.id().to_owned();
+        cancelled.end(Outcome::Cancelled { reason: Some("ä".repeat(1 << 20)) }, None);
+        let call = calls.get(&id, &Viewer::everything()).unwrap();
+        assert_eq!(call["problem"]["message"].as_str().unwrap(), "ä".repeat(2 << 10) + "…");
     }
 }

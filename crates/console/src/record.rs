@@ -29,8 +29,11 @@ pub enum Outcome {
         /// The message that the agent got.
         message: String,
     },
-    /// The agent cancelled the call, or went away.
-    Cancelled,
+    /// The agent cancelled the call, or disconnected.
+    Cancelled {
+        /// The reason that the agent gave.
+        reason: Option<String>,
+    },
 }
 
 impl Outcome {
@@ -43,14 +46,16 @@ impl Outcome {
             Self::InputRequired => "input_required",
             Self::RpcError { .. } => "rpc_error",
             Self::GatewayError { .. } => "gateway_error",
-            Self::Cancelled => "cancelled",
+            Self::Cancelled { .. } => "cancelled",
         }
     }
 
     /// Cuts a message that is longer than a list of calls shows.
     pub(crate) fn shorten(&mut self) {
         const MOST: usize = 4 << 10;
-        if let Self::RpcError { message, .. } | Self::GatewayError { message } = self
+        if let Self::RpcError { message, .. }
+        | Self::GatewayError { message }
+        | Self::Cancelled { reason: Some(message) } = self
             && message.len() > MOST
         {
             message.truncate(message.floor_char_boundary(MOST));
@@ -62,7 +67,9 @@ impl Outcome {
     /// The size of memory that its message takes.
     fn cost(&self) -> usize {
         match self {
-            Self::RpcError { message, .. } | Self::GatewayError { message } => message.len(),
+            Self::RpcError { message, .. }
+            | Self::GatewayError { message }
+            | Self::Cancelled { reason: Some(message) } => message.len(),
             _ => 0,
         }
     }
@@ -70,7 +77,9 @@ impl Outcome {
     fn problem(&self) -> Option<Value> {
         match self {
             Self::RpcError { code, message } => Some(json!({"code": code, "message": message})),
-            Self::GatewayError { message } => Some(json!({"message": message})),
+            Self::GatewayError { message } | Self::Cancelled { reason: Some(message) } => {
+                Some(json!({"message": message}))
+            }
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Notes: records with a text field.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Extracted, registry::finish};
 
@@ -19,7 +19,8 @@ pub struct Note {
     /// Name of the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Text of the note.
+    /// Text of the note; empty if the field is absent or null.
+    #[serde(deserialize_with = "text_or_null")]
     pub text: String,
     /// URI of the record.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,4 +41,9 @@ impl Note {
         finish(&mut extracted);
         extracted
     }
+}
+
+/// Reads null as no text.
+fn text_or_null<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_default())
 }

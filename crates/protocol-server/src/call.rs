@@ -158,12 +158,17 @@ impl Server {
         #[serde(rename_all = "camelCase")]
         struct Cancelled {
             request_id: RequestId,
+            /// A reason that is not a string does not make the cancellation void.
+            #[serde(default)]
+            reason: serde_json::Value,
         }
         if notification.method != "notifications/cancelled" {
             return;
         }
         match notification.params.map(|params| serde_json::from_str::<Cancelled>(params.get())) {
-            Some(Ok(cancelled)) => conversation.in_flight.cancel(&cancelled.request_id),
+            Some(Ok(Cancelled { request_id, reason })) => {
+                conversation.in_flight.cancel(&request_id, reason.as_str());
+            }
             _ => tracing::debug!("a cancellation names no request"),
         }
     }

@@ -541,6 +541,18 @@ impl RequestContext {
         self.inner.cancel.cancelled()
     }
 
+    /// Returns the reason that the client gave when it cancelled the request, shortened. [`None`] if it gave none, if it
+    /// disconnected, and for work that continues as a task, whose cancellation has no reason.
+    #[must_use]
+    pub fn cancel_reason(&self) -> Option<Box<str>> {
+        let parts = &self.inner.parts;
+        // The id of a task's request is free again, and may belong to another request.
+        if self.inner.job.is_some() {
+            return None;
+        }
+        parts.conversation.in_flight.cancel_reason(&parts.id)
+    }
+
     /// Returns a token that is cancelled together with the request.
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {

@@ -10,10 +10,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::fair::{ReturnableSlot, Slot};
 
+/// Bytes of a client's reason that are kept. It is a sentence for people.
+const MAX_REASON: usize = 1 << 10;
+
 /// The requests in flight.
 pub(super) struct InFlight {
-    calls: Mutex<HashMap<RequestId, CancellationToken>>,
+    calls: Mutex<HashMap<RequestId, Entry>>,
     most: usize,
+}
+
+/// One request in flight.
+struct Entry {
+    cancel: CancellationToken,
+    /// The client's reason for the cancellation.
+    reason: Option<Box<str>>,
 }
 
 impl InFlight {
@@ -46,22 +56,35 @@ impl InFlight {
             )));
         }
         let cancel = CancellationToken::new();
-        calls.insert(id.clone(), cancel.clone());
+        calls.insert(id.clone(), Entry { cancel: cancel.clone(), reason: None });
         let slot = ReturnableSlot::new(slot);
         Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, slot })
     }
 
-    /// Cancels a request. Unknown or answered ones are ignored (the notification may cross the answer).
-    pub(super) fn cancel(&self, id: &RequestId) {
-        if let Some(cancel) = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
-            cancel.cancel();
+    /// Cancels a request for the client's reason. Unknown or answered ones are ignored (the notification may cross the
+    /// answer).
+    pub(super) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = calls.get_mut(id) {
+            // The first cancellation counts: the handler may already have read its reason.
+            if !entry.cancel.is_cancelled() {
+                let cut = |reason: &str| reason[..reason.floor_char_boundary(MAX_REASON)].into();
+                entry.reason = reason.map(cut);
+            }
+            entry.cancel.cancel();
         }
+    }
+
+    /// Returns the client's reason for the cancellation of a request that is in flight.
+    pub(super) fn cancel_reason(&self, id: &RequestId) -> Option<Box<str>> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.get(id)?.reason.clone()
     }
 
     /// Cancels all requests.
     pub(super) fn cancel_all(&self) {
-        for cancel in self.calls.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            cancel.cancel();
+        for entry in self.calls.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            entry.cancel.cancel();
         }
     }
 
@@ -89,5 +112,34 @@ impl std::fmt::Debug for InFlightGuard {
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.table.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_is_kept_while_the_request_is_in_flight() {
+        let table = Arc::new(InFlight::new(2));
+        let id = RequestId::from(7);
+        table.cancel(&id, Some("nothing is in flight"));
+        let guard = table.enter(&id, None).unwrap();
+        assert_eq!(table.cancel_reason(&id), None);
+        table.cancel(&id, Some("the user pressed Stop"));
+        table.cancel(&id, Some("again"));
+        assert!(guard.cancel.is_cancelled());
+        assert_eq!(table.cancel_reason(&id).as_deref(), Some("the user pressed Stop"));
+        drop(guard);
+        assert_eq!(table.cancel_reason(&id), None, "the id may be used again");
+
+        let guard = table.enter(&id, None).unwrap();
+        table.cancel(&id, None);
+        table.cancel(&id, Some("too late"));
+        assert_eq!(table.cancel_reason(&id), None);
+        drop(guard);
+        let _guard = table.enter(&id, None).unwrap();
+        table.cancel(&id, Some(&"ü".repeat(MAX_REASON)));
+        assert_eq!(table.cancel_reason(&id).unwrap().len(), MAX_REASON);
     }
 }

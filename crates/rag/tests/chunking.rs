@@ -49,12 +49,11 @@ fn the_last_group_may_be_smaller() {
 }
 
 /// seed: 003/VectorUtilChunkingTest.testChunkBySentenceEmptyInput
-/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceNullInput
 /// seed: 003/VectorUtilChunkingTest.testChunkByWordEmptyInput
 /// seed: 003/VectorUtilChunkingTest.testChunkByChapterEmptyInput
 #[test]
 fn no_text_is_no_chunk() {
-    for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter] {
+    for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter, Strategy::Unknown] {
         assert_eq!(cut("", strategy, 5), []);
         assert_eq!(cut(" \n\t ", strategy, 5), []);
     }
@@ -117,6 +116,7 @@ fn words_are_grouped() {
 /// seed: 003/VectorUtilChunkingTest.testChunkByWordPreservesSpacing
 #[test]
 fn words_have_single_spaces_between_them() {
+    assert_eq!(contents("hello world foo bar", Strategy::Word, 2), ["hello world", "foo bar"]);
     let text = "hello  world\n\tfoo   bar";
     assert_eq!(contents(text, Strategy::Word, 2), ["hello world", "foo bar"]);
     assert_eq!(&text[cut(text, Strategy::Word, 2)[1].span.clone()], "foo   bar");
@@ -131,8 +131,17 @@ fn ten_thousand_words_are_twenty_chunks() {
     assert!(chunks.iter().all(|chunk| chunk.words == 500));
 }
 
-/// seed: 003/VectorUtilChunkingTest.testChunkByChapterSingleChapter
 /// seed: 003/VectorUtilChunkingTest.testChunkByChapterMetadataPreserved
+#[test]
+fn chapters_stand_beside_the_content_of_chunks() {
+    let chunks = cut("Chapter 1 The Setup\nFirst sentence. Second sentence.", Strategy::Chapter, 5);
+    assert_eq!(chunks[0].content, "Chapter 1 The Setup\nFirst sentence. Second sentence.");
+    // The seed's chunks are JSON with the chapter inside; part 14 wants it beside the content.
+    let json = serde_json::to_value(&chunks[0]).unwrap();
+    assert_eq!(json["chapter"], serde_json::json!({"number": 1, "title": "The Setup"}));
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkByChapterSingleChapter
 #[test]
 fn a_chunk_knows_its_chapter() {
     let chunks = cut(
@@ -152,6 +161,26 @@ fn a_chunk_knows_its_chapter() {
 
 /// seed: 003/VectorUtilChunkingTest.testChunkByChapterMultipleChapters
 #[test]
+fn three_chapters_are_three_chunks() {
+    let text = "Chapter 1 Introduction\nFirst chapter content.\n\n\
+        Chapter 2 Background\nSecond chapter content.\n\n\
+        Chapter 3 Conclusion\nThird chapter content.";
+    let chunks = cut(text, Strategy::Chapter, 5);
+    let told: Vec<_> = chunks
+        .iter()
+        .map(|chunk| (chunk.chapter.as_ref().map(|it| (it.number, &*it.title)), &*chunk.content))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Some((1, "Introduction")), "Chapter 1 Introduction\nFirst chapter content."),
+            (Some((2, "Background")), "Chapter 2 Background\nSecond chapter content."),
+            (Some((3, "Conclusion")), "Chapter 3 Conclusion\nThird chapter content."),
+        ]
+    );
+}
+
+#[test]
 fn chunks_do_not_cross_chapters() {
     let text = "A preface.\n\nChapter 1 Introduction\nFirst chapter content.\n\nPART II: Background\n\
         Second chapter content.\n\n## Conclusion ##\nThird chapter content. Chapter 3 ends here.";
@@ -168,6 +197,35 @@ fn a_text_without_chapters_is_cut_all_the_same() {
     let text = "This is plain text with no chapter markers at all.";
     let chunks = cut(text, Strategy::Chapter, 5);
     assert_eq!((chunks.len(), &*chunks[0].content, &chunks[0].chapter), (1, text, &None));
+}
+
+/// Seed 003, part 14: "UNKNOWN: Single chunk (no splitting)".
+#[test]
+fn an_unknown_type_of_text_is_one_chunk() {
+    let text = "\n Chapter 1 One\nFirst. “Second.”\n\n\nChapter 2 Two\nThird.\n";
+    let [chunk] = &*cut(text, Strategy::Unknown, 1) else { panic!("not one chunk") };
+    assert_eq!(chunk.content, "Chapter 1 One\nFirst. \"Second.\"\n\n\nChapter 2 Two\nThird.");
+    assert_eq!(&text[chunk.span.clone()], text.trim());
+    assert_eq!((chunk.sentences, chunk.words, &chunk.chapter), (0, 9, &None));
+
+    // Neither tokens nor headings cut it, in a document either.
+    let mut options = ChunkOptions::new(Strategy::Unknown, 1).unwrap();
+    options.max_tokens = NonZeroUsize::new(2);
+    let html = "<h1>Bread</h1><p>Flour. Water.</p><h2>Wine</h2><p>Grapes.</p>";
+    let extracted = extract(html.as_bytes(), &Hint::file("a.html")).unwrap();
+    let chunks = chunk_extracted(&extracted, &options, count_words).unwrap();
+    assert_eq!(chunks.len(), 1);
+    assert_eq!(chunks[0].content, extracted.content.trim());
+    let code = extract(b"fn a() {}\n\nfn b() {}\n", &Hint::file("a.rs")).unwrap();
+    assert_eq!(chunk_extracted(&code, &options, count_words).unwrap().len(), 1);
+
+    // A text that is longer than a chunk may be is refused, and not cut after all.
+    options.max_bytes = NonZeroUsize::new(9).unwrap();
+    let cut = |text: &str| marquetry_rag::chunk(text, &options, count_words);
+    assert_eq!(cut(" 123456789 ").unwrap().len(), 1);
+    let error = cut("12345 7890").unwrap_err();
+    assert_eq!(error, ChunkError::TooLong { bytes: 10, most: 9 });
+    assert_eq!("unknown".parse(), Ok(Strategy::Unknown));
 }
 
 #[test]
@@ -187,8 +245,8 @@ fn a_table_of_contents_has_no_chapters() {
     );
 }
 
-/// seed: 003/VectorUtilChunkingTest.testChunkSizeZero
-/// seed: 003/VectorUtilChunkingTest.testChunkSizeNegative
+/// The crate refuses such a size; the tool `am7_chunk_content` takes 1, under the ids of the seed
+/// (`tests/scenarios/knowledge/chunk_size_*.yaml`).
 #[test]
 fn a_chunk_holds_something() {
     for size in [0, -1, i64::MIN] {
@@ -506,5 +564,7 @@ proptest! {
         for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter] {
             cut(&text, strategy, size);
         }
+        let is_blank = text.trim().is_empty();
+        prop_assert_eq!(cut(&text, Strategy::Unknown, size).len(), usize::from(!is_blank));
     }
 }

@@ -1,6 +1,7 @@
 use marquetry_protocol::types::JsonObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::size::Size;
 use crate::types::{AppCapabilities, ContainerDimensions, DisplayMode, HostContext};
 
 /// The host context of a View, and the part of it that was already sent.
@@ -8,19 +9,29 @@ use crate::types::{AppCapabilities, ContainerDimensions, DisplayMode, HostContex
 pub(super) struct ContextKeeper {
     current: HostContext,
     sent: JsonObject,
+    /// The size that the frame got from the View's reports.
+    frame: Size,
 }
 
 /// A member that is sent only in the answer to `ui/initialize`.
 const ONLY_AT_FIRST: &str = "toolInfo";
 
+/// A member of our own for the answer to `ui/initialize`: the frame's size on the axes that the View chooses. The
+/// specification's `containerDimensions` has no member for it; a fixed size there would forbid the View to change it.
+/// It is never a notification, because a View that reports its size on every change of the context would not stop.
+const FRAME_SIZE: &str = "marquetry/frameSize";
+
 impl ContextKeeper {
     pub(super) fn new(context: HostContext) -> Self {
-        Self { current: context, sent: JsonObject::new() }
+        Self { current: context, sent: JsonObject::new(), frame: Size::default() }
     }
 
     /// Returns the context for the answer to `ui/initialize`. It offers only modes that the View supports.
     pub(super) fn first(&mut self, app: &AppCapabilities) -> HostContext {
-        let first = self.offered(app);
+        let mut first = self.offered(app);
+        if self.frame != Size::default() {
+            first.extra.insert(FRAME_SIZE.to_owned(), json!(self.frame));
+        }
         self.sent = members(&first);
         first
     }
@@ -68,6 +79,17 @@ impl ContextKeeper {
         is_new
     }
 
+    /// Records the size that the frame got.
+    pub(super) fn resize_frame(&mut self, size: Size) {
+        self.frame.width = size.width.or(self.frame.width);
+        self.frame.height = size.height.or(self.frame.height);
+    }
+
+    /// Forgets the size of the frame after the room for it changed.
+    pub(super) fn reset_frame(&mut self) {
+        self.frame = Size::default();
+    }
+
     pub(super) fn dimensions(&self) -> ContainerDimensions {
         self.current.container_dimensions.unwrap_or_default()
     }
@@ -90,8 +112,6 @@ fn members(context: &HostContext) -> JsonObject {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn context(value: Value) -> HostContext {
@@ -113,6 +133,26 @@ mod tests {
         assert_eq!(changes, Some(json!({ "theme": "dark" })));
         assert_eq!(keeper.changes(&any_mode()), None);
         assert!(keeper.first(&any_mode()).tool_info.is_some(), "a View that initializes again");
+    }
+
+    #[test]
+    fn the_size_of_the_frame_is_in_the_next_first_context_alone() {
+        let room = json!({ "containerDimensions": { "width": 500.0, "maxHeight": 600.0 } });
+        let mut keeper = ContextKeeper::new(context(room.clone()));
+        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), room);
+        keeper.resize_frame(Size { width: Some(300.0), height: Some(100.0) });
+        keeper.resize_frame(Size { width: None, height: Some(200.0) });
+        assert_eq!(
+            keeper.changes(&any_mode()),
+            None,
+            "a notification could make the View report again"
+        );
+        let mut want = room.clone();
+        want[FRAME_SIZE] = json!({ "width": 300.0, "height": 200.0 });
+        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), want);
+        keeper.reset_frame();
+        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), room);
+        assert_eq!(keeper.changes(&any_mode()), None);
     }
 
     #[test]

@@ -262,9 +262,25 @@ fn h14_flexible_axes_follow_the_content() {
     view.notify("ui/notifications/size-changed", json!({ "height": 199 }));
     view.notify("ui/notifications/size-changed", json!({ "height": 9_000 }));
     assert_eq!(view.effects(), [resize(200.0), resize(600.0)]);
+    assert_eq!(
+        view.sent(),
+        [Value::Null; 0],
+        "no notification, which could make the View report again"
+    );
     view.notify("ui/notifications/size-changed", json!({ "height": "tall" }));
     assert!(matches!(view.last_verdict(), Verdict::Refused(_)));
     assert_eq!(view.effects(), []);
+    let context = |view: &mut View| {
+        let params = json!({
+            "appInfo": { "name": "a", "version": "1" }, "appCapabilities": {}, "protocolVersion": "2026-01-26",
+        });
+        view.call("ui/initialize", params)["hostContext"].take()
+    };
+    let told = context(&mut view);
+    assert_eq!(told["marquetry/frameSize"], json!({ "height": 600.0 }));
+    assert_eq!(told["containerDimensions"]["maxHeight"], 600.0, "the axis stays flexible");
+    view.handle(Event::DisplayMode(DisplayMode::Fullscreen));
+    assert_eq!(context(&mut view)["marquetry/frameSize"], Value::Null, "the room has changed");
 }
 
 /// `display/no-undeclared-mode`, `decline-undeclared`

@@ -24,11 +24,15 @@ fn a_note_is_its_text() {
     assert_eq!(note.extract().content, "Note content here.");
 }
 
-/// seed: 003/DocumentUtilExtractionTest.testExtractFromNullRecordReturnsNull
+/// The null record itself is tested where JSON arrives: `tests/scenarios/knowledge/extract_from_null.yaml`.
 #[test]
-fn no_record_is_no_text() {
-    let note: Option<Note> = serde_json::from_str("null").unwrap();
-    assert_eq!(note.as_ref().map(Note::extract), None);
+fn a_note_whose_text_is_null_or_absent_has_no_text() {
+    for json in [r#"{"name": "Empty", "text": null}"#, r#"{"name": "Empty"}"#] {
+        let note: Note = serde_json::from_str(json).unwrap();
+        let extracted = note.extract();
+        assert_eq!((&*extracted.content, extracted.character_count), ("", 0), "{json}");
+        assert_eq!(extracted.title.as_deref(), Some("Empty"), "{json}");
+    }
 }
 
 /// seed: 003/DocumentUtilExtractionTest.testExtractFromEmptyDataReturnsEmpty

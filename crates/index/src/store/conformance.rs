@@ -42,6 +42,7 @@ pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     a_scope_is_one_document(&make().await).await;
     without_a_scope_all_is_searched(&make().await).await;
     tags_are_all_needed(&make().await).await;
+    hits_refer_to_their_record(&make().await).await;
     scores_are_sums_of_places(&make().await).await;
     limits_hold(&make().await).await;
     thresholds_hold(&make().await).await;
@@ -119,8 +120,6 @@ fn found(hits: &[Hit]) -> BTreeSet<&str> {
     hits.iter().map(|hit| hit.chunk.content.as_str()).collect()
 }
 
-/// seed: 003/VectorUtilStoreTest.testCreateVectorStoreIncludesObjectId
-/// seed: 003/VectorUtilStoreTest.testCreateVectorStorePreservesReferenceType
 async fn documents_come_back(store: &impl ChunkStore) {
     let mut document = record("doc-123");
     document.owner = Some("alice".to_owned());
@@ -155,8 +154,6 @@ async fn documents_come_back(store: &impl ChunkStore) {
     assert_eq!(store.document("empty").await.expect("document"), Some(none), "without chunks");
 }
 
-/// seed: 003/VectorUtilStoreTest.testCreateVectorStoreChunkNumbering
-/// seed: 003/VectorUtilStoreTest.testGetVectorStoreReturnsAllChunks
 async fn chunks_come_back_numbered(store: &impl ChunkStore) {
     let text = "One. Two. Three. Four. Five.";
     let document = index(store, "doc-789", text).await;
@@ -238,7 +235,6 @@ async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
     }
 }
 
-/// seed: 003/VectorUtilStoreTest.testCreateVectorStoreReplacesExisting
 async fn replacing_leaves_nothing_of_the_old(store: &impl ChunkStore) {
     let document = index(store, "doc-replace", "First version. It is long. It goes on.").await;
     let id = store.chunks(&document.uri).await.expect("chunks")[0].id;
@@ -282,7 +278,6 @@ async fn a_refused_batch_changes_nothing(store: &impl ChunkStore) {
     assert_eq!(store.count(&Filter::default()).await.expect("count"), 1);
 }
 
-/// seed: 003/VectorUtilStoreTest.testDeleteVectorStoreReturnsCount
 async fn deleting_says_how_many(store: &impl ChunkStore) {
     let document = index(store, "doc-del", "Content to delete. And more.").await;
     index(store, "doc-stays", "Content that stays.").await;
@@ -301,7 +296,6 @@ async fn deleting_says_how_many(store: &impl ChunkStore) {
     assert!(find(store, &request(store, "content")).await.is_empty());
 }
 
-/// seed: 003/VectorUtilStoreTest.testDeleteVectorStoreByModelType
 async fn deleting_is_for_one_vector_model(store: &impl ChunkStore) {
     let document = index(store, "doc-typed", "Content.").await;
     let mut history = Document::new("am7://default/olio.llm.chatRequest/1");
@@ -649,8 +643,41 @@ async fn tags_are_all_needed(store: &impl ChunkStore) {
     }
 }
 
+/// The seed makes a row of a vector store of what a search returns: its reference, type, score, number and content. Here
+/// a search returns such rows, with the seed's numbers: the fusions give .85 and .5 to the first by words.
+///
 /// seed: 003/VectorUtilStoreTest.testNewVectorStorePartialReference
 /// seed: 003/VectorUtilStoreTest.testNewVectorStoreNullReference
+async fn hits_refer_to_their_record(store: &impl ChunkStore) {
+    let text = "Zero is here. One is here. Two is here. chunk content";
+    index(store, "42", text).await;
+    let first = async |question: &str, k: f64| {
+        let mut request = request(store, question);
+        request.fusion = Some(Fusion { k, semantic_weight: 0.0 });
+        find(store, &request).await.into_iter().next().expect("a hit")
+    };
+    let hit = first("chunk content", 3.0 / 17.0).await;
+    let reference = (hit.kind.as_deref(), hit.object_id.as_deref(), &*hit.chunk.document);
+    assert_eq!(reference, (Some("data.data"), Some("42"), "am7://default/data.data/42"));
+    assert!((hit.score - 0.85).abs() < 1e-9, "{hit:?}");
+    assert_eq!((hit.chunk.index, hit.chunk.count, &*hit.chunk.content), (3, 4, "chunk content"));
+    let json = serde_json::to_value(&hit).expect("a hit is JSON");
+    assert_eq!((&json["type"], &json["object_id"]), (&json!("data.data"), &json!("42")));
+    assert_eq!(
+        (&json["chunk"]["index"], &json["chunk"]["content"]),
+        (&json!(3), &json!("chunk content"))
+    );
+
+    let free = Document::new("file:///notes/plain.md");
+    store.replace(free, sentences(store, "unreferenced words", 1)).await.expect("replace");
+    let hit = first("unreferenced", 1.0).await;
+    assert_eq!((&hit.kind, &hit.object_id), (&None, &None), "a document without a record");
+    assert!((hit.score - 0.5).abs() < 1e-9, "{hit:?}");
+    assert_eq!((hit.chunk.index, &*hit.chunk.content), (0, "unreferenced words"));
+    let json = serde_json::to_value(&hit).expect("a hit is JSON");
+    assert_eq!((&json["type"], &json["object_id"]), (&json!(null), &json!(null)));
+}
+
 /// seed: 003/VectorUtilHybridSearchTest.testHybridScoreIsPositive
 /// seed: 003/VectorUtilHybridSearchTest.testHybridScoreOrderDescending
 async fn scores_are_sums_of_places(store: &impl ChunkStore) {

@@ -8,7 +8,7 @@ use marquetry_rag::{
     chunk_extracted_until, extract,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Answer, CHUNK, KnowledgeTools, vectorize::ChunkType};
 use crate::{
@@ -22,12 +22,13 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ChunkArguments {
     uri: Option<String>,
-    /// A text, instead of uri.
-    content: Option<String>,
-    /// "SENTENCE" by default.
+    /// A text, instead of uri. null has no passages.
+    #[serde(default, deserialize_with = "text_or_null")]
+    #[schemars(with = "Option<String>")]
+    content: Option<Option<String>>,
+    /// "SENTENCE" by default. "UNKNOWN" keeps the text in one piece.
     chunk_type: Option<ChunkType>,
-    /// Sentences or words in a passage, 5 by default.
-    #[schemars(range(min = 1))]
+    /// Sentences or words in a passage, 5 by default. Below 1 counts as 1.
     chunk_size: Option<i64>,
     /// Number of them that repeat in the next passage.
     overlap: Option<usize>,
@@ -54,8 +55,11 @@ struct Chunked {
     next_index: Option<usize>,
     /// Unit of the passages.
     chunk_type: ChunkType,
-    /// Most units in a passage.
+    /// Most units in a passage: the chunkSize that was used.
     chunk_size: usize,
+    /// Says if another chunkSize was used than the given one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     /// Whether searches find them now.
     stored: bool,
 }
@@ -106,15 +110,17 @@ impl KnowledgeTools {
         arguments: ChunkArguments,
         cx: &RequestContext,
     ) -> Result<Chunked, Failure> {
+        // Any size gives a list (seed 003, VectorUtilChunkingTest.testChunkSizeZero and testChunkSizeNegative).
+        let size = arguments.chunk_size.map(|size| size.max(1));
         let chunking = Chunking {
             strategy: arguments.chunk_type.map(Strategy::from),
-            size: arguments.chunk_size,
+            size,
             overlap: arguments.overlap,
             max_tokens: arguments.max_tokens,
         };
         let options = chunking.options(self.service.max_passage_bytes())?;
-        match (arguments.uri, arguments.content) {
-            (Some(uri), None) => {
+        let mut chunked = match (arguments.uri, arguments.content) {
+            (Some(uri), None | Some(None)) => {
                 let access = self.read(cx, &uri).await?;
                 let record = access.knowledge.records.get(&access.caller, &uri).await?;
                 if !arguments.preview {
@@ -133,9 +139,10 @@ impl KnowledgeTools {
                     access.knowledge.vectorize(&record, extracted, options).await?;
                     chunked.stored = true;
                 }
-                Ok(chunked)
+                chunked
             }
             (None, Some(content)) => {
+                let content = content.unwrap_or_default();
                 let embedder: Arc<dyn Embedder> = match self.service.if_there(cx).await {
                     Ok(Some(access)) => access.knowledge.pipeline.embedder().clone(),
                     // The default model; a good approximation if another one is configured or cannot be reached.
@@ -150,10 +157,16 @@ impl KnowledgeTools {
                 };
                 let extracted = worked(&job, "reading the text", work).await?;
                 let count = move |text: &str| embedder.count_tokens(text);
-                self.cut(&job, extracted, options, None, arguments.from, count).await
+                self.cut(&job, extracted, options, None, arguments.from, count).await?
             }
-            _ => Err(Failure::invalid("give either uri or content")),
+            _ => return Err(Failure::invalid("give either uri or content")),
+        };
+        if let Some(given) = arguments.chunk_size
+            && Some(given) != size
+        {
+            chunked.note = Some(format!("chunkSize {given} is below 1; 1 was used"));
         }
+        Ok(chunked)
     }
 
     async fn cut(
@@ -189,9 +202,15 @@ impl KnowledgeTools {
             chunks,
             chunk_type: ChunkType::of(options.strategy),
             chunk_size: options.size.get(),
+            note: None,
             stored: false,
         })
     }
+}
+
+/// Reads a member that is there, so that null differs from an absent member.
+fn text_or_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(value).map(Some)
 }
 
 impl ChunkView {

@@ -18,6 +18,7 @@ pub(super) enum ChunkType {
     Sentence,
     Word,
     Chapter,
+    Unknown,
 }
 
 impl From<ChunkType> for Strategy {
@@ -26,6 +27,7 @@ impl From<ChunkType> for Strategy {
             ChunkType::Sentence => Self::Sentence,
             ChunkType::Word => Self::Word,
             ChunkType::Chapter => Self::Chapter,
+            ChunkType::Unknown => Self::Unknown,
         }
     }
 }
@@ -35,6 +37,7 @@ impl ChunkType {
         match strategy {
             Strategy::Word => Self::Word,
             Strategy::Chapter => Self::Chapter,
+            Strategy::Unknown => Self::Unknown,
             _ => Self::Sentence,
         }
     }
@@ -51,9 +54,9 @@ struct VectorizeArguments {
     object_id: Option<String>,
     /// New text; without uri, a new document.
     content: Option<String>,
-    /// "SENTENCE" by default.
+    /// "SENTENCE" by default. "UNKNOWN" keeps the text in one piece.
     chunk_type: Option<ChunkType>,
-    /// Sentences or words in a passage, 5 by default.
+    /// Sentences or words in a passage, 5 by default. Below 1 is an error.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
     /// Number of them that repeat in the next passage.

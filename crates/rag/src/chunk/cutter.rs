@@ -77,6 +77,21 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         self.joined_bytes = bytes.min(self.options.max_bytes.get());
     }
 
+    /// Adds a section as one chunk, without the white space around it.
+    pub(super) fn push_whole(&mut self, section: Range<usize>) -> Result<(), ChunkError> {
+        let text = &self.text[section.clone()];
+        let start = section.start + (text.len() - text.trim_start().len());
+        let span = start..start + text.trim().len();
+        let most = self.options.max_bytes.get();
+        if span.len() > most {
+            return Err(ChunkError::TooLong { bytes: span.len(), most });
+        }
+        if !span.is_empty() {
+            self.open.push_back(Unit { span, tokens: 0, gap_tokens: 0 });
+        }
+        self.end_section()
+    }
+
     /// Adds a unit as [`Self::push`] does; a large unit becomes a separate chunk.
     pub(super) fn push_block(&mut self, unit: Range<usize>) -> Result<(), ChunkError> {
         if unit.len() <= self.joined_bytes / 2 {
@@ -279,11 +294,11 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
 
     fn chunk(&self, span: Range<usize>) -> Chunk {
         let content = content(&self.text[span.clone()], self.options.strategy);
-        let is_words = self.options.strategy == Strategy::Word;
+        let has_sentences = !matches!(self.options.strategy, Strategy::Word | Strategy::Unknown);
         Chunk {
             index: self.chunks.len(),
             words: count_words(&content),
-            sentences: if is_words { 0 } else { self.open.len() },
+            sentences: if has_sentences { self.open.len() } else { 0 },
             content,
             span,
             chapter: self.chapter.clone(),

@@ -12,7 +12,7 @@ use marquetry_index::PageStart;
 /// has any. Spans refer to [`Extracted::content`].
 ///
 /// With [`Strategy::Chapter`], no chunk crosses a heading; if the document has no headings, they are looked for in
-/// the text. With the other strategies, a chunk belongs to the chapter in which it begins, and ends before the next
+/// the text. With [`Strategy::Unknown`], the document is one chunk. With the other strategies, a chunk belongs to the chapter in which it begins, and ends before the next
 /// heading, because a heading belongs to the text below it.
 ///
 /// ```
@@ -28,7 +28,8 @@ use marquetry_index::PageStart;
 /// # Errors
 ///
 /// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
-/// [`ChunkError::TooMany`] if the chunks would be too long or too many.
+/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if the text does not
+/// fit into the one chunk of [`Strategy::Unknown`].
 pub fn chunk_extracted(
     extracted: &Extracted,
     options: &ChunkOptions,
@@ -53,6 +54,7 @@ pub fn chunk_extracted_until(
     let sections = match options.strategy {
         Strategy::Chapter if extracted.headings.is_empty() => chapters::sections(text),
         Strategy::Chapter => chapters.clone(),
+        Strategy::Unknown => vec![(0..text.len(), None)],
         _ => parts(extracted),
     };
     let form = match extracted.wrapped {

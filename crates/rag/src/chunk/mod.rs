@@ -31,14 +31,21 @@ pub enum Strategy {
     Word,
     /// Sentences. No chunk crosses the boundary of a chapter; `size` counts sentences.
     Chapter,
+    /// The whole text as one chunk, whatever the other options are. A text of more than
+    /// [`max_bytes`](ChunkOptions::max_bytes) is an error. A model that reads fewer tokens embeds only the beginning.
+    Unknown,
 }
 
 impl FromStr for Strategy {
     type Err = ChunkError;
 
     fn from_str(name: &str) -> Result<Self, ChunkError> {
-        let known =
-            [("SENTENCE", Self::Sentence), ("WORD", Self::Word), ("CHAPTER", Self::Chapter)];
+        let known = [
+            ("SENTENCE", Self::Sentence),
+            ("WORD", Self::Word),
+            ("CHAPTER", Self::Chapter),
+            ("UNKNOWN", Self::Unknown),
+        ];
         let found = known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found
             .map(|(_, strategy)| strategy)
@@ -120,8 +127,18 @@ pub enum ChunkError {
         /// The overlap.
         overlap: usize,
     },
+    /// The text is too long for the one chunk of [`Strategy::Unknown`].
+    #[error(
+        "the text has {bytes} bytes, and one chunk has at most {most}; cut it by SENTENCE, WORD or CHAPTER"
+    )]
+    TooLong {
+        /// Length of the text.
+        bytes: usize,
+        /// The limit, [`ChunkOptions::max_bytes`].
+        most: usize,
+    },
     /// No strategy has this name.
-    #[error("no chunk type {0:?}; the types are SENTENCE, WORD and CHAPTER")]
+    #[error("no chunk type {0:?}; the types are SENTENCE, WORD, CHAPTER and UNKNOWN")]
     UnknownStrategy(String),
     /// The time limit passed.
     #[error("cutting the text takes longer than {} seconds", .0.as_secs_f64())]
@@ -162,7 +179,7 @@ pub struct Chunk {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub page_starts: Vec<PageStart>,
     /// Number of sentences, or blocks of source code, in the chunk, including partial ones; 0 with
-    /// [`Strategy::Word`].
+    /// [`Strategy::Word`] and [`Strategy::Unknown`].
     pub sentences: usize,
     /// Number of words.
     pub words: usize,
@@ -196,7 +213,8 @@ impl Chunk {
 /// # Errors
 ///
 /// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
-/// [`ChunkError::TooMany`] if the chunks would be too long or too many.
+/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if the text does not
+/// fit into the one chunk of [`Strategy::Unknown`].
 pub fn chunk(
     text: &str,
     options: &ChunkOptions,
@@ -227,6 +245,7 @@ fn cut(
                     cutter.push(word)?;
                 }
             }
+            (Strategy::Unknown, _) => cutter.push_whole(section)?,
             (_, Form::Code) => code::push_blocks(text, section, &mut cutter)?,
             (_, Form::Lines | Form::Wrapped) => {
                 let is_wrapped = form == Form::Wrapped;

@@ -168,11 +168,13 @@ impl Running {
 /// A dropped handler was cancelled, unless a question ended this round of the request.
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(call) = self.call.take()
-            && self.cx.has_asked()
-        {
-            call.end(Outcome::InputRequired, None);
-        }
+        let Some(call) = self.call.take() else { return };
+        let outcome = if self.cx.has_asked() {
+            Outcome::InputRequired
+        } else {
+            Outcome::Cancelled { reason: self.cx.cancel_reason().map(String::from) }
+        };
+        call.end(outcome, None);
     }
 }
 

@@ -43,7 +43,7 @@ impl Bridge {
                 let before = self.context.dimensions();
                 self.context.replace(*context, &self.app_capabilities());
                 if before != self.context.dimensions() {
-                    self.size.reset();
+                    self.forget_size();
                 }
                 // No `ShowMode`: the host has said itself in which mode the View is. A host that answers `ShowMode` with its
                 // context, while a context of before is on its way, would get contradicting modes in turn without end.
@@ -97,9 +97,15 @@ impl Bridge {
         }
     }
 
+    /// Forgets the size of the frame: the room for it has changed.
+    fn forget_size(&mut self) {
+        self.size.reset();
+        self.context.reset_frame();
+    }
+
     fn show_mode(&mut self, mode: DisplayMode) {
         if self.context.set_mode(mode, &self.app_capabilities()) {
-            self.size.reset();
+            self.forget_size();
             self.effects.push(Effect::ShowMode(mode));
         }
     }

@@ -165,6 +165,7 @@ impl Bridge {
                 let content = SizeFollower::parse(params)?;
                 let (room, largest) = (self.context.dimensions(), self.limits.max_extent);
                 if let Some(size) = self.size.follow(self.now, content, room, largest) {
+                    self.context.resize_frame(size);
                     self.effects.push(Effect::Resize(size));
                 }
                 Ok(())
