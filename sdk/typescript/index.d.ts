@@ -338,6 +338,52 @@ export interface BatchOptions {
   signal?: AbortSignal;
 }
 
+/** Servers and a judge to store under a name. */
+export interface NewConfiguration {
+  /** 1 to 200 bytes. A configuration of the same name is a new version; the older ones stay for their runs. */
+  name: string;
+  /** Text for people. */
+  description?: string;
+  /** Values of `env` and `headers` are references, such as `${API_TOKEN}` or `Bearer ${API_TOKEN}`. */
+  serverConfigs?: ServerConfig[];
+  /** Its `apiKey` is absent, or a reference. */
+  judgeConfig?: JudgeConfig;
+}
+
+/** A stored configuration. It has no secrets. */
+export interface Configuration {
+  id: string;
+  name: string;
+  description?: string;
+  serverConfigs: ServerConfig[];
+  judgeConfig?: JudgeConfig;
+  /** Whether a user created it, or it was stored with a run whose cases have the same servers and the same judge. */
+  origin: ConfigurationOrigin;
+  /** RFC 3339. */
+  createdAt: string;
+  /** RFC 3339. */
+  updatedAt: string;
+}
+
+/** The origin of a configuration. */
+export type ConfigurationOrigin = "created" | "derived";
+
+/** Which configurations are wanted. */
+export interface ConfigurationFilter {
+  name?: string;
+  origin?: ConfigurationOrigin;
+  /** Configurations in a page: 50 if absent, up to 200. */
+  limit?: number;
+  /** `nextCursor` of the page before. */
+  cursor?: string | undefined;
+}
+
+/** Options of {@link MCPTestSDK.runConfiguration}. */
+export interface ConfigurationRunOptions extends BatchOptions {
+  /** Values of the variables that the configuration refers to, by name. They are not stored. */
+  variables?: Record<string, string>;
+}
+
 /** Which stored results are wanted. */
 export interface ResultFilter {
   /** Name of the test. */
@@ -547,6 +593,15 @@ export declare class MCPTestSDK {
   runTest(testCase: TestCase, options?: { signal?: AbortSignal }): Promise<TestResult>;
   /** Runs many tests, stored as one run; the results are in the order of the cases. */
   runBatch(cases: TestCase[], options?: BatchOptions): Promise<{ run: TestRun; results: TestResult[] }>;
+  /** Stores servers and a judge under a name. Secrets are refused: write references such as `${NAME}` in their place. */
+  createConfiguration(configuration: NewConfiguration): Promise<Configuration>;
+  /** Returns one page of configurations, the newest first. Of several with one name, the first is the current one. */
+  configurations(filter?: ConfigurationFilter): Promise<{ items: Configuration[]; nextCursor?: string }>;
+  configuration(id: string): Promise<Configuration>;
+  /** Deletes a configuration that no run has, and returns it. */
+  deleteConfiguration(id: string): Promise<Configuration>;
+  /** Runs many tests as {@link runBatch} does, with the servers and the judge of a configuration instead of their own. */
+  runConfiguration(id: string, cases: TestCase[], options?: ConfigurationRunOptions): Promise<{ run: TestRun; results: TestResult[] }>;
   /** Returns one page of stored results. */
   results(filter?: ResultFilter): Promise<ResultPage>;
   /** Returns one result with its trials. */

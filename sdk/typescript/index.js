@@ -67,29 +67,28 @@ export class MCPTestSDK {
   }
 
   async runBatch(cases, { name, concurrency, onProgress, signal } = {}) {
-    const body = { cases, name, concurrency };
-    const response = await this.#request("POST", "/api/test/batch", {
-      body,
-      signal,
-      accept: "text/event-stream",
-    });
-    const results = new Array(cases.length);
-    let run;
-    const cut = (cause) => {
-      const id = run ? ` ${run.id}` : "";
-      const message = `the stream of batch${id} ended before its end; results that were stored are in /api/test/results`;
-      return new MCPTestError("cut-stream", message, { cause });
-    };
-    for await (const { event, data } of events(response, { signal, cut })) {
-      if (event === "started") run = data;
-      if (event === "result") {
-        results[data.index] = data.result;
-        onProgress?.({ done: data.done, total: data.total, index: data.index, result: data.result });
-      }
-      if (event === "completed") return { run: data, results };
-      if (event === "failed") throw new MCPTestError("batch-failed", `the batch failed: ${data.error}`);
-    }
-    throw cut();
+    return this.#batch("/api/test/batch", { cases, name, concurrency }, { onProgress, signal });
+  }
+
+  async createConfiguration(configuration) {
+    return this.#json("POST", "/api/test/configurations", { body: configuration });
+  }
+
+  async configurations(filter = {}) {
+    return this.#json("GET", withQuery("/api/test/configurations", filter));
+  }
+
+  async configuration(id) {
+    return this.#json("GET", `/api/test/configurations/${encodeURIComponent(id)}`);
+  }
+
+  async deleteConfiguration(id) {
+    return this.#json("DELETE", `/api/test/configurations/${encodeURIComponent(id)}`);
+  }
+
+  async runConfiguration(id, cases, { name, concurrency, variables, onProgress, signal } = {}) {
+    const path = `/api/test/configurations/${encodeURIComponent(id)}/run`;
+    return this.#batch(path, { cases, name, concurrency, variables }, { onProgress, signal });
   }
 
   async results(filter = {}) {
@@ -150,6 +149,28 @@ export class MCPTestSDK {
       yield* page.items;
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined);
+  }
+
+  /** Runs the cases of `body` as one run, and reads its events. */
+  async #batch(path, body, { onProgress, signal }) {
+    const response = await this.#request("POST", path, { body, signal, accept: "text/event-stream" });
+    const results = new Array(body.cases.length);
+    let run;
+    const cut = (cause) => {
+      const id = run ? ` ${run.id}` : "";
+      const message = `the stream of batch${id} ended before its end; results that were stored are in /api/test/results`;
+      return new MCPTestError("cut-stream", message, { cause });
+    };
+    for await (const { event, data } of events(response, { signal, cut })) {
+      if (event === "started") run = data;
+      if (event === "result") {
+        results[data.index] = data.result;
+        onProgress?.({ done: data.done, total: data.total, index: data.index, result: data.result });
+      }
+      if (event === "completed") return { run: data, results };
+      if (event === "failed") throw new MCPTestError("batch-failed", `the batch failed: ${data.error}`);
+    }
+    throw cut();
   }
 
   async #discover() {

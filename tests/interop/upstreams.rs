@@ -40,6 +40,39 @@ fn mcp_json(directory: &Path) -> std::path::PathBuf {
     file
 }
 
+/// Seed 004 names the tools `create_file`, `write_file`, `read_file`, `list_files` and `search_files` in its examples. The official
+/// filesystem server, which most users have, lists neither `create_file` nor `list_files`: `write_file` creates files, and
+/// `list_directory` lists them. `read_file` is deprecated there in favour of `read_text_file`. Our examples and tests of the seed name these
+/// tools, since a test that expects a tool which no server lists ends with an error.
+const TOOLS_FOR_THE_SEED: [(&str, &str); 5] = [
+    ("create_file", "write_file"),
+    ("write_file", "write_file"),
+    ("read_file", "read_text_file"),
+    ("list_files", "list_directory"),
+    ("search_files", "search_files"),
+];
+
+#[tokio::test]
+async fn the_filesystem_server_has_tools_for_those_of_seed_004() {
+    if !have(&NEEDS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = here().join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
+    let args = [script.to_str().unwrap(), directory.path().to_str().unwrap()];
+    let files =
+        Client::spawn(StdioCommand::new("node", args), ClientOptions::default()).await.unwrap();
+    let tools = files.list_tools().await.unwrap();
+    let has = |name: &str| tools.iter().any(|tool| tool.name == name);
+    for (of_the_seed, ours) in TOOLS_FOR_THE_SEED {
+        assert!(has(ours), "{ours}, for {of_the_seed}");
+    }
+    for absent in ["create_file", "list_files"] {
+        assert!(!has(absent), "{absent} is there: the tests of the seed can name it");
+    }
+    files.close().await;
+}
+
 #[tokio::test]
 async fn every_tool_of_real_servers_is_listed_under_its_servers_name() {
     if !have(&NEEDS) {

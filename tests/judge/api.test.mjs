@@ -42,6 +42,10 @@ async function fileWorld(t, model = {}, server = {}) {
 
 const WAYS = [undefined, false, true];
 
+// seed: 004/01
+// seed: 004/12
+// seed: 004/13
+// seed: 004/14
 for (const { provider, model, path, stream } of WIRES.flatMap((wire) => WAYS.map((stream) => ({ ...wire, stream })))) {
   test(`a test passes over the wire of ${provider}, stream: ${stream}`, { skip }, async (t) => {
     // Short pieces: names, arguments and answers come in several events.
@@ -70,6 +74,21 @@ for (const { provider, model, path, stream } of WIRES.flatMap((wire) => WAYS.map
   });
 }
 
+// seed: 004/15
+test("a test passes with a provider at a URL of the case", { skip }, async (t) => {
+  const { sdk, mock, files, fileTest } = await fileWorld(t, {}, { env: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });
+  const judgeConfig = { provider: "custom", model: "own-model", temperature: 0.1, maxTokens: 1000, apiKey: "key-of-the-request", baseUrl: `${mock.url}/v1` };
+  const result = await sdk.runTest(fileTest("custom", { judgeConfig }));
+  assert.deepEqual([result.error, result.status], [undefined, "passed"]);
+  assert.equal(await readFile(join(files, "hello.txt"), "utf8"), "Hello, World!");
+  const requests = mock.getRequests();
+  assert.deepEqual([...new Set(requests.map(({ path, body }) => `${path} ${body.model}`))], ["/v1/chat/completions own-model"]);
+  // Without a URL there is no such provider.
+  const { baseUrl, ...without } = judgeConfig;
+  const unknown = await sdk.runTest(fileTest("custom", { judgeConfig: without }));
+  assert.match(unknown.error, /the provider custom needs a base URL/);
+});
+
 test("a judge that says no fails the test, and so does a tool that was not called", { skip }, async (t) => {
   const { sdk, fileTest } = await fileWorld(t, { judge: votes("no") });
   const denied = await sdk.runTest(fileTest());
@@ -80,6 +99,7 @@ test("a judge that says no fails the test, and so does a tool that was not calle
   assert.equal(other.verdict.toolAccuracy, 0);
 });
 
+// seed: 004/16
 test("what cannot be run or judged is a stored result with the status error", { skip }, async (t) => {
   const { sdk, fileTest } = await fileWorld(t, { judge: () => ({ content: "no JSON" }) });
   const cases = {
@@ -128,6 +148,7 @@ test("only what is no test is refused", { skip }, async (t) => {
   assert.match((await wrong.json()).error, /passed, failed or error/);
 });
 
+// seed: 004/02
 test("health is as the seed has it", { skip }, async (t) => {
   const { url } = await world(t);
   const health = await (await fetch(`${url}/api/test/health`)).json();
@@ -187,6 +208,7 @@ test("keys are neither in results nor in the database nor in the log", { skip },
   assert.match(database + wal, /File Creation Test/);
 });
 
+// seed: 004/25
 test("connections are the run's own, and none is left", { skip }, async (t) => {
   const { sdk, url, child, fileTest } = await fileWorld(t);
   const runs = Promise.all([sdk.runTest(fileTest()), sdk.runTest(fileTest())]);
@@ -219,6 +241,31 @@ test("a batch fills a run, with progress", { skip }, async (t) => {
   const { items } = await sdk.results({ run: run.id });
   assert.equal(items.length, 3);
   assert.deepEqual(await (await fetch(`${url}/api/test/runs/${run.id}`)).json(), run);
+});
+
+test("a stored configuration runs with the values of its variables, which are stored nowhere", { skip }, async (t) => {
+  const { sdk, home, files, fileTest, said, url } = await fileWorld(t);
+  const server = { ...fileServer(files), env: { API_TOKEN: "${API_TOKEN}" } };
+  const judgeConfig = { provider: "openai", model: "m", apiKey: "${JUDGE_KEY}" };
+  const { id, ...stored } = await sdk.createConfiguration({ name: "staging", serverConfigs: [server], judgeConfig });
+  assert.deepEqual([stored.serverConfigs, stored.judgeConfig, stored.origin], [[server], judgeConfig, "created"]);
+  const { judgeConfig: ownJudge, serverConfigs: ownServers, ...testCase } = fileTest("acme", { serverConfigs: [] });
+  // The configuration replaces what the case names.
+  const cases = [{ ...testCase, name: "none" }, { ...testCase, name: "own", judgeConfig: ownJudge, serverConfigs: ownServers }];
+  await assert.rejects(sdk.runConfiguration(id, cases), { status: 400, message: /needs values for \$\{API_TOKEN\}, \$\{JUDGE_KEY\}/ });
+  const variables = { API_TOKEN: "token-of-the-run-1", JUDGE_KEY: "key-of-the-run-1" };
+  const { run, results } = await sdk.runConfiguration(id, cases, { variables });
+  assert.deepEqual(results.map(({ status, error }) => [status, error]), [["passed", undefined], ["passed", undefined]]);
+  assert.deepEqual([run.configurationId, run.name], [id, "staging"]);
+  assert.equal((await sdk.runs()).items[0].configurationId, id);
+  assert.deepEqual((await sdk.configurations({ name: "staging" })).items, [{ id, ...stored }]);
+  await assert.rejects(sdk.deleteConfiguration(id), { status: 409, message: /1 runs have the configuration/ });
+  await assert.rejects(sdk.configuration("unknown"), { status: 404, message: /no configuration has the id "unknown"/ });
+  const answers = await Promise.all(["results", "runs", "configurations"].map(async (path) => (await fetch(`${url}/api/test/${path}`)).text()));
+  const database = await Promise.all(["tests.db", "tests.db-wal"].map((name) => readFile(join(home, name), "latin1").catch(() => "")));
+  for (const text of [JSON.stringify(results), ...answers, ...database, said()]) {
+    for (const secret of Object.values(variables)) assert.ok(!text.includes(secret), secret);
+  }
 });
 
 test("a batch whose client goes away stops, and its run is stored as failed", { skip }, async (t) => {

@@ -274,6 +274,44 @@ test("secrets of a case are neither in its report nor in its cassette nor in the
   assert.ok(written[1].includes("leaks") && files);
 });
 
+test("cases run with a stored configuration, by its name", { skip }, async (t) => {
+  const { command, cases, home, files, mock } = await world(t);
+  const database = join(home, "tests.db");
+  const { url } = await testServer(t, home, { env: environment(mock) });
+  const sdk = new MCPTestSDK(url);
+  const create = (model) =>
+    sdk.createConfiguration({
+      name: "staging",
+      serverConfigs: [{ ...fileServer(files), cwd: files, env: { API_TOKEN: "${STAGING_TOKEN}" } }],
+      judgeConfig: { provider: "openai", model, votes: 1 },
+    });
+  const old = await create("old");
+  const { id } = await create("new");
+  const args = [cases, "--configuration", "staging", "--database", database];
+  const without = await command(args, { own: [] });
+  assert.equal(without.code, 2);
+  assert.match(without.stderr, /the configuration "staging" needs values for \$\{STAGING_TOKEN\}/);
+  mock.clearRequests();
+  const more = { STAGING_TOKEN: "token-of-staging-1" };
+  const ran = await command(args, { own: [], more });
+  assert.equal(ran.code, 0, ran.stdout + ran.stderr);
+  assert.deepEqual([...new Set(mock.getRequests().map(({ body }) => body.model))], ["new"], "the newest of the name");
+  const [run] = (await sdk.runs()).items;
+  assert.equal(run.configurationId, id);
+  const { stdout } = await command(["history", "--database", database], { own: [] });
+  assert.match(stdout, new RegExp(`configuration ${id}`));
+  const byId = await command([cases, "--configuration", old.id, "--database", database, "--record", join(home, "tapes")], { own: [], more });
+  assert.equal(byId.code, 0, byId.stdout + byId.stderr);
+  const replayed = await command([cases, "--configuration", old.id, "--database", database, "--replay", join(home, "tapes")], { own: [], more });
+  assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
+  assert.equal((await sdk.runs()).items.length, 2, "a replay is not stored");
+  const unknown = await command([cases, "--configuration", "daily", "--database", database], { own: [] });
+  assert.equal(unknown.code, 2);
+  assert.match(unknown.stderr, /no configuration is called "daily": the newest are "staging"/);
+  const written = [ran.stdout, await readFile(database, "latin1"), await readFile(`${database}-wal`, "latin1").catch(() => "")];
+  assert.ok(!written.join().includes("token-of-staging-1"));
+});
+
 test("different judges are not checked as one", { skip }, async (t) => {
   const { command, cases } = await world(t);
   assert.equal((await command([cases])).code, 0);

@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 import { SDK, TSC, compile } from "./compile.mjs";
 import { environment, startModel } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, testServer } from "./server.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, start, testServer } from "./server.mjs";
 import { folder, missing, root } from "./support.mjs";
 
 const run = promisify(execFile);
@@ -32,6 +32,16 @@ const isFree = (port) =>
     const probe = createServer();
     probe.once("error", () => done(false));
     probe.listen(port, "127.0.0.1", () => probe.close(() => done(true)));
+  });
+
+/** A port on which nothing listens. */
+const freePort = () =>
+  new Promise((done) => {
+    const probe = createServer();
+    probe.listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => done(port));
+    });
   });
 
 /** A test server on the first free port that discovery tries, on the file server alone. */
@@ -69,6 +79,24 @@ const programs = {
   Rust: async () => ({ basic: [built("file_test")], suite: [built("test_suite")] }),
 };
 
+// seed: 004/04
+test("a test server listens on port 3002, or on that of TEST_PORT", { skip: missing(PROGRAM) }, async (t) => {
+  const home = await folder(t);
+  const args = ["test-server", "--database", join(home, "tests.db")];
+  // A program that has the port already, such as a test server of this machine's user, shows which port is wanted, too.
+  const isTaken = !(await isFree(3002));
+  const outcome = await start(t, args, {}).then(({ url }) => url, ({ message }) => message);
+  if (isTaken) assert.match(outcome, /127\.0\.0\.1:3002 cannot be listened on/);
+  else assert.equal(outcome, "http://127.0.0.1:3002");
+  const port = await freePort();
+  const { url } = await start(t, args, { TEST_PORT: String(port) });
+  assert.equal(url, `http://127.0.0.1:${port}`);
+  assert.equal((await (await fetch(`${url}/api/test/health`)).json()).testing, true);
+  await assert.rejects(start(t, args, { TEST_PORT: "http" }), /TEST_PORT is "http"; expected a port/);
+});
+
+// seed: 004/23
+// seed: 004/24
 for (const [language, prepare] of Object.entries(programs)) {
   test(`the usage examples run in ${language}`, { skip }, async (t) => {
     const { home, files } = await world(t);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { MCPTestSDK } from "../../sdk/typescript/index.js";
 import { environment, startModel } from "./model.mjs";
-import { AIMOCK, FILESYSTEM, PROGRAM, start, until } from "./server.mjs";
+import { AIMOCK, FILESYSTEM, PROGRAM, descendantsOf, start, until } from "./server.mjs";
 import { folder, missing } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
@@ -28,7 +28,7 @@ async function world(t, settings = "", env = {}, model = {}) {
     expectedTools: ["write_file"],
     judgeConfig: { provider: "openai", model: "gpt-4", votes: 1 },
   };
-  return { url: origin, files, mock, testCase };
+  return { url: origin, child: running.child, files, mock, testCase };
 }
 
 test("without testing the main server is no test server", { skip }, async (t) => {
@@ -37,6 +37,7 @@ test("without testing the main server is no test server", { skip }, async (t) =>
   await assert.rejects(new MCPTestSDK(url).connect(), { code: "not-a-test-server" });
 });
 
+// seed: 004/05
 for (const [how, settings, env] of [
   ["ENABLE_TESTING=true", "", { ENABLE_TESTING: "true" }],
   ["testing.enabled", "[testing]\nenabled = true\n", {}],
@@ -49,6 +50,56 @@ for (const [how, settings, env] of [
     assert.equal(await readFile(join(files, "hello.txt"), "utf8"), "Hello");
   });
 }
+
+/** A session of an agent at the main server, as its clients have it. */
+async function session(url) {
+  const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+  const post = async (message) => {
+    const response = await fetch(`${url}/mcp`, { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+    const text = await response.text();
+    const data = text.match(/^data: ?(\{.*)$/m)?.[1] ?? text;
+    return { id: response.headers.get("mcp-session-id"), status: response.status, answer: data && JSON.parse(data) };
+  };
+  const clientInfo = { name: "page", version: "1" };
+  const { id } = await post({ id: 1, method: "initialize", params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo } });
+  Object.assign(headers, { "mcp-session-id": id, "mcp-protocol-version": "2025-06-18" });
+  await post({ method: "notifications/initialized" });
+  return { id, call: async (name, args) => (await post({ id: 2, method: "tools/call", params: { name, arguments: args } })).answer.result };
+}
+
+// seed: 004/26
+test("tests start servers of their own, and leave those of the main server and its sessions alone", { skip }, async (t) => {
+  const { url, child, files, testCase } = await world(t, "[testing]\nenabled = true\n", {}, { delay: 1000 });
+  const isFileServer = async (pid) => (await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")).includes("server-filesystem");
+  const fileServers = async () => {
+    const all = await descendantsOf(child.pid);
+    const are = await Promise.all(all.map(isFileServer));
+    // A guard has the command of its server among its arguments, so that a server is two processes.
+    return all.filter((_, at) => are[at]).sort();
+  };
+  const page = await session(url);
+  assert.ok(page.id);
+  await writeFile(join(files, "page.txt"), "of the page");
+  const read = async () => (await page.call("files__read_text_file", { path: join(files, "page.txt") })).content[0].text;
+  assert.equal(await read(), "of the page");
+  const before = await fileServers();
+  assert.ok(before.length > 0);
+  const sdk = new MCPTestSDK(url);
+  const tests = Promise.all([sdk.runTest(testCase), sdk.runTest(testCase)]);
+  const during = await until("both tests have servers of their own", async () => {
+    const now = await fileServers();
+    return now.length === 3 * before.length && now;
+  });
+  assert.deepEqual(before.filter((pid) => !during.includes(pid)), []);
+  // The session works while tests run: none of their connections is its own.
+  assert.equal((await sdk.health()).connections, 2);
+  assert.equal(await read(), "of the page");
+  for (const { status, error } of await tests) assert.deepEqual([status, error], ["passed", undefined]);
+  await until("the servers of the tests have ended", async () => (await fileServers()).length === before.length);
+  assert.deepEqual(await fileServers(), before, "those of the main server are the same processes");
+  assert.equal((await sdk.health()).connections, 0);
+  assert.equal(await read(), "of the page", "the session is still open");
+});
 
 test("a client that leaves the main server has its result stored", { skip }, async (t) => {
   const { url, mock, testCase } = await world(t, "[testing]\nenabled = true\n", {}, { delay: 30_000 });

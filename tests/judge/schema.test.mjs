@@ -24,11 +24,13 @@ const PAIRS = {
   Override: "Override",
   NewOverride: "OverrideRequest",
   Health: "Health",
+  Configuration: "Configuration",
+  NewConfiguration: "NewConfiguration",
 };
 
 /** Where a type is meant to differ from its schema. */
 function adapt(schemas) {
-  const { TestCase, ModelSettings, TokenUsage, Override } = schemas;
+  const { Configuration, ModelSettings, Override, TestCase, TokenUsage } = schemas;
   // A test without these is no error of the request, but its result is an error.
   TestCase.required = ["name", "prompt"];
   // The provider is checked when the test runs.
@@ -40,6 +42,7 @@ function adapt(schemas) {
   for (const schema of [TokenUsage, Override]) {
     schema.required = Object.keys(schema.properties).filter((name) => name !== "costUsd");
   }
+  Configuration.required.push("serverConfigs");
 }
 
 test("the types of the SDK are those of the server", { skip: missing(PROGRAM, TSC) }, async (t) => {
@@ -55,12 +58,16 @@ test("the types of the SDK are those of the server", { skip: missing(PROGRAM, TS
     assert.deepEqual(types(type), ofSchema({ $ref: `/${schema}` }, schemas, reached), type);
   }
   // A batch and its pages are arguments and answers of methods.
-  const others = Object.keys(schemas).filter((name) => !reached.has(name) && !/^(BatchRequest|Page\d)$/.test(name));
+  const others = Object.keys(schemas).filter((name) => !reached.has(name) && !/^(BatchRequest|ConfigurationRunRequest|Page\d)$/.test(name));
   assert.deepEqual(others, [], "schemas without a type");
-  const { members } = types("BatchOptions");
-  assert.deepEqual(Object.keys(schemas.BatchRequest.properties).sort(), ["cases", ...Object.keys(members).filter((name) => !["onProgress", "signal"].includes(name))].sort());
-  const filters = document.paths["/api/test/results"].get.parameters.map(({ name }) => name);
-  assert.deepEqual(Object.keys(types("ResultFilter").members).sort(), filters.sort());
+  for (const [options, request] of [["BatchOptions", "BatchRequest"], ["ConfigurationRunOptions", "ConfigurationRunRequest"]]) {
+    const sent = Object.keys(types(options).members).filter((name) => !["onProgress", "signal"].includes(name));
+    assert.deepEqual(Object.keys(schemas[request].properties).sort(), ["cases", ...sent].sort());
+  }
+  for (const [filter, path] of [["ResultFilter", "results"], ["ConfigurationFilter", "configurations"]]) {
+    const parameters = document.paths[`/api/test/${path}`].get.parameters.map(({ name }) => name);
+    assert.deepEqual(Object.keys(types(filter).members).sort(), parameters.sort());
+  }
 });
 
 const members = (entries) => ({ members: Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1))) });

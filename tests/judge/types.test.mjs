@@ -7,7 +7,7 @@ import { SDK, TSC, compile } from "./compile.mjs";
 import { folder, missing } from "./support.mjs";
 
 test("the examples of the SDK are typed", { skip: missing(TSC) }, async (t) => {
-  const examples = ["basic.ts", "suite.ts"].map((name) => join(SDK, "examples", name));
+  const examples = ["basic.ts", "suite.ts", "configuration.ts"].map((name) => join(SDK, "examples", name));
   assert.equal(await compile(await folder(t), examples), "");
 });
 

@@ -406,7 +406,11 @@ fn is_of_transport(error: &ClientError) -> bool {
 }
 
 /// Returns the names of servers in records.
-fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
+///
+/// # Errors
+///
+/// Returns an error if a name is blank, reserved, or that of another server.
+pub(crate) fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
     let mut ids = Vec::with_capacity(configs.len());
     for (index, config) in configs.iter().enumerate() {
         let id = config.name().map_or_else(|| format!("server{}", index + 1), str::to_owned);

@@ -21,6 +21,7 @@ use crate::{
     connect::{Connections, Environment},
     event::OnEvent,
     judge::{Judge, JudgeInput, JudgeOptions, Judgement, Vote},
+    models::check_settings,
     redact::Redactor,
     time::{millis, new_id},
 };
@@ -641,33 +642,7 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
                            or remove the limit";
             return Err(error(member, problem));
         }
-        if !settings.temperature.is_none_or(|value| (0.0..=2.0).contains(&value)) {
-            return Err(error(member, "has a temperature that is not between 0 and 2"));
-        }
-        if settings.max_tokens == Some(0) {
-            return Err(error(member, "has maxTokens 0: use at least 1"));
-        }
-        if settings.model.trim().is_empty() {
-            return Err(error(member, "has no model: name it"));
-        }
-        if let Some(Price { input_per_million, output_per_million }) = settings.price
-            && (input_per_million < 0.0 || output_per_million < 0.0)
-        {
-            return Err(error(member, "has a price below 0"));
-        }
-        if let (Some(votes), Some(most)) = (settings.votes, settings.max_votes)
-            && votes > most
-        {
-            let problem = format!("has votes {votes}, more than its maxVotes {most}");
-            return Err(error(member, &problem));
-        }
-        let votes = settings.votes.into_iter().chain(settings.max_votes);
-        if votes.into_iter().any(|votes| !(1..=crate::judge::MAX_VOTES).contains(&votes)) {
-            return Err(error(
-                member,
-                &format!("has votes or maxVotes outside of 1 to {}", crate::judge::MAX_VOTES),
-            ));
-        }
+        check_settings(member, settings)?;
     }
     Ok(())
 }

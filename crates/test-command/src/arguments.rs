@@ -54,6 +54,10 @@ pub struct TestArgs {
     /// Model of the judge of all cases; the agent stays the same.
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) judge: Option<ModelName>,
+    /// Stored configuration, by its name or id, whose servers and judge replace those of all cases. Values of its variables come from the
+    /// environment.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["judge", "url", "command"])]
+    pub(crate) configuration: Option<String>,
     /// Record what models and servers say into this folder, one cassette for each case that has a verdict.
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,

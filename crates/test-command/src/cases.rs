@@ -20,6 +20,7 @@ use tokio::runtime::Runtime;
 use crate::{
     Environment, Failed,
     arguments::{OutcomeFormat, TestArgs},
+    configuration::Chosen,
     database,
     progress::Progress,
     summary,
@@ -35,7 +36,11 @@ pub(crate) struct Loaded {
 
 /// Reads the cases that the arguments select from these files, and applies the settings of the arguments to
 /// them.
-pub(crate) fn load(arguments: &TestArgs, files: &[PathBuf]) -> Result<Vec<Loaded>, Failed> {
+pub(crate) fn load(
+    arguments: &TestArgs,
+    configuration: Option<&Chosen>,
+    files: &[PathBuf],
+) -> Result<Vec<Loaded>, Failed> {
     let mut loaded: Vec<Loaded> = Vec::new();
     for path in files {
         let file = CaseFile::load(path).map_err(Failed::usage)?;
@@ -48,6 +53,9 @@ pub(crate) fn load(arguments: &TestArgs, files: &[PathBuf]) -> Result<Vec<Loaded
                     path.display(),
                     case.name
                 )));
+            }
+            if let Some(chosen) = configuration {
+                chosen.resolved.apply(&mut case);
             }
             change(arguments, &mut case);
             loaded.push(Loaded { file: path.clone(), run: run.clone(), case });
@@ -101,13 +109,15 @@ fn server_of(arguments: &TestArgs) -> Option<ServerConfig> {
 pub(crate) fn run(
     arguments: &TestArgs,
     cases: Vec<Loaded>,
+    configuration: Option<Chosen>,
     environment: Environment<'_>,
 ) -> Result<(), Failed> {
     let reports = reports(arguments)?;
     let prints =
         reports.iter().all(|(format, file)| *format == OutcomeFormat::Text || file.is_some());
     let runtime = Runtime::new().map_err(Failed::error)?;
-    let (results, ended) = runtime.block_on(run_all(arguments, cases, prints, environment))?;
+    let (results, ended) =
+        runtime.block_on(run_all(arguments, cases, configuration, prints, environment))?;
     for (format, file) in reports {
         let text = match format {
             OutcomeFormat::Text => summary::of(&results),
@@ -155,6 +165,7 @@ fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>
 async fn run_all(
     arguments: &TestArgs,
     cases: Vec<Loaded>,
+    configuration: Option<Chosen>,
     prints: bool,
     environment: Environment<'_>,
 ) -> Result<(Vec<TestResult>, Result<(), Failed>), Failed> {
@@ -166,8 +177,12 @@ async fn run_all(
         None => database::open(&arguments.database, environment).await?,
     };
     let runner = database::runner(Arc::clone(&store), environment);
-    let configuration = Configuration::shared_by(cases.iter().map(|loaded| &loaded.case));
-    if let Some(configuration) = &configuration {
+    let is_stored = configuration.is_some() && arguments.replay.is_none();
+    let configuration = match configuration {
+        Some(chosen) => Some(chosen.configuration),
+        None => Configuration::shared_by(cases.iter().map(|loaded| &loaded.case)),
+    };
+    if let Some(configuration) = configuration.as_ref().filter(|_| !is_stored) {
         store.put_configuration(configuration).await.map_err(Failed::error)?;
     }
     let new = NewRun {
@@ -354,7 +369,7 @@ fn write(text: &str, file: Option<&Path>) -> Result<(), Failed> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use marquetry_judge::{ModelSettings, RemoteModels};
+    use marquetry_judge::{ModelSettings, RemoteModels, store::NewConfiguration};
 
     use super::*;
 
@@ -391,6 +406,33 @@ mod tests {
         assert_eq!(models(&["--model", "ollama/new"]), are("new", "both"));
         let both = ["--judge", "ollama/other", "--model", "ollama/new"];
         assert_eq!(models(&both), are("new", "other"));
+    }
+
+    #[test]
+    fn a_configuration_goes_before_the_case_and_a_model_before_its_judge() {
+        let judge = ModelSettings::new("anthropic", "stored");
+        let new = NewConfiguration {
+            name: "c".to_owned(),
+            judge_config: Some(judge.clone()),
+            ..NewConfiguration::default()
+        };
+        let configuration = Configuration::new(new).unwrap();
+        let resolved = configuration.resolve(|_| None).unwrap();
+        let chosen = Chosen { configuration, resolved };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cases.yaml");
+        let case = "{name: a, prompt: b, judgeConfig: {provider: openai, model: own}}";
+        fs::write(&file, format!("cases: [{case}]")).unwrap();
+        for (arguments, agent) in [(&[][..], "stored"), (&["--model", "ollama/new"], "new")] {
+            let loaded = load(&parsed(arguments), Some(&chosen), std::slice::from_ref(&file));
+            let case = loaded.ok().unwrap().remove(0).case;
+            assert_eq!((&*case.agent().unwrap().model, case.judge()), (agent, Some(&judge)));
+        }
+        for conflict in [&["--judge", "openai/m"][..], &["--url", "http://h"], &["--", "server"]] {
+            let given = ["test", "cases.yaml", "--configuration", "c"].iter().chain(conflict);
+            let error = Cli::try_parse_from(given).err().unwrap().to_string();
+            assert!(error.contains("cannot be used with"), "{error}");
+        }
     }
 
     #[tokio::test]

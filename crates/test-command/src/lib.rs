@@ -2,6 +2,7 @@
 
 mod arguments;
 mod cases;
+mod configuration;
 mod database;
 mod failed;
 mod own;
@@ -78,7 +79,13 @@ pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Fa
 /// Runs the scenarios, then the cases.
 fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let files = TestFiles::find(&arguments.files).map_err(Failed::usage)?;
-    let cases = cases::load(arguments, &files.cases)?;
+    if arguments.configuration.is_some() && !files.scenarios.is_empty() {
+        return Err(Failed::usage(
+            "--configuration is for cases with a model: name the server of scenarios with --url URL or -- COMMAND",
+        ));
+    }
+    let configuration = configuration::chosen(arguments, environment)?;
+    let cases = cases::load(arguments, configuration.as_ref(), &files.cases)?;
     let is_for_programs =
         !arguments.report.is_empty() || arguments.format != arguments::OutcomeFormat::Text;
     if !cases.is_empty() && !files.scenarios.is_empty() && is_for_programs {
@@ -100,7 +107,11 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
             "no test is found: the folders have no YAML files, or none has a test of the given name",
         ));
     }
-    let cases = if cases.is_empty() { Ok(()) } else { cases::run(arguments, cases, environment) };
+    let cases = if cases.is_empty() {
+        Ok(())
+    } else {
+        cases::run(arguments, cases, configuration, environment)
+    };
     match (scenarios, cases) {
         (Err(scenarios), Err(cases)) => Err(scenarios.and(cases)),
         (scenarios, cases) => scenarios.and(cases),

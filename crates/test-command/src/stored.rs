@@ -125,14 +125,17 @@ async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Fai
     for run in &runs.items {
         _ = writeln!(
             text,
-            "{}  {}  {} passed, {} failed, {} without a verdict, of {}  {}",
+            "{}  {}  {} passed, {} failed, {} without a verdict, of {}  {}{}",
             run.id,
             run.status.as_str(),
             run.passed_tests,
             run.failed_tests,
             run.error_tests,
             run.total_tests,
-            one_line(run.name.as_deref().unwrap_or_default())
+            one_line(run.name.as_deref().unwrap_or_default()),
+            run.configuration_id
+                .as_ref()
+                .map_or_else(String::new, |id| format!("  configuration {id}"))
         );
     }
     Ok(text)

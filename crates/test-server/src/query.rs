@@ -3,6 +3,8 @@
 #[cfg(any(feature = "api", test))]
 use marquetry_judge::Status;
 use marquetry_judge::store::ResultFilter;
+#[cfg(any(feature = "api", test))]
+use marquetry_judge::store::{ConfigurationFilter, ConfigurationOrigin};
 
 /// Results in a page at most.
 #[cfg(any(feature = "api", test))]
@@ -42,16 +44,35 @@ pub(crate) fn parse(text: &str) -> Result<ResultFilter, String> {
             }
             "since" => filter.since = Some(time()?),
             "until" => filter.until = Some(time()?),
-            "limit" => {
-                let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
-                filter.page.limit = Some(limit.ok_or_else(|| wrong("a number from 1 to 200"))?);
-            }
+            "limit" => filter.page.limit = Some(limit_of(&value)?),
             _ => {
                 let known = PARAMETERS.map(|(name, ..)| name).join(", ");
                 return Err(format!("{name:?} is unknown; the parameters are {known}"));
             }
         }
     }
+    Ok(filter)
+}
+
+#[cfg(any(feature = "api", test))]
+fn limit_of(value: &str) -> Result<u32, String> {
+    let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    limit.ok_or_else(|| format!("limit is {value:?}; expected a number from 1 to {MAX_LIMIT}"))
+}
+
+/// Parses the query string of a list of configurations, as [`parse`].
+#[cfg(any(feature = "api", test))]
+pub(crate) fn configurations(text: &str) -> Result<ConfigurationFilter, String> {
+    let [name, origin, limit, cursor] = values(text, ["name", "origin", "limit", "cursor"])?;
+    let mut filter = ConfigurationFilter::default();
+    if let Some(given) = origin {
+        let all = [ConfigurationOrigin::Created, ConfigurationOrigin::Derived];
+        let origin = all.into_iter().find(|origin| origin.as_str() == given);
+        let wrong = || format!("origin is {given:?}; expected created or derived");
+        filter.origin = Some(origin.ok_or_else(wrong)?);
+    }
+    filter.page.limit = limit.as_deref().map(limit_of).transpose()?;
+    (filter.name, filter.page.cursor) = (name, cursor);
     Ok(filter)
 }
 
@@ -107,6 +128,21 @@ mod tests {
         assert!(filter.since.is_some() && filter.until.is_some());
         assert_eq!(parse(&write(&filter)), Ok(filter));
         assert_eq!(parse(""), Ok(ResultFilter::default()));
+    }
+
+    #[test]
+    fn queries_of_configurations_are_parsed() {
+        let mut filter = ConfigurationFilter::default();
+        (filter.name, filter.origin) = (Some("a b".to_owned()), Some(ConfigurationOrigin::Derived));
+        (filter.page.limit, filter.page.cursor) = (Some(200), Some("c~1".to_owned()));
+        assert_eq!(configurations("name=a+b&origin=derived&limit=200&cursor=c~1"), Ok(filter));
+        for (text, want) in [
+            ("origin=mine", "origin is \"mine\"; expected created or derived"),
+            ("limit=201", "limit is \"201\"; expected a number from 1 to 200"),
+            ("id=1", "\"id\" is unknown; the parameters are name, origin, limit, cursor"),
+        ] {
+            assert_eq!(configurations(text), Err(want.to_owned()));
+        }
     }
 
     #[test]

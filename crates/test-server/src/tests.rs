@@ -71,7 +71,12 @@ impl Tests {
 
     /// Returns the reason to refuse this test of a request; `None` if it is allowed.
     pub fn refusal(&self, case: &TestCase) -> Option<String> {
-        let mut servers = case.server_configs.iter().flatten();
+        self.refusal_of_servers(case.server_configs.as_deref().unwrap_or_default())
+    }
+
+    /// Returns the reason to refuse servers of a request; `None` if they are allowed.
+    pub(crate) fn refusal_of_servers(&self, servers: &[ServerConfig]) -> Option<String> {
+        let mut servers = servers.iter();
         let names_command = servers.any(|server| matches!(server, ServerConfig::Stdio { .. }));
         (names_command && self.defaults.commands == Commands::Refused).then(|| {
             "this server runs no commands from requests: leave serverConfigs out, name URLs, or allow commands where it is started".to_owned()

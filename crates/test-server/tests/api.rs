@@ -13,13 +13,17 @@ use marquetry_judge::{
     ApiKey, FixedModels, LibsqlStore, MemoryStore, ModelSettings, ResultStore, Runner, Status,
     TestCase,
     stats::Change,
-    store::{LibsqlOptions, OutcomeFilter, PageRequest, ResultFilter, RunStatus},
+    store::{
+        Configuration, ConfigurationFilter, ConfigurationOrigin, LibsqlOptions, NewConfiguration,
+        NewRun, OutcomeFilter, PageRequest, ResultFilter, RunStatus,
+    },
 };
 use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
 use marquetry_scenarios::plain_http::{Exchange, exchange};
 use marquetry_test_server::{
-    ApiOptions, CaseDefaults, ClientError, TestApi, TestClient, TestResult, Tests, api::document,
-    client::NewOverride,
+    ApiOptions, CaseDefaults, ClientError, TestApi, TestClient, TestResult, Tests,
+    api::document,
+    client::{ConfigurationRun, NewOverride},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -130,21 +134,40 @@ fn case(name: &str) -> TestCase {
     .unwrap()
 }
 
+/// A configuration whose judge is this model.
+fn judged_by(model: &str) -> NewConfiguration {
+    NewConfiguration {
+        name: "nightly".to_owned(),
+        judge_config: Some(ModelSettings::new("openai", model)),
+        ..NewConfiguration::default()
+    }
+}
+
 #[tokio::test]
 async fn answers_fit_the_document() {
     let world = World::start(ApiOptions::default(), true).await;
     let client = world.client();
     let (run, results) = client.run_batch(None, &[case("a")], |_| {}).await.unwrap();
+    let configuration = client.create_configuration(&judged_by("a")).await.unwrap();
+    let unused = client.create_configuration(&judged_by("b")).await.unwrap();
     let served = world.ask("GET", "/api/test/openapi.json", None).await;
     let document = document();
     assert_eq!(served["body"], document);
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
-            let id = if path.contains("results") { &results[0].id } else { &run.id };
+            let operation_id = operation["operationId"].as_str().unwrap();
+            let id = match path {
+                path if path.contains("results") => &results[0].id,
+                // Only a configuration without a run can be deleted.
+                _ if operation_id == "deleteConfiguration" => &unused.id,
+                path if path.contains("configurations") => &configuration.id,
+                _ => &run.id,
+            };
             let (mut path, mut body) = (path.replace("{id}", id), None);
-            match operation["operationId"].as_str().unwrap() {
+            match operation_id {
                 "runTest" => body = Some(json!(case("b"))),
-                "runBatch" => body = Some(json!({"cases": [case("c")]})),
+                "runBatch" | "runConfiguration" => body = Some(json!({"cases": [case("c")]})),
+                "createConfiguration" => body = Some(json!(judged_by("m"))),
                 "putOverride" => {
                     body = Some(json!({"trial": 0, "passed": true, "reason": "It is four."}));
                 }
@@ -166,7 +189,7 @@ async fn answers_fit_the_document() {
             let problems: Vec<String> =
                 validator.iter_errors(&answer["body"]).map(|error| error.to_string()).collect();
             assert!(problems.is_empty(), "{path}: {problems:?}");
-            if path == "/api/test/batch" {
+            if ["runBatch", "runConfiguration"].contains(&operation_id) {
                 let names: Vec<&str> = answer["events"]
                     .as_array()
                     .unwrap()
@@ -178,9 +201,10 @@ async fn answers_fit_the_document() {
         }
     }
     // A router that had more than the document would be wrong, too; both are made of one list, which the document shows.
-    assert_eq!(document["paths"].as_object().unwrap().len(), 16);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 19);
 }
 
+/// seed: 004/03
 #[tokio::test]
 async fn the_client_runs_tests_and_reads_results() {
     let world = World::start(ApiOptions::default(), true).await;
@@ -210,6 +234,8 @@ async fn the_client_runs_tests_and_reads_results() {
     assert_eq!((second.items[0].id.clone(), second.next_cursor), (result.id, None));
 }
 
+/// seed: 004/21
+/// seed: 004/22
 #[tokio::test]
 async fn discovery_takes_the_first_test_server() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -233,6 +259,7 @@ async fn discovery_takes_the_first_test_server() {
     assert_eq!(order, [3002, 3003, 3004, 3001, 3000]);
 }
 
+/// seed: 004/20
 #[tokio::test]
 async fn a_given_url_that_is_no_test_server_is_named() {
     for url in ["http://127.0.0.1:9", "nonsense"] {
@@ -566,12 +593,15 @@ async fn refusals_are_those_of_the_document() {
     (options.max_running, options.max_waiting) = (1, 0);
     (options.max_batches, options.max_streams) = (1, 1);
     (options.max_body_bytes, options.body_timeout) = (2000, Duration::from_millis(200));
-    let world = World::start(options, false).await;
+    let store = Arc::new(MemoryStore::new());
+    let world = World::with_store(options, false, store.clone()).await;
     let mut seen = std::collections::BTreeSet::new();
     let json = "application/json";
     let long = format!("{{\"name\": \"{}\"}}", "x".repeat(3000));
     let ok = serde_json::to_string(&case("a")).unwrap();
-    for path in ["/run", "/batch", "/results/{id}/overrides"] {
+    for path in
+        ["/run", "/batch", "/results/{id}/overrides", "/configurations", "/configurations/{id}/run"]
+    {
         let asked = path.replace("{id}", "no");
         for body in
             [(json, "{}x", 0), (json, "{", 100), (json, long.as_str(), 0), ("text/plain", "{}", 0)]
@@ -585,7 +615,29 @@ async fn refusals_are_those_of_the_document() {
     let status =
         status_of(&world, "POST", "/api/test/results/no/overrides", (json, verdict, 0)).await;
     seen.insert(("post", path, status.to_string()));
+    let client = world.client();
+    let used = client.create_configuration(&judged_by("m")).await.unwrap().id;
+    let new_run = NewRun { configuration_id: Some(used.clone()), ..NewRun::default() };
+    store.start_run(new_run).await.unwrap();
+    let mut secret = case("secret");
+    let config = json!([{"type": "http", "url": "http://h", "headers": {"x-key": "secret"}}]);
+    secret.server_configs = serde_json::from_value(config).unwrap();
+    let lost = Configuration::shared_by([&secret]).unwrap();
+    store.put_configuration(&lost).await.unwrap();
+    let cases = json!({"cases": [case("a")]}).to_string();
+    for (method, path, id) in [
+        ("post", "/configurations/{id}/run", "no"),
+        ("post", "/configurations/{id}/run", &lost.id),
+        ("delete", "/configurations/{id}", "no"),
+        ("delete", "/configurations/{id}", &used),
+    ] {
+        let asked = format!("/api/test{}", path.replace("{id}", id));
+        let status = status_of(&world, &method.to_uppercase(), &asked, (json, &cases, 0)).await;
+        seen.insert((method, path, status.to_string()));
+    }
     for (path, query) in [
+        ("/configurations", "?x"),
+        ("/configurations/{id}", ""),
         ("/results", "?x"),
         ("/runs", "?x"),
         ("/outcomes", "?x"),
@@ -607,9 +659,12 @@ async fn refusals_are_those_of_the_document() {
     world.until_running(1).await;
     let mut stream = world.events("").await;
     assert_eq!(stream.next().await.as_deref(), Some("open"));
-    for (method, path, body) in
-        [("post", "/run", &*ok), ("post", "/batch", "{}"), ("get", "/events", "")]
-    {
+    for (method, path, body) in [
+        ("post", "/run", &*ok),
+        ("post", "/batch", "{}"),
+        ("post", "/configurations/{id}/run", "{}"),
+        ("get", "/events", ""),
+    ] {
         let method_name = method.to_uppercase();
         let status =
             status_of(&world, &method_name, &format!("/api/test{path}"), (json, body, 0)).await;
@@ -735,6 +790,115 @@ async fn an_override_is_stored_with_its_author_and_reason() {
         let ClientError::Refused { status: found, .. } = error else { panic!("{error:?}") };
         assert_eq!(found, status);
     }
+}
+
+#[tokio::test]
+async fn cases_run_with_a_stored_configuration() {
+    let world = World::start(ApiOptions::default(), true).await;
+    let client = world.client();
+    let old = client.create_configuration(&judged_by("old")).await.unwrap();
+    let mut new = judged_by("new");
+    new.judge_config.as_mut().unwrap().api_key = Some("${JUDGE_KEY}".to_owned());
+    let new = client.create_configuration(&new).await.unwrap();
+    assert_eq!(client.configuration(&new.id).await.unwrap(), new);
+
+    // The case has another judge; `judged` keeps this one from being asked.
+    let mut own = case("a");
+    (own.judge_config, own.judged) = (Some(ModelSettings::new("openai", "own")), Some(false));
+    let cases = [own];
+    let run = ConfigurationRun { cases: &cases, ..ConfigurationRun::default() };
+    let error = client.run_configuration(&new.id, run, |_| {}).await.unwrap_err().to_string();
+    assert!(error.contains("needs values for ${JUDGE_KEY}: give them in variables"), "{error}");
+    let variables = [("JUDGE_KEY", "sk-secret-of-the-run")];
+    let run = ConfigurationRun { variables: &variables, ..run };
+    let mut done = 0;
+    let (run, results) =
+        client.run_configuration(&new.id, run, |progress| done = progress.done).await.unwrap();
+    assert_eq!((done, run.name.as_deref(), run.status), (1, Some("nightly"), RunStatus::Completed));
+    assert_eq!(results[0].status, Status::Passed, "{:?}", results[0].error);
+    let judge = results[0].test_case.judge_config.as_ref().unwrap();
+    assert_eq!((&*judge.model, &judge.api_key), ("new", &None));
+    // The run leads to the configuration, in the list and by its id.
+    let listed = client.runs(&PageRequest::default()).await.unwrap().items.remove(0);
+    assert_eq!((&listed, listed.configuration_id.as_ref()), (&run, Some(&new.id)));
+    for path in ["results", "runs", "configurations"] {
+        let page = world.ask("GET", &format!("/api/test/{path}"), None).await.to_string();
+        assert!(!page.contains("sk-secret-of-the-run"), "{page}");
+    }
+
+    // A batch stores what its cases share.
+    client.run_batch(None, &[case("b")], |_| {}).await.unwrap();
+    let mut shared = case("c");
+    shared.judge_config = Some(ModelSettings::new("openai", "shared"));
+    shared.judged = Some(false);
+    let (run, _) = client.run_batch(None, &[shared], |_| {}).await.unwrap();
+    let ids = async |filter: &ConfigurationFilter| -> Vec<String> {
+        let page = client.configurations(filter).await.unwrap();
+        page.items.into_iter().map(|configuration| configuration.id).collect()
+    };
+    let mut filter = ConfigurationFilter::default();
+    filter.origin = Some(ConfigurationOrigin::Derived);
+    assert_eq!(ids(&filter).await, [run.configuration_id.unwrap()]);
+    (filter.origin, filter.name) = (None, Some("nightly".to_owned()));
+    assert_eq!(ids(&filter).await, [&*new.id, &*old.id], "the newest is the current one");
+    filter.page.limit = Some(1);
+    let first = client.configurations(&filter).await.unwrap();
+    filter.page.cursor = first.next_cursor;
+    assert_eq!(ids(&filter).await, [&*old.id]);
+
+    assert_eq!(client.delete_configuration(&old.id).await.unwrap(), old);
+    let error = client.delete_configuration(&new.id).await.unwrap_err();
+    assert!(matches!(error, ClientError::Refused { status: 409, .. }), "{error:?}");
+    let error = error.to_string();
+    assert!(error.contains("1 runs have the configuration"), "{error}");
+    for missing in [
+        client.configuration(&old.id).await.map(drop),
+        client.delete_configuration(&old.id).await.map(drop),
+        client.run_configuration(&old.id, ConfigurationRun::default(), |_| {}).await.map(drop),
+    ] {
+        let Err(ClientError::Refused { status: 404, reason }) = missing else {
+            panic!("{missing:?}")
+        };
+        assert!(reason.contains("configuration") && reason.contains(&old.id), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn configurations_of_clumsy_and_hostile_users_are_refused_with_the_reason() {
+    let world = World::start(ApiOptions::default(), true).await;
+    let id = world.client().create_configuration(&judged_by("m")).await.unwrap().id;
+    let server = json!({"type": "stdio", "command": "true"});
+    let key = json!({"provider": "openai", "model": "m", "apiKey": "sk-1"});
+    let huge = "x".repeat(70_000);
+    let create = "/api/test/configurations";
+    let run = &format!("{create}/{id}/run");
+    for (path, body, status, reason) in [
+        (create, json!({"name": ""}), 400, "name is blank"),
+        (create, json!({"name": "a", "cases": []}), 400, "unknown field `cases`"),
+        (create, json!({"name": "a", "judgeConfig": key}), 400, "judgeConfig.apiKey has a value"),
+        (create, json!({"name": "a", "serverConfigs": [server]}), 403, "runs no commands"),
+        (
+            create,
+            json!({"name": "a", "serverConfigs": [{"type": "http", "url": huge}]}),
+            400,
+            "use at most 65536",
+        ),
+        (run, json!({}), 400, "missing field `cases`"),
+        (run, json!({"cases": []}), 400, "cases is empty"),
+        (
+            run,
+            json!({"cases": [case("a")], "variables": {"KEY": "1"}}),
+            400,
+            "does not refer to; it refers to none",
+        ),
+    ] {
+        let answer = world.ask("POST", path, Some(body)).await;
+        assert_eq!(answer["status"], status, "{answer}");
+        let told = answer["body"]["error"].as_str().unwrap();
+        assert!(told.contains(reason) && !told.contains("sk-1"), "{told}");
+    }
+    let stored = world.client().configurations(&ConfigurationFilter::default()).await.unwrap();
+    assert_eq!(stored.items.len(), 1, "none of them is stored");
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ function network(answers) {
   return { fetch, asked };
 }
 
+// seed: 004/21
 test("the ports are tried in the order of the seed", async () => {
   const { fetch, asked } = network({ "http://127.0.0.1:3000": HEALTH });
   const sdk = new MCPTestSDK({ fetch });
@@ -62,6 +63,7 @@ test("a dedicated server goes before a main server, and what is no test server i
   assert.equal(asked.length, 3);
 });
 
+// seed: 004/22
 test("without a server the error tells both ways to start one", async () => {
   const { fetch } = network({});
   await assert.rejects(new MCPTestSDK({ fetch }).runTest(CASE), (error) => {
@@ -73,6 +75,7 @@ test("without a server the error tells both ways to start one", async () => {
   });
 });
 
+// seed: 004/20
 test("a given URL that is no test server is an error with its name, and no port is tried", async () => {
   for (const answer of [undefined, { testing: "true" }, new Response("", { status: 404 }), null]) {
     const { fetch, asked } = network({ "http://127.0.0.1:9": answer, "http://127.0.0.1:3002": HEALTH });
@@ -189,6 +192,17 @@ test("a batch reports progress, and its results have the order of the cases", as
     const { body, headers } = server.seen.at(-1);
     assert.deepEqual(JSON.parse(body), { cases: [CASE, CASE], name: "nightly", concurrency: 2 });
     assert.equal(headers.accept, "text/event-stream");
+  });
+});
+
+test("cases are run with a configuration as a batch is", async () => {
+  const text = event("result", { index: 0, done: 1, total: 1, result: RESULT }) + event("completed", { ...RUN, configurationId: "c/1" });
+  await with_(testServer({ "POST /api/test/configurations/c%2F1/run": stream(text) }), async (server) => {
+    const options = { name: "nightly", variables: { TOKEN: "t" } };
+    const { run, results } = await new MCPTestSDK(server.url).runConfiguration("c/1", [CASE], options);
+    assert.equal(run.configurationId, "c/1");
+    assert.deepEqual(results, [RESULT]);
+    assert.deepEqual(JSON.parse(server.seen.at(-1).body), { cases: [CASE], ...options });
   });
 });
 
@@ -337,6 +351,10 @@ test("stored data is asked for at its paths", async () => {
   assert.deepEqual(await sdk.judges(), ["an item"]);
   assert.deepEqual(await sdk.overrides("q"), ["an item"]);
   await sdk.putOverride("q", { trial: 0, passed: true, reason: "it did" });
+  await sdk.createConfiguration({ name: "c" });
+  await sdk.configurations({ name: "c", origin: "created", limit: 1 });
+  await sdk.configuration("a/b");
+  await sdk.deleteConfiguration("c1");
   assert.deepEqual(asked.slice(1).map((it) => it.replace("/api/test/", "")), [
     "GET results/a%2Fb",
     "GET outcomes?run=r+1&limit=5",
@@ -348,6 +366,10 @@ test("stored data is asked for at its paths", async () => {
     "GET judges",
     "GET results/q/overrides",
     'POST results/q/overrides {"trial":0,"passed":true,"reason":"it did"}',
+    'POST configurations {"name":"c"}',
+    "GET configurations?name=c&origin=created&limit=1",
+    "GET configurations/a%2Fb",
+    "DELETE configurations/c1",
   ]);
 });
 

@@ -56,7 +56,7 @@ pub(super) fn secrets_of_value(value: &str) -> Vec<String> {
 }
 
 /// Returns whether a word is the name of an HTTP authentication scheme.
-fn is_scheme(word: &str) -> bool {
+pub(super) fn is_scheme(word: &str) -> bool {
     ["basic", "bearer", "digest", "token"].iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 

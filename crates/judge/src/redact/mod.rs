@@ -2,19 +2,20 @@
 
 mod arguments;
 mod plain;
+mod reference;
 mod search;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::arguments::likely_secrets_of_url;
+pub(crate) use self::{arguments::likely_secrets_of_url, reference::Reference};
 use self::{
     arguments::{password_of, secrets_of_url, secrets_of_value, without_secret_args},
     search::Searcher,
 };
-use crate::{ModelSettings, ServerConfig, TestCase, store::Configuration};
+use crate::{ServerConfig, TestCase, store::Configuration};
 
 /// Placeholder for a secret.
-const HIDDEN: &str = "…";
+pub(crate) const HIDDEN: &str = "…";
 
 /// Mark at the end of a text that was cut.
 const CUT: char = '…';
@@ -149,41 +150,53 @@ impl TestCase {
     pub fn redacted(&self) -> Self {
         let mut case = self.clone();
         for model in [&mut case.judge_config, &mut case.agent_config].into_iter().flatten() {
-            hide_model(model);
+            model.api_key = None;
+            hide_in_url(&mut model.base_url);
         }
-        case.server_configs.iter_mut().flatten().for_each(hide_server);
+        for server in case.server_configs.iter_mut().flatten() {
+            hide_server(server, |_| false);
+        }
         case
     }
 }
 
 impl Configuration {
-    /// Returns the configuration without secrets, as [`TestCase::redacted`].
+    /// Returns the configuration without secrets, as [`TestCase::redacted`]. References such as `${NAME}` remain.
     #[must_use]
     pub fn redacted(&self) -> Self {
+        let is_reference = |value: &str| Reference::parse(value).is_some();
         let mut configuration = self.clone();
-        configuration.judge_config.iter_mut().for_each(hide_model);
-        configuration.server_configs.iter_mut().for_each(hide_server);
+        if let Some(model) = &mut configuration.judge_config {
+            model.api_key = model.api_key.take().filter(|key| is_reference(key));
+            hide_in_url(&mut model.base_url);
+        }
+        for server in &mut configuration.server_configs {
+            hide_server(server, is_reference);
+        }
         configuration
     }
 }
 
-fn hide_model(model: &mut ModelSettings) {
-    model.api_key = None;
-    if let Some(url) = &mut model.base_url {
+fn hide_in_url(url: &mut Option<String>) {
+    if let Some(url) = url {
         *url = marquetry_protocol::client::without_secrets(url);
     }
 }
 
-fn hide_server(server: &mut ServerConfig) {
-    match server {
+/// Hides the values of variables and headers, except those that `is_public` returns true for.
+fn hide_server(server: &mut ServerConfig, is_public: fn(&str) -> bool) {
+    let values = match server {
         ServerConfig::Stdio { env, args, .. } => {
             *args = without_secret_args(args).1;
-            env.values_mut().for_each(|value| *value = HIDDEN.to_owned());
+            env
         }
         ServerConfig::Sse { url, headers, .. } | ServerConfig::Http { url, headers, .. } => {
             *url = marquetry_protocol::client::without_secrets(url);
-            headers.values_mut().for_each(|value| *value = HIDDEN.to_owned());
+            headers
         }
+    };
+    for value in values.values_mut().filter(|value| !is_public(value)) {
+        HIDDEN.clone_into(value);
     }
 }
 

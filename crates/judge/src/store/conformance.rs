@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::{
-    Configuration, NewRun, OutcomeFilter, Override, PageRequest, ResultFilter, ResultStore,
-    RunStatus, StoreError, compare, flakiness, history, judge_agreement,
+    Configuration, ConfigurationFilter, ConfigurationOrigin, NewRun, OutcomeFilter, Override,
+    PageRequest, ResultFilter, ResultStore, RunStatus, StoreError, compare, flakiness, history,
+    judge_agreement,
 };
 use crate::{
     ModelSettings, ServerConfig, Status, TestCase, TestResult, Timestamp, ToolCallRecord, Trial,
@@ -25,6 +26,7 @@ pub async fn check_store(store: &dyn ResultStore) {
     pages_are_whole(store).await;
     pages_are_bounded(store).await;
     batches_are_counted(store).await;
+    configurations_are_listed_and_deleted(store).await;
     overrides_are_compared_with_the_judge(store).await;
     nothing_secret_is_kept(store).await;
     store.check().await.expect("it can be used");
@@ -214,16 +216,13 @@ async fn pages_are_bounded(store: &dyn ResultStore) {
 }
 
 async fn batches_are_counted(store: &dyn ResultStore) {
-    let configuration = Configuration {
-        id: "c1".to_owned(),
-        name: "both".to_owned(),
-        description: None,
-        server_configs: vec![ServerConfig::stdio("a", ["b"])],
-        judge_config: None,
-    };
+    let configuration = configuration("c1", "both", 1);
     store.put_configuration(&configuration).await.expect("it is written");
     let renamed = Configuration { name: "renamed".to_owned(), ..configuration };
-    store.put_configuration(&renamed).await.expect("it is replaced");
+    let later = Timestamp::from_millis(9);
+    let stored_again = Configuration { created_at: later, updated_at: later, ..renamed.clone() };
+    store.put_configuration(&stored_again).await.expect("it is replaced");
+    let renamed = Configuration { updated_at: later, ..renamed };
     assert_eq!(store.configuration("c1").await.expect("it is read"), Some(renamed));
     let unknown = NewRun { configuration_id: Some("c9".to_owned()), ..NewRun::default() };
     let refused = store.start_run(unknown).await;
@@ -273,6 +272,70 @@ async fn batches_are_counted(store: &dyn ResultStore) {
     lost.run_id = Some("unknown".to_owned());
     let refused = store.put_result(&lost).await;
     assert!(matches!(refused, Err(StoreError::NotFound { kind: "run", .. })), "{refused:?}");
+}
+
+/// Returns a configuration that was created so many milliseconds after the start of 1970.
+fn configuration(id: &str, name: &str, at: u64) -> Configuration {
+    Configuration {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        description: Some("a text".to_owned()),
+        server_configs: vec![ServerConfig::stdio("a", ["b"])],
+        judge_config: Some(ModelSettings::new("openai", "m")),
+        origin: ConfigurationOrigin::Created,
+        created_at: Timestamp::from_millis(at),
+        updated_at: Timestamp::from_millis(at),
+    }
+}
+
+async fn configurations_are_listed_and_deleted(store: &dyn ResultStore) {
+    // The newest first, and those of one millisecond by their ids.
+    let listed = [("l3", 4000), ("l5", 3000), ("l4", 3000), ("l1", 2000), ("l2", 1000)];
+    for (id, at) in listed {
+        let mut configuration = configuration(id, "listed", at);
+        if id == "l5" {
+            configuration.origin = ConfigurationOrigin::Derived;
+        }
+        store.put_configuration(&configuration).await.expect("it is written");
+    }
+    let ids = async |filter: &ConfigurationFilter| {
+        let mut next = filter.clone();
+        let mut ids = Vec::new();
+        loop {
+            let page = store.configurations(&next).await.expect("it is read");
+            assert!(page.items.len() <= next.page.size());
+            ids.extend(page.items.into_iter().map(|configuration| configuration.id));
+            next.page.cursor = page.next_cursor;
+            if next.page.cursor.is_none() {
+                return ids;
+            }
+        }
+    };
+    let all = listed.map(|(id, _)| id);
+    for limit in [1, 2, 5, 200] {
+        let page = PageRequest { limit: Some(limit), cursor: None };
+        let mut filter =
+            ConfigurationFilter { name: Some("listed".to_owned()), page, origin: None };
+        assert_eq!(ids(&filter).await, all, "{limit}");
+        filter.origin = Some(ConfigurationOrigin::Created);
+        assert_eq!(ids(&filter).await, ["l3", "l4", "l1", "l2"], "{limit}");
+    }
+    let every = ids(&ConfigurationFilter::default()).await;
+    assert!(every.len() > all.len() && every.contains(&"c1".to_owned()), "{every:?}");
+
+    let deleted = store.delete_configuration("l1").await.expect("no run has it");
+    assert_eq!(deleted, configuration("l1", "listed", 2000));
+    assert_eq!(store.configuration("l1").await.expect("it is read"), None);
+    for id in ["l1", "unknown"] {
+        let refused = store.delete_configuration(id).await;
+        assert!(
+            matches!(refused, Err(StoreError::NotFound { kind: "configuration", .. })),
+            "{refused:?}"
+        );
+    }
+    let refused = store.delete_configuration("c1").await;
+    assert!(matches!(refused, Err(StoreError::InUse { runs: 2, .. })), "{refused:?}");
+    assert!(store.configuration("c1").await.expect("it is read").is_some());
 }
 
 async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
@@ -326,14 +389,14 @@ async fn nothing_secret_is_kept(store: &dyn ResultStore) {
     put(store, &result).await;
     let found = store.result(&result.id).await.expect("it is read").expect("it is there");
     assert_eq!(found.test_case.judge_config.and_then(|model| model.api_key), None);
-    let configuration = Configuration {
-        id: "c2".to_owned(),
-        name: "secret".to_owned(),
-        description: None,
-        server_configs: Vec::new(),
-        judge_config: Some(model),
-    };
+    let mut configuration = configuration("c2", "secret", 1);
+    configuration.judge_config = Some(model.clone());
     store.put_configuration(&configuration).await.expect("it is written");
     let found = store.configuration("c2").await.expect("it is read").expect("it is there");
     assert_eq!(found.judge_config.and_then(|model| model.api_key), None);
+    model.api_key = Some("${JUDGE_KEY}".to_owned());
+    configuration.judge_config = Some(model);
+    store.put_configuration(&configuration).await.expect("it is written");
+    let found = store.configuration("c2").await.expect("it is read");
+    assert_eq!(found, Some(configuration), "a reference is not a secret");
 }

@@ -8,8 +8,9 @@ use std::{
 use async_trait::async_trait;
 
 use super::{
-    Agreement, Configuration, NewRun, Outcome, OutcomeFilter, Override, Page, PageRequest,
-    ResultFilter, ResultStore, RunStatus, StoreError, TestRun,
+    Agreement, Configuration, ConfigurationFilter, ConfigurationOrigin, NewRun, Outcome,
+    OutcomeFilter, Override, Page, PageRequest, ResultFilter, ResultStore, RunStatus, StoreError,
+    TestRun, configuration,
 };
 use crate::{Status, TestResult, Timestamp, time::new_id};
 
@@ -99,14 +100,21 @@ impl Tables {
         }
     }
 
-    /// Makes room for a configuration: removes one that no run has.
+    /// Makes room for a configuration: removes the oldest one that no run has, and one that a user created only if there is no other.
     fn drop_unused_configuration(&mut self) {
-        let is_used =
-            |id: &String| self.runs.values().any(|run| run.configuration_id.as_ref() == Some(id));
-        let unused = self.configurations.keys().find(|id| !is_used(id)).cloned();
-        if let Some(id) = unused {
+        let unused = self.configurations.values().filter(|it| self.runs_of(&it.id) == 0);
+        let oldest = unused
+            .min_by_key(|it| (it.origin == ConfigurationOrigin::Created, it.created_at, &it.id))
+            .map(|configuration| configuration.id.clone());
+        if let Some(id) = oldest {
             self.configurations.remove(&id);
         }
+    }
+
+    /// Returns the number of runs that have a configuration.
+    fn runs_of(&self, configuration: &str) -> usize {
+        let runs = self.runs.values();
+        runs.filter(|run| run.configuration_id.as_deref() == Some(configuration)).count()
     }
 
     /// Returns a batch with the numbers of its results.
@@ -188,10 +196,14 @@ impl ResultStore for MemoryStore {
     }
 
     async fn put_configuration(&self, configuration: &Configuration) -> Result<(), StoreError> {
-        let stored = configuration.redacted();
+        let mut stored = configuration.redacted();
         let mut tables = self.tables();
-        if tables.configurations.len() >= self.bounds.runs {
-            tables.drop_unused_configuration();
+        match tables.configurations.get(&stored.id) {
+            Some(known) => stored.created_at = known.created_at,
+            None if tables.configurations.len() >= self.bounds.runs => {
+                tables.drop_unused_configuration();
+            }
+            None => {}
         }
         tables.configurations.insert(stored.id.clone(), stored);
         Ok(())
@@ -199,6 +211,41 @@ impl ResultStore for MemoryStore {
 
     async fn configuration(&self, id: &str) -> Result<Option<Configuration>, StoreError> {
         Ok(self.tables().configurations.get(id).cloned())
+    }
+
+    async fn configurations(
+        &self,
+        filter: &ConfigurationFilter,
+    ) -> Result<Page<Configuration>, StoreError> {
+        let tables = self.tables();
+        let after = filter.after();
+        let mut found: Vec<(String, &Configuration)> = tables
+            .configurations
+            .values()
+            .map(|configuration| (configuration.created_at.to_string(), configuration))
+            .filter(|(time, it)| {
+                filter.name.as_ref().is_none_or(|name| *name == it.name)
+                    && filter.origin.is_none_or(|origin| origin == it.origin)
+                    && after.is_none_or(|after| (time.as_str(), it.id.as_str()) < after)
+            })
+            .collect();
+        found.sort_unstable_by(|(one_time, one), (other_time, other)| {
+            (other_time, &other.id).cmp(&(one_time, &one.id))
+        });
+        let size = filter.page.size();
+        let found = found.into_iter().take(size + 1).map(|(_, it)| it.clone()).collect();
+        Ok(configuration::page(found, size))
+    }
+
+    async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError> {
+        let mut tables = self.tables();
+        let runs = tables.runs_of(id);
+        if runs > 0 {
+            let runs = u32::try_from(runs).unwrap_or(u32::MAX);
+            return Err(StoreError::InUse { id: id.to_owned(), runs });
+        }
+        let deleted = tables.configurations.remove(id);
+        deleted.ok_or_else(|| StoreError::NotFound { kind: "configuration", id: id.to_owned() })
     }
 
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError> {

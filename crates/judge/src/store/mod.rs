@@ -1,6 +1,7 @@
 //! Stores of results.
 
 mod alive;
+mod configuration;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod history;
@@ -17,6 +18,10 @@ use serde::{Deserialize, Serialize};
 pub use self::libsql::{LibsqlOptions, LibsqlStore};
 pub use self::{
     alive::while_run_lives,
+    configuration::{
+        Configuration, ConfigurationError, ConfigurationFilter, ConfigurationOrigin,
+        NewConfiguration, ResolvedConfiguration,
+    },
     history::{
         CaseComparison, CaseHistory, Comparison, Flakiness, JudgeAgreement, compare, flakiness,
         history, judge_agreement,
@@ -24,7 +29,7 @@ pub use self::{
     memory::MemoryStore,
 };
 use crate::{
-    ModelSettings, ServerConfig, Status, TestCase, TestResult, Timestamp,
+    Status, TestResult, Timestamp,
     result::{TrialCounts, Vote},
 };
 
@@ -51,6 +56,14 @@ pub enum StoreError {
         /// Its id.
         id: String,
     },
+    /// A configuration cannot be deleted, because runs have it.
+    #[error("{runs} runs have the configuration {id:?}, so it stays")]
+    InUse {
+        /// The id of the configuration.
+        id: String,
+        /// The number of its runs.
+        runs: u32,
+    },
 }
 
 impl StoreError {
@@ -69,6 +82,9 @@ impl StoreError {
             Self::Database(_) => "name another database, or mend this one, and run the test again",
             Self::NotFound { .. } | Self::Exists { .. } => {
                 "begin a new run, and run the test again"
+            }
+            Self::InUse { .. } => {
+                "create a configuration of the same name, which replaces it for later runs"
             }
         }
     }
@@ -108,7 +124,7 @@ pub trait ResultStore: Send + Sync {
     /// Errors of the database.
     async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError>;
 
-    /// Stores a configuration, or replaces the one of its id.
+    /// Stores a configuration, or replaces the one of its id, which keeps the time of its creation. Secrets are left out.
     ///
     /// # Errors
     ///
@@ -121,6 +137,23 @@ pub trait ResultStore: Send + Sync {
     ///
     /// Errors of the database.
     async fn configuration(&self, id: &str) -> Result<Option<Configuration>, StoreError>;
+
+    /// Returns a page of configurations, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the database.
+    async fn configurations(
+        &self,
+        filter: &ConfigurationFilter,
+    ) -> Result<Page<Configuration>, StoreError>;
+
+    /// Deletes a configuration that no run has, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`] for an unknown id, [`StoreError::InUse`] if runs have it, and errors of the database.
+    async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError>;
 
     /// Begins a batch, and returns it with its id.
     ///
@@ -335,51 +368,6 @@ impl Outcome {
             duration_ms: result.duration,
             timestamp: result.timestamp,
         }
-    }
-}
-
-/// Servers and judge that several cases share; the seed's `test_configurations`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Configuration {
-    /// Its id.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// Text for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// The servers, stored without secrets.
-    #[serde(default)]
-    pub server_configs: Vec<ServerConfig>,
-    /// The judge, stored without its key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub judge_config: Option<ModelSettings>,
-}
-
-impl Configuration {
-    /// Returns the configuration that these cases share, without secrets. `None` if their servers or judges differ, or if they name neither.
-    ///
-    /// Its id is a hash of its content, so that a configuration is stored once, however many runs have it.
-    #[must_use]
-    pub fn shared_by<'a>(cases: impl IntoIterator<Item = &'a TestCase>) -> Option<Self> {
-        let mut cases = cases.into_iter();
-        let first = cases.next()?;
-        let is_equal = |case: &TestCase| {
-            case.server_configs == first.server_configs && case.judge_config == first.judge_config
-        };
-        let server_configs = first.server_configs.clone().unwrap_or_default();
-        let judge_config = first.judge_config.clone();
-        if !cases.all(is_equal) || (server_configs.is_empty() && judge_config.is_none()) {
-            return None;
-        }
-        let servers = server_configs.iter().map(|server| server.name().unwrap_or("server"));
-        let judge = judge_config.as_ref().map(|judge| format!("judge {}", judge.model));
-        let name = servers.map(ToOwned::to_owned).chain(judge).collect::<Vec<_>>().join(", ");
-        let id = String::new();
-        let shared = Self { id, name, description: None, server_configs, judge_config }.redacted();
-        let content = serde_json::to_vec(&shared).ok()?;
-        Some(Self { id: blake3::hash(&content).to_hex()[..16].to_owned(), ..shared })
     }
 }
 

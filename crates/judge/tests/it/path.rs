@@ -4,19 +4,20 @@ use std::sync::{Arc, Mutex};
 
 use marquetry_judge::{
     ExpectedTool, FixedModels, LibsqlStore, MemoryStore, RunContext, Runner, ServerConfig, Status,
-    TestEvent, ToolCallRecord, cassette::Cassette,
+    TestEvent, Timestamp, ToolCallRecord, cassette::Cassette,
 };
 use marquetry_llm::{ChatAnswer, ScriptedModel, ToolCall};
 use marquetry_protocol::server::{
     Server,
-    http::{HttpEndpoint, HttpOptions, serve},
+    http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, serve},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
     assert_stored, call, case, good_work, notes, read, run, runner, said, votes, with_path, write,
 };
 
+/// seed: 004/06
 #[tokio::test]
 async fn a_case_passes_and_is_read_back_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,6 +105,7 @@ async fn repetitions_are_trials_of_one_result() {
     assert!(result.verdict.passed);
 }
 
+/// seed: 004/10
 #[tokio::test]
 async fn tools_of_two_servers_with_one_name_go_to_their_owner() {
     let mut case = case("two");
@@ -129,6 +131,114 @@ async fn tools_of_two_servers_with_one_name_go_to_their_owner() {
     );
 }
 
+/// Serves the notes over HTTP+SSE alone. Returns its URL, and a log: a line for each request when it comes, and one with status and media
+/// type when it is answered.
+async fn sse_server() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    let endpoint = LegacySseEndpoint::new(
+        Server::new(crate::notes::toolbox()),
+        HttpOptions::default(),
+        "/messages",
+    );
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let app = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let (endpoint, log) = (endpoint.clone(), Arc::clone(&log));
+        async move {
+            let asked = format!("{} {}", request.method(), request.uri().path());
+            log.lock().unwrap().push(asked.clone());
+            let answer = match request.uri().path() {
+                "/messages" => endpoint.message(request).await,
+                _ => endpoint.stream(&request).await,
+            };
+            let media_type = answer.headers().get("content-type");
+            let media_type = media_type.map_or("", |it| it.to_str().unwrap());
+            let line = format!("{asked}: {} {media_type}", answer.status().as_u16());
+            log.lock().unwrap().push(line.trim_end().to_owned());
+            answer.map(axum::body::Body::new)
+        }
+    });
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (url, seen)
+}
+
+/// seed: 004/07
+#[tokio::test]
+async fn a_server_that_speaks_http_and_sse_is_connected_to() {
+    let (url, seen) = sse_server().await;
+    let mut case = case("sse");
+    let config = json!([{"type": "sse", "name": "notes", "url": url}]);
+    case.server_configs = serde_json::from_value(config).unwrap();
+    case.expected_tools = Some(vec![ExpectedTool::new("write_note").at("notes")]);
+    let result = run(&runner(good_work(), votes("yes")), case).await;
+    assert_eq!((result.status, &result.error), (Status::Passed, &None));
+    assert_eq!(result.tool_calls[1].text(), "hello");
+    let seen = seen.lock().unwrap();
+    let count = |line: &str| seen.iter().filter(|it| *it == line).count();
+    // One stream has all answers: `initialize`, `initialized`, `tools/list` and two calls are posted beside it.
+    assert_eq!(count("GET /sse: 200 text/event-stream"), 1, "{seen:?}");
+    assert_eq!(count("POST /messages"), 5, "{seen:?}");
+    // Streamable HTTP was tried first, and refused.
+    assert_eq!(count("POST /sse"), count("POST /sse: 405 application/json"), "{seen:?}");
+}
+
+/// The record of a call has the members of the seed, and no others; so have the verdict, with suggestions, and the result.
+///
+/// seed: 004/09
+/// seed: 004/11
+#[tokio::test]
+async fn records_and_verdicts_have_the_members_of_the_seed() {
+    let item = json!({"id": "item1", "evidence": "call 1", "answer": "yes"});
+    let answer =
+        json!({"items": [item], "reasoning": "It is so.", "suggestions": "Read it first."});
+    let judge = vec![said(&answer.to_string()); 3];
+    let agent = [write(), call("read_note", json!({"name": "no"})), said("Done.")];
+    let before = Timestamp::now();
+    let result = json!(run(&runner(agent, judge), case("members")).await);
+    let members = |value: &Value| -> Vec<String> {
+        let mut names: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    };
+    let [written, refused] = &result["toolCalls"].as_array().unwrap()[..] else {
+        panic!("{result}")
+    };
+    let always = [
+        "executionTimeMs",
+        "parameters",
+        "response",
+        "serverId",
+        "success",
+        "timestamp",
+        "toolName",
+    ];
+    assert_eq!(members(written), always);
+    assert_eq!(
+        (&written["toolName"], &written["serverId"], &written["success"]),
+        (&json!("write_note"), &json!("notes"), &json!(true))
+    );
+    assert_eq!(written["parameters"], json!({"name": "a", "text": "hello"}));
+    assert_eq!(written["response"]["content"][0]["text"], "written");
+    assert!(written["executionTimeMs"].is_u64());
+    let at: Timestamp = serde_json::from_value(written["timestamp"].clone()).unwrap();
+    assert!(before <= at && at <= Timestamp::now());
+    assert_eq!(refused["success"], false);
+    let told = format!("{} {}", refused["response"], refused["error"]);
+    assert!(told.contains("there is no note"), "{told}");
+
+    let verdict = &result["verdict"];
+    assert_eq!(
+        members(verdict),
+        ["confidence", "items", "passed", "reasoning", "suggestions", "toolAccuracy"]
+    );
+    assert_eq!((&verdict["passed"], &verdict["confidence"]), (&json!(true), &json!(1.0)));
+    assert_eq!(verdict["suggestions"], "Read it first.");
+    assert!(verdict["reasoning"].as_str().unwrap().contains("It is so."), "{verdict}");
+    assert_eq!(verdict["toolAccuracy"], 1.0);
+}
+
+/// seed: 004/08
 #[tokio::test]
 async fn a_server_behind_a_url_is_connected_to() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -66,6 +66,138 @@ async fn a_store_on_a_server_passes_the_suite() {
     assert_eq!(now, stored.len() + 21);
 }
 
+/// The columns of a table in a database file, as `name TYPE`, with `NOT NULL`, the default and `PRIMARY KEY`.
+async fn columns(connection: &libsql::Connection, table: &str) -> Vec<String> {
+    let pragma = format!("PRAGMA table_info({table})");
+    let mut rows = connection.query(&pragma, ()).await.unwrap();
+    let mut columns = Vec::new();
+    while let Some(row) = rows.next().await.unwrap() {
+        let mut column = format!("{} {}", row.get_str(1).unwrap(), row.get_str(2).unwrap());
+        if row.get::<i64>(3).unwrap() == 1 {
+            column.push_str(" NOT NULL");
+        }
+        if let Ok(default) = row.get_str(4) {
+            column.push_str(&format!(" DEFAULT {default}"));
+        }
+        if row.get::<i64>(5).unwrap() == 1 {
+            column.push_str(" PRIMARY KEY");
+        }
+        columns.push(column);
+    }
+    columns
+}
+
+/// Checks that a table has the columns of the seed, in its order and beside our own, that the `stored` rows are accepted, and that the
+/// `refused` rows are not.
+async fn check_table(table: &str, want: &[&str], stored: &[&str], refused: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.db");
+    drop(LibsqlStore::open(&path).await.unwrap());
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    connection.execute("PRAGMA foreign_keys = ON", ()).await.unwrap();
+    let mut columns = columns(&connection, table).await;
+    columns.retain(|column| want.contains(&column.as_str()));
+    assert_eq!(columns, want);
+    for row in stored {
+        let inserted = connection.execute(&format!("INSERT INTO {table} {row}"), ()).await;
+        inserted.unwrap_or_else(|error| panic!("{row}: {error}"));
+    }
+    for row in refused {
+        let error = connection.execute(&format!("INSERT INTO {table} {row}"), ()).await;
+        let error = error.expect_err(row).to_string();
+        assert!(error.contains("constraint failed"), "{row}: {error}");
+    }
+}
+
+/// seed: 004/17
+#[tokio::test]
+async fn the_table_of_results_is_that_of_the_seed() {
+    let row = |id: &str, status: &str| {
+        format!(
+            "(id, test_name, prompt, status, test_case, tool_accuracy, passed_trials, failed_trials, error_trials) \
+             VALUES ({id}, 'n', 'p', {status}, '{{}}', 1, 0, 0, 0)"
+        )
+    };
+    let stored =
+        ["passed", "failed", "error"].map(|it| row(&format!("'{it}'"), &format!("'{it}'")));
+    let refused = [row("'a'", "'running'"), row("'b'", "'PASSED'"), row("'passed'", "'passed'")];
+    let no_prompt = row("'c'", "'passed'").replace("'p'", "NULL");
+    check_table(
+        "test_results",
+        &[
+            "id TEXT PRIMARY KEY",
+            "test_name TEXT NOT NULL",
+            "prompt TEXT NOT NULL",
+            "expected_tools TEXT",
+            "actual_tools TEXT",
+            "judge_verdict TEXT",
+            "created_at DATETIME DEFAULT CURRENT_TIMESTAMP",
+            "duration_ms INTEGER",
+            "status TEXT",
+        ],
+        &stored.each_ref().map(String::as_str),
+        &[&*refused[0], &refused[1], &refused[2], &no_prompt],
+    )
+    .await;
+}
+
+/// seed: 004/18
+#[tokio::test]
+async fn the_table_of_configurations_is_that_of_the_seed() {
+    check_table(
+        "test_configurations",
+        &[
+            "id TEXT PRIMARY KEY",
+            "name TEXT NOT NULL",
+            "description TEXT",
+            "server_configs TEXT",
+            "judge_config TEXT",
+            "created_at DATETIME DEFAULT CURRENT_TIMESTAMP",
+            "updated_at DATETIME DEFAULT CURRENT_TIMESTAMP",
+        ],
+        // Names need not be unique, as in the seed.
+        &["(id, name) VALUES ('a', 'n')", "(id, name) VALUES ('b', 'n')"],
+        &[
+            "(id, name) VALUES ('a', 'other')",
+            "(id) VALUES ('c')",
+            "(id, name, origin) VALUES ('d', 'n', 'found')",
+        ],
+    )
+    .await;
+}
+
+/// seed: 004/19
+#[tokio::test]
+async fn the_table_of_runs_is_that_of_the_seed() {
+    check_table(
+        "test_runs",
+        &[
+            "id TEXT PRIMARY KEY",
+            "name TEXT",
+            "configuration_id TEXT",
+            "total_tests INTEGER",
+            "passed_tests INTEGER",
+            "failed_tests INTEGER",
+            "started_at DATETIME DEFAULT CURRENT_TIMESTAMP",
+            "completed_at DATETIME",
+            "status TEXT",
+        ],
+        &[
+            "(id, status) VALUES ('a', 'running')",
+            "(id, status) VALUES ('b', 'completed')",
+            "(id, status) VALUES ('c', 'failed')",
+        ],
+        &[
+            "(id, status) VALUES ('d', 'passed')",
+            "(id, status) VALUES ('a', 'running')",
+            // It refers to a configuration.
+            "(id, status, configuration_id) VALUES ('e', 'running', 'unknown')",
+        ],
+    )
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_of_results_has_the_calls() {
     let folder = tempfile::tempdir().unwrap();
@@ -184,8 +316,14 @@ async fn a_run_whose_program_was_killed_has_failed() {
     let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
     assert_eq!(ended.status, RunStatus::Completed);
 
-    // A file of the previous version has no heartbeats.
-    connection.execute("ALTER TABLE test_runs DROP COLUMN seen_at", ()).await.unwrap();
+    // A file of the first version has neither heartbeats nor origins.
+    for change in [
+        "ALTER TABLE test_runs DROP COLUMN seen_at",
+        "ALTER TABLE test_configurations DROP COLUMN origin",
+        "DROP INDEX test_configurations_by_time",
+    ] {
+        connection.execute(change, ()).await.unwrap();
+    }
     connection.execute("UPDATE test_setting SET value = 1", ()).await.unwrap();
     let store = LibsqlStore::open(&path).await.unwrap();
     assert_eq!(store.run(&run.id).await.unwrap().unwrap().status, RunStatus::Completed);

@@ -1,24 +1,30 @@
 //! Batches: many tests as one run, with their progress as an event stream.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Extension,
     body::Body,
     extract::State,
-    response::sse::{Event, KeepAlive, Sse},
+    response::sse::{Event, KeepAlive, KeepAliveStream, Sse},
 };
-use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    stream::{self, BoxStream},
+};
 use marquetry_judge::{
     TestCase, TestResult,
-    store::{NewRun, Outcome, RunStatus, TestRun, while_run_lives},
+    store::{NewRun, Outcome, ResolvedConfiguration, RunStatus, TestRun, while_run_lives},
 };
 use marquetry_protocol::server::http::ConnectionInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{
-    sync::mpsc::{self, error::SendTimeoutError},
+    sync::{
+        OwnedSemaphorePermit,
+        mpsc::{self, error::SendTimeoutError},
+    },
     task::JoinError,
 };
 use tokio_util::sync::CancellationToken;
@@ -35,11 +41,11 @@ use super::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct BatchRequest {
     /// Name of the run.
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// The tests, each as for `/api/test/run`.
-    cases: Vec<TestCase>,
+    pub(super) cases: Vec<TestCase>,
     /// Tests that run at a time; the server's limit applies, too.
-    concurrency: Option<usize>,
+    pub(super) concurrency: Option<usize>,
 }
 
 /// Data of the event `result`: one more test has ended.
@@ -57,19 +63,46 @@ pub(super) struct ResultEvent {
 /// Maximum number of unread events. While this many are unread, the batch starts no other test.
 const MAX_EVENTS: usize = 16;
 
-/// Runs a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client disconnects, or does not read for
-/// [`ApiOptions::batch_read_timeout`](super::ApiOptions::batch_read_timeout), the batch stops: running tests end with the status `error`, no
-/// further test is started, and the run is stored as failed.
+/// Runs a batch; see [`start`].
 pub(super) async fn batch(
     State(shared): State<Shared>,
     connection: Option<Extension<ConnectionInfo>>,
     body: Body,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    // Before the body is read: the cases stay in memory until the batch ends.
-    let slot = shared.batches.clone().try_acquire_owned();
-    let slot = slot.map_err(|_| ApiError::TooManyBatches(shared.options.max_batches))?;
+) -> Result<EventStream, ApiError> {
+    let slot = BatchSlot::acquire(&shared)?;
     let request: BatchRequest = parse(&shared, body, "batch").await?;
-    let problem = match request.cases.len() {
+    check(&shared, &request.cases, "batch")?;
+    let configuration = shared.tests.configuration(&request.cases);
+    if let Some(configuration) = &configuration {
+        shared.tests.runner().store().put_configuration(configuration).await?;
+    }
+    let batch = Batch {
+        request,
+        configuration_id: configuration.map(|configuration| configuration.id),
+        configuration: None,
+    };
+    start(shared, slot, connection, batch).await
+}
+
+/// A slot among the open batches. A handler acquires it before it reads the body: the cases stay in memory until the batch ends.
+pub(super) struct BatchSlot(
+    #[expect(dead_code, reason = "it is held until it is dropped")] OwnedSemaphorePermit,
+);
+
+impl BatchSlot {
+    pub(super) fn acquire(shared: &Shared) -> Result<Self, ApiError> {
+        let slot = shared.batches.clone().try_acquire_owned();
+        slot.map(Self).map_err(|_| ApiError::TooManyBatches(shared.options.max_batches))
+    }
+}
+
+/// Checks the number of the cases of a batch, and that they may run.
+pub(super) fn check(
+    shared: &Shared,
+    cases: &[TestCase],
+    wanted: &'static str,
+) -> Result<(), ApiError> {
+    let problem = match cases.len() {
         0 => Some("cases is empty".to_owned()),
         many if many > shared.options.max_batch => {
             Some(format!("{many} cases; a batch has at most {}", shared.options.max_batch))
@@ -77,22 +110,42 @@ pub(super) async fn batch(
         _ => None,
     };
     if let Some(problem) = problem {
-        return Err(ApiError::Body { wanted: "batch", problem });
+        return Err(ApiError::Body { wanted, problem });
     }
-    if let Some(refusal) = request.cases.iter().find_map(|case| shared.tests.refusal(case)) {
-        return Err(ApiError::Forbidden(refusal));
+    match cases.iter().find_map(|case| shared.tests.refusal(case)) {
+        Some(refusal) => Err(ApiError::Forbidden(refusal)),
+        None => Ok(()),
     }
-    let store = shared.tests.runner().store();
-    let configuration = shared.tests.configuration(&request.cases);
-    if let Some(configuration) = &configuration {
-        store.put_configuration(configuration).await?;
-    }
+}
+
+/// Events of a batch.
+pub(super) type EventStream = Sse<KeepAliveStream<BoxStream<'static, Result<Event, Infallible>>>>;
+
+/// A batch whose cases are checked.
+pub(super) struct Batch {
+    pub(super) request: BatchRequest,
+    /// The id of the configuration that the run has.
+    pub(super) configuration_id: Option<String>,
+    /// Applied to each case when it begins: the cases of a batch that waits share it.
+    pub(super) configuration: Option<Arc<ResolvedConfiguration>>,
+}
+
+/// Starts a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client disconnects,
+/// or does not read for [`ApiOptions::batch_read_timeout`](super::ApiOptions::batch_read_timeout), the batch stops: running
+/// tests end with the status `error`, no further test is started, and the run is stored as failed.
+pub(super) async fn start(
+    shared: Shared,
+    slot: BatchSlot,
+    connection: Option<Extension<ConnectionInfo>>,
+    batch: Batch,
+) -> Result<EventStream, ApiError> {
+    let Batch { request, configuration_id, configuration } = batch;
     let run = NewRun {
         name: request.name.clone(),
-        configuration_id: configuration.map(|configuration| configuration.id),
+        configuration_id,
         total_tests: u32::try_from(request.cases.len()).unwrap_or(u32::MAX),
     };
-    let started = store.start_run(run).await?;
+    let started = shared.tests.runner().store().start_run(run).await?;
     let (sender, receiver) = mpsc::channel(MAX_EVENTS);
     let client = Client {
         events: sender.clone(),
@@ -110,13 +163,13 @@ pub(super) async fn batch(
     });
     let tasks = shared.tasks.clone();
     tasks.spawn(async move {
-        work(&shared, request, started, &client, stopped).await;
+        work(&shared, request, configuration, started, &client, stopped).await;
         drop(slot);
     });
     let events = stream::unfold(receiver, async |mut receiver| {
         receiver.recv().await.map(|event: Event| (Ok(event), receiver))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+    Ok(Sse::new(events.boxed()).keep_alive(KeepAlive::default()))
 }
 
 /// The client of a batch.
@@ -151,6 +204,7 @@ impl Client {
 async fn work(
     shared: &Shared,
     request: BatchRequest,
+    configuration: Option<Arc<ResolvedConfiguration>>,
     started: TestRun,
     client: &Client,
     stopped: Stopped,
@@ -162,7 +216,10 @@ async fn work(
     let most = shared.options.max_running.max(1);
     let concurrency = request.concurrency.unwrap_or(most).clamp(1, most);
     let mut results = stream::iter(request.cases.into_iter().enumerate())
-        .map(|(index, case)| {
+        .map(|(index, mut case)| {
+            if let Some(configuration) = &configuration {
+                configuration.apply(&mut case);
+            }
             // A task, so that a test neither waits nor keeps its slot while the client does not read the result of another one.
             let test = test(shared.clone(), id.clone(), index, case, stopped.clone());
             shared.tasks.spawn(test)

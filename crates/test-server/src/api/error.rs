@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
-use marquetry_judge::StoreError;
+use marquetry_judge::{StoreError, store::ConfigurationError};
 use serde_json::json;
 
 /// Why a request has no result. A test that fails or cannot be run is a result, not an error of the API.
@@ -31,8 +31,14 @@ pub(super) enum ApiError {
     NoRun(String),
     #[error("no result has the id {0:?}")]
     NoResult(String),
+    #[error("no configuration has the id {0:?}")]
+    NoConfiguration(String),
     #[error("{0}")]
     Missing(StoreError),
+    #[error("{0}: {advice}", advice = .0.advice())]
+    InUse(StoreError),
+    #[error("{0}")]
+    Unusable(ConfigurationError),
     #[error("{0} event streams are open already; close a page, and try again")]
     TooManyStreams(usize),
     #[error("{0} batches are open already; wait for the end of one, and try again")]
@@ -49,6 +55,7 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NotFound { .. } => Self::Missing(error),
+            StoreError::InUse { .. } => Self::InUse(error),
             error => Self::Store(error),
         }
     }
@@ -60,7 +67,10 @@ impl ApiError {
             Self::Body { .. } | Self::Query(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
-            Self::NoRun(_) | Self::NoResult(_) | Self::Missing(_) => StatusCode::NOT_FOUND,
+            Self::NoRun(_) | Self::NoResult(_) | Self::NoConfiguration(_) | Self::Missing(_) => {
+                StatusCode::NOT_FOUND
+            }
+            Self::InUse(_) | Self::Unusable(_) => StatusCode::CONFLICT,
             Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -8,7 +8,7 @@ use axum::{
     extract::{Path, RawQuery, State},
     http::header,
     response::{IntoResponse as _, Response},
-    routing::{MethodRouter, get, post},
+    routing::{MethodRouter, delete, get, post},
 };
 use futures_util::stream;
 use marquetry_judge::{
@@ -24,6 +24,7 @@ use tokio::{
 use super::{
     ApiError, Shared, batch,
     body::parse,
+    configurations,
     live::{self, EndedEvent},
     openapi,
     operations::Operation,
@@ -52,6 +53,11 @@ pub(super) fn handler(operation: Operation) -> MethodRouter<Shared> {
         Operation::Compare => get(stored::compare),
         Operation::Judges => get(stored::judges),
         Operation::Events => get(live::events),
+        Operation::Configurations => get(configurations::list),
+        Operation::CreateConfiguration => post(configurations::create),
+        Operation::Configuration => get(configurations::configuration),
+        Operation::DeleteConfiguration => delete(configurations::delete),
+        Operation::RunConfiguration => post(configurations::run),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod batch;
 mod body;
+mod configurations;
 mod error;
 mod guard;
 mod handlers;

@@ -2,13 +2,17 @@
 
 use marquetry_judge::{
     TestCase, TestResult,
-    store::{CaseHistory, Comparison, Flakiness, JudgeAgreement, Outcome, Override, Page, TestRun},
+    store::{
+        CaseHistory, Comparison, Configuration, Flakiness, JudgeAgreement, NewConfiguration,
+        Outcome, Override, Page, TestRun,
+    },
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
     batch::{BatchRequest, ResultEvent},
+    configurations::ConfigurationRunRequest,
     live::{EndedEvent, ProgressEvent},
     operations::Operation,
     stored::OverrideRequest,
@@ -155,9 +159,53 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
             "operationId": "events",
             "summary": "Streams what tests do at the moment. The events are `open` first, then the last steps of the tests that run; `runStarted` and `runEnded` (TestRun), `progress` (ProgressEvent), `ended` (EndedEvent), and `missed` ({count}) if the reader was too slow.",
             "parameters": [
-                {"name": "run", "in": "query", "description": "Id of a run; without it, all tests.", "schema": {"type": "string"}},
+                text("run", "Id of a run; without it, all tests."),
             ],
             "responses": answers(json!({"text/event-stream": {"schema": {"type": "string"}}}), &["400", "503"]),
+        }),
+        Operation::Configurations => json!({
+            "operationId": "configurations",
+            "summary": "Returns a page of configurations, the newest first. Of several with one name, the first is the current one.",
+            "parameters": [
+                text("name", "Name of a configuration."),
+                {
+                    "name": "origin",
+                    "in": "query",
+                    "description": "Whether a user created it, or it was stored with a run.",
+                    "schema": {"enum": ["created", "derived"]},
+                },
+                parameters()[5].clone(),
+                parameters()[6].clone(),
+            ],
+            "responses": answers(json_of::<Page<Configuration>>(schemas), &["400"]),
+        }),
+        Operation::CreateConfiguration => json!({
+            "operationId": "createConfiguration",
+            "summary": "Stores servers and a judge under a name. Values of variables, headers and keys are references such as `${NAME}`: secrets are refused. A configuration of the same name is a new version; the older ones stay for their runs.",
+            "requestBody": {"required": true, "content": json_of::<NewConfiguration>(schemas)},
+            "responses": answers(json_of::<Configuration>(schemas), &BODY_FAILURES),
+        }),
+        Operation::Configuration => json!({
+            "operationId": "configuration",
+            "summary": "Returns one configuration.",
+            "parameters": [id()],
+            "responses": answers(json_of::<Configuration>(schemas), &["404"]),
+        }),
+        Operation::DeleteConfiguration => json!({
+            "operationId": "deleteConfiguration",
+            "summary": "Deletes a configuration, and returns it. One that a run has is not deleted.",
+            "parameters": [id()],
+            "responses": answers(json_of::<Configuration>(schemas), &["404", "409"]),
+        }),
+        Operation::RunConfiguration => json!({
+            "operationId": "runConfiguration",
+            "summary": "Runs many tests as one run, with the servers and the judge of a configuration instead of their own. The events are those of `runBatch`. A configuration that was stored with a run is refused (409) if it had secrets.",
+            "parameters": [id()],
+            "requestBody": {"required": true, "content": json_of::<ConfigurationRunRequest>(schemas)},
+            "responses": answers(
+                json!({"text/event-stream": {"schema": {"type": "string"}}}),
+                &[&BODY_FAILURES[..], &["404", "409", "503"]].concat(),
+            ),
         }),
         Operation::Document => json!({
             "operationId": "document",
@@ -192,9 +240,15 @@ fn id() -> Value {
     json!({"name": "id", "in": "path", "required": true, "schema": {"type": "string"}})
 }
 
-fn required(name: &str, about: &str) -> Value {
+fn text(name: &str, about: &str) -> Value {
     let text = json!({"type": "string"});
-    json!({"name": name, "in": "query", "required": true, "description": about, "schema": text})
+    json!({"name": name, "in": "query", "description": about, "schema": text})
+}
+
+fn required(name: &str, about: &str) -> Value {
+    let mut parameter = text(name, about);
+    parameter["required"] = true.into();
+    parameter
 }
 
 fn integer(name: &str, about: &str) -> Value {

@@ -20,10 +20,15 @@ pub(super) enum Operation {
     Compare,
     Judges,
     Events,
+    Configurations,
+    CreateConfiguration,
+    Configuration,
+    DeleteConfiguration,
+    RunConfiguration,
 }
 
 impl Operation {
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::Health,
         Self::Run,
         Self::Batch,
@@ -41,6 +46,11 @@ impl Operation {
         Self::Compare,
         Self::Judges,
         Self::Events,
+        Self::Configurations,
+        Self::CreateConfiguration,
+        Self::Configuration,
+        Self::DeleteConfiguration,
+        Self::RunConfiguration,
     ];
 
     pub(super) fn path(self) -> &'static str {
@@ -61,12 +71,20 @@ impl Operation {
             Self::Compare => "/api/test/compare",
             Self::Judges => "/api/test/judges",
             Self::Events => "/api/test/events",
+            Self::Configurations | Self::CreateConfiguration => "/api/test/configurations",
+            Self::Configuration | Self::DeleteConfiguration => "/api/test/configurations/{id}",
+            Self::RunConfiguration => "/api/test/configurations/{id}/run",
         }
     }
 
     pub(super) fn method(self) -> &'static str {
         match self {
-            Self::Run | Self::Batch | Self::Override => "post",
+            Self::Run
+            | Self::Batch
+            | Self::Override
+            | Self::CreateConfiguration
+            | Self::RunConfiguration => "post",
+            Self::DeleteConfiguration => "delete",
             _ => "get",
         }
     }

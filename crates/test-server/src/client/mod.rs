@@ -3,19 +3,20 @@
 mod error;
 mod events;
 
-use std::{sync::OnceLock, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::OnceLock, time::Duration};
 
 use marquetry_endpoint::{displayable, http_client};
 use marquetry_judge::{
     ApiKey, TestCase, TestResult,
     store::{
-        CaseHistory, Comparison, Flakiness, JudgeAgreement, Outcome, OutcomeFilter, Override, Page,
-        PageRequest, ResultFilter, TestRun,
+        CaseHistory, Comparison, Configuration, ConfigurationFilter, Flakiness, JudgeAgreement,
+        NewConfiguration, Outcome, OutcomeFilter, Override, Page, PageRequest, ResultFilter,
+        TestRun,
     },
 };
 use reqwest::{Client, Method, Response, Url};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use self::error::ClientError;
 use self::events::Events;
@@ -68,6 +69,29 @@ pub struct NewOverride<'a> {
     pub reason: &'a str,
     /// The person's name. A server with authentication uses the caller's name, and refuses another one.
     pub author: Option<&'a str>,
+}
+
+/// Cases to run with a stored configuration, for [`TestClient::run_configuration`].
+#[derive(Clone, Copy, Default)]
+pub struct ConfigurationRun<'a> {
+    /// The name of the run; that of the configuration if absent.
+    pub name: Option<&'a str>,
+    /// The cases. The servers and the judge of the configuration replace their own.
+    pub cases: &'a [TestCase],
+    /// The values of the variables that the configuration refers to, by name.
+    pub variables: &'a [(&'a str, &'a str)],
+}
+
+/// Hides the values of the variables, which may be secrets.
+impl fmt::Debug for ConfigurationRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variables: Vec<&str> = self.variables.iter().map(|(name, _)| *name).collect();
+        f.debug_struct("ConfigurationRun")
+            .field("name", &self.name)
+            .field("cases", &self.cases)
+            .field("variables", &variables)
+            .finish()
+    }
 }
 
 #[derive(Deserialize)]
@@ -157,13 +181,41 @@ impl TestClient {
         &self,
         name: Option<&str>,
         cases: &[TestCase],
+        on_progress: impl FnMut(Progress<'_>),
+    ) -> Result<(TestRun, Vec<TestResult>), ClientError> {
+        let body = json!({"name": name, "cases": cases});
+        self.batch("/api/test/batch", &body, cases.len(), on_progress).await
+    }
+
+    /// Runs cases as one run with the servers and the judge of a stored configuration instead of their own. The run has the id of the
+    /// configuration. Otherwise as [`Self::run_batch`].
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn run_configuration(
+        &self,
+        id: &str,
+        run: ConfigurationRun<'_>,
+        on_progress: impl FnMut(Progress<'_>),
+    ) -> Result<(TestRun, Vec<TestResult>), ClientError> {
+        let ConfigurationRun { name, cases, variables } = run;
+        let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
+        let body = json!({"name": name, "cases": cases, "variables": variables});
+        let path = format!("/api/test/configurations/{}/run", segment(id));
+        self.batch(&path, &body, cases.len(), on_progress).await
+    }
+
+    async fn batch(
+        &self,
+        path: &str,
+        body: &Value,
+        count: usize,
         mut on_progress: impl FnMut(Progress<'_>),
     ) -> Result<(TestRun, Vec<TestResult>), ClientError> {
-        let body = serde_json::to_vec(&json!({"name": name, "cases": cases}));
-        let body = body.map_err(ClientError::Case)?;
-        let response = self.request(Method::POST, "/api/test/batch", Some(body)).await?;
+        let body = body.to_string().into_bytes();
+        let response = self.request(Method::POST, path, Some(body)).await?;
         let mut events = Events::new(response, self.max_answer_bytes);
-        let mut results: Vec<Option<TestResult>> = vec![None; cases.len()];
+        let mut results: Vec<Option<TestResult>> = vec![None; count];
         while let Some((name, data)) = events.next().await? {
             match name.as_str() {
                 "result" => {
@@ -185,6 +237,54 @@ impl TestClient {
             }
         }
         Err(ClientError::CutStream)
+    }
+
+    /// Stores servers and a judge under a name, and returns the configuration with its id. Secrets are refused: write references such as
+    /// `${NAME}` in their place.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn create_configuration(
+        &self,
+        new: &NewConfiguration,
+    ) -> Result<Configuration, ClientError> {
+        let body = serde_json::to_vec(new).map_err(ClientError::Case)?;
+        self.json(Method::POST, "/api/test/configurations", Some(body)).await
+    }
+
+    /// Returns one page of configurations, the newest first. Of several with one name, the first is the current one.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn configurations(
+        &self,
+        filter: &ConfigurationFilter,
+    ) -> Result<Page<Configuration>, ClientError> {
+        let origin = filter.origin.map(|origin| origin.as_str().to_owned());
+        let limit = filter.page.limit.map(|limit| limit.to_string());
+        let values = [
+            ("name", &filter.name),
+            ("origin", &origin),
+            ("limit", &limit),
+            ("cursor", &filter.page.cursor),
+        ];
+        self.json(Method::GET, &with_query("/api/test/configurations", &values), None).await
+    }
+
+    /// Returns one configuration.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn configuration(&self, id: &str) -> Result<Configuration, ClientError> {
+        self.json(Method::GET, &format!("/api/test/configurations/{}", segment(id)), None).await
+    }
+
+    /// Deletes a configuration that no run has, and returns it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn delete_configuration(&self, id: &str) -> Result<Configuration, ClientError> {
+        self.json(Method::DELETE, &format!("/api/test/configurations/{}", segment(id)), None).await
     }
 
     /// Returns one page of stored results, the newest first.

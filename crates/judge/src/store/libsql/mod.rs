@@ -18,8 +18,8 @@ use marquetry_database::libsql::RemoteLibsql;
 
 use self::schema::SCHEMA;
 use super::{
-    Agreement, Configuration, NewRun, Outcome, OutcomeFilter, Override, Page, PageRequest,
-    ResultFilter, ResultStore, RunStatus, StoreError, TestRun,
+    Agreement, Configuration, ConfigurationFilter, NewRun, Outcome, OutcomeFilter, Override, Page,
+    PageRequest, ResultFilter, ResultStore, RunStatus, StoreError, TestRun, configuration,
 };
 use crate::{TestResult, Timestamp, time::new_id};
 
@@ -171,6 +171,22 @@ impl ResultStore for LibsqlStore {
     async fn configuration(&self, id: &str) -> Result<Option<Configuration>, StoreError> {
         let id = id.to_owned();
         self.read(move |database| read::configuration(database, &id)).await
+    }
+
+    async fn configurations(
+        &self,
+        filter: &ConfigurationFilter,
+    ) -> Result<Page<Configuration>, StoreError> {
+        let filter = filter.clone();
+        let size = filter.page.size();
+        let found =
+            self.read(move |database| read::configurations(database, &filter, size + 1)).await?;
+        Ok(configuration::page(found, size))
+    }
+
+    async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError> {
+        let id = id.to_owned();
+        self.write(move |database| write::delete_configuration(database, &id)).await
     }
 
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError> {

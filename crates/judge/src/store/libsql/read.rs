@@ -10,7 +10,8 @@ use marquetry_database::{
 use serde::de::DeserializeOwned;
 
 use super::super::{
-    Agreement, Configuration, Outcome, OutcomeFilter, Override, ResultFilter, RunStatus, TestRun,
+    Agreement, Configuration, ConfigurationFilter, ConfigurationOrigin, Outcome, OutcomeFilter,
+    Override, ResultFilter, RunStatus, TestRun,
 };
 use crate::{
     Status, TestResult, Timestamp, ToolCallRecord, Trial,
@@ -177,18 +178,53 @@ pub(super) fn configuration(
     database: Sql<'_>,
     id: &str,
 ) -> Result<Option<Configuration>, DatabaseError> {
-    let sql = "SELECT id, name, description, server_configs, judge_config FROM test_configurations WHERE id = ?";
-    let found = database.select(sql, params![id], |row| {
-        let judge_config: Option<String> = row.get(4)?;
-        Ok::<_, DatabaseError>(Configuration {
-            id: row.get(0)?,
-            name: row.get(1)?,
-            description: row.get(2)?,
-            server_configs: row.json(3)?,
-            judge_config: judge_config.as_deref().map(parsed).transpose()?,
-        })
-    })?;
+    let sql = format!("{CONFIGURATION} WHERE id = ?");
+    let found = database.select(&sql, params![id], read_configuration)?;
     Ok(found.into_iter().next())
+}
+
+/// The columns of [`read_configuration`].
+const CONFIGURATION: &str = "SELECT id, name, description, server_configs, judge_config, origin, created_at, updated_at \
+    FROM test_configurations";
+
+pub(super) fn configurations(
+    database: Sql<'_>,
+    filter: &ConfigurationFilter,
+    limit: usize,
+) -> Result<Vec<Configuration>, DatabaseError> {
+    let (time, id) = filter.after().unzip();
+    let sql = format!(
+        "{CONFIGURATION} WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR origin = ?2) \
+         AND (?3 IS NULL OR (created_at, id) < (?3, ?4)) ORDER BY created_at DESC, id DESC LIMIT {limit}"
+    );
+    let values = params![
+        filter.name.clone(),
+        filter.origin.map(|origin| origin.as_str().to_owned()),
+        time.map(str::to_owned),
+        id.map(str::to_owned),
+    ];
+    database.select(&sql, values, read_configuration)
+}
+
+fn read_configuration(row: &Row) -> Result<Configuration, DatabaseError> {
+    let judge_config: Option<String> = row.get(4)?;
+    Ok(Configuration {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        description: row.get(2)?,
+        server_configs: row.json(3)?,
+        judge_config: judge_config.as_deref().map(parsed).transpose()?,
+        origin: match row.get::<String>(5)?.as_str() {
+            "created" => ConfigurationOrigin::Created,
+            "derived" => ConfigurationOrigin::Derived,
+            other => {
+                let problem = format_args!("a configuration has the origin {other:?}");
+                return Err(DatabaseError::damaged(problem));
+            }
+        },
+        created_at: time(row, 6)?,
+        updated_at: time(row, 7)?,
+    })
 }
 
 /// The columns of [`read_run`]; the numbers are counted from results, so that they are also right for a running batch

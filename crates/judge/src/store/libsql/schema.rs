@@ -6,7 +6,7 @@ use marquetry_database::libsql::Schema;
 /// JSON stands in columns of type TEXT.
 pub(super) static SCHEMA: Schema = Schema {
     settings: "test_setting",
-    version: 2,
+    version: 3,
     tables: "
 CREATE TABLE test_setting (name TEXT PRIMARY KEY, value);
 CREATE TABLE test_configurations (
@@ -16,8 +16,10 @@ CREATE TABLE test_configurations (
   server_configs TEXT,
   judge_config TEXT,
   created_at DATETIME DEFAULT CURRENT_TIMESTAMP,
-  updated_at DATETIME DEFAULT CURRENT_TIMESTAMP
+  updated_at DATETIME DEFAULT CURRENT_TIMESTAMP,
+  origin TEXT NOT NULL DEFAULT 'derived' CHECK (origin IN ('created', 'derived'))
 );
+CREATE INDEX test_configurations_by_time ON test_configurations (created_at, id);
 CREATE TABLE test_runs (
   id TEXT PRIMARY KEY,
   name TEXT,
@@ -105,5 +107,13 @@ CREATE TABLE test_overrides (
   PRIMARY KEY (result_id, trial, author)
 ) WITHOUT ROWID;
 ",
-    migrations: &[(1, "ALTER TABLE test_runs ADD COLUMN seen_at DATETIME;")],
+    migrations: &[
+        (1, "ALTER TABLE test_runs ADD COLUMN seen_at DATETIME;"),
+        (
+            2,
+            "ALTER TABLE test_configurations ADD COLUMN origin TEXT NOT NULL DEFAULT 'derived' \
+             CHECK (origin IN ('created', 'derived')); \
+             CREATE INDEX test_configurations_by_time ON test_configurations (created_at, id);",
+        ),
+    ],
 };

@@ -5,7 +5,10 @@ use marquetry_database::{DatabaseError, libsql::Sql};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::{Configuration, StoreError, TestRun};
+use super::{
+    super::{Configuration, StoreError, TestRun},
+    read,
+};
 use crate::{TestResult, Timestamp, Trial};
 
 /// Stores a result with its trials, calls and votes in one transaction.
@@ -133,19 +136,42 @@ pub(super) fn put_configuration(
     configuration: &Configuration,
 ) -> Result<(), DatabaseError> {
     let sql = "INSERT INTO test_configurations \
-        (id, name, description, server_configs, judge_config, created_at, updated_at) \
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (id) DO UPDATE SET name = excluded.name, \
+        (id, name, description, server_configs, judge_config, created_at, updated_at, origin) \
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, \
         description = excluded.description, server_configs = excluded.server_configs, \
-        judge_config = excluded.judge_config, updated_at = excluded.updated_at";
+        judge_config = excluded.judge_config, updated_at = excluded.updated_at, origin = excluded.origin";
     let values = params![
         configuration.id.clone(),
         configuration.name.clone(),
         configuration.description.clone(),
         json(&configuration.server_configs)?,
         configuration.judge_config.as_ref().map(json).transpose()?,
-        Timestamp::now().to_string(),
+        configuration.created_at.to_string(),
+        configuration.updated_at.to_string(),
+        configuration.origin.as_str(),
     ];
     database.execute(sql, values)
+}
+
+/// Deletes a configuration that no run has, and returns it.
+pub(super) fn delete_configuration(
+    database: Sql<'_>,
+    id: &str,
+) -> Result<Configuration, StoreError> {
+    // A run that begins meanwhile must not refer to a configuration that is gone.
+    database.transaction("BEGIN IMMEDIATE", || {
+        let Some(configuration) = read::configuration(database, id)? else {
+            return Err(StoreError::NotFound { kind: "configuration", id: id.to_owned() });
+        };
+        let runs = "SELECT count(*) FROM test_runs WHERE configuration_id = ?";
+        let runs: Vec<u32> =
+            database.select::<_, DatabaseError>(runs, params![id], |row| row.get(0))?;
+        if let Some(&runs) = runs.first().filter(|runs| **runs > 0) {
+            return Err(StoreError::InUse { id: id.to_owned(), runs });
+        }
+        database.execute("DELETE FROM test_configurations WHERE id = ?", params![id])?;
+        Ok(configuration)
+    })
 }
 
 pub(super) fn put_run(database: Sql<'_>, run: &TestRun) -> Result<(), DatabaseError> {

@@ -1,0 +1,328 @@
+//! Secrets of configurations: they are refused, and references to variables take their place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Configuration, ConfigurationError, ConfigurationOrigin, member_error};
+use crate::{
+    ModelSettings, ServerConfig, TestCase,
+    redact::{HIDDEN, Reference},
+};
+
+/// Longest values of the variables of a configuration, in bytes, counted at each reference. Each case that runs has them.
+const MAX_RESOLVED_BYTES: usize = 256 << 10;
+
+/// The servers and the judge of a configuration with the values of its variables. It has secrets, so it is neither stored nor shown.
+#[derive(Clone, Debug)]
+pub struct ResolvedConfiguration {
+    server_configs: Vec<ServerConfig>,
+    judge_config: Option<ModelSettings>,
+}
+
+impl ResolvedConfiguration {
+    /// Gives a case the servers and the judge of the configuration, instead of its own. A case keeps its own ones if the configuration has none.
+    pub fn apply(&self, case: &mut TestCase) {
+        if !self.server_configs.is_empty() {
+            case.server_configs = Some(self.server_configs.clone());
+        }
+        if self.judge_config.is_some() {
+            case.judge_config.clone_from(&self.judge_config);
+        }
+    }
+}
+
+impl Configuration {
+    /// Checks that nothing is lost when secrets are left out.
+    pub(super) fn check_secrets(&self) -> Result<(), ConfigurationError> {
+        let stored = self.redacted();
+        for (member, shown) in self.members().into_iter().zip(stored.members()) {
+            if !member.is_equal(&shown) {
+                return Err(member_error(member.path, member.place.advice()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the names of the variables that the configuration refers to.
+    #[must_use]
+    pub fn variables(&self) -> BTreeSet<String> {
+        let members = self.members();
+        let references = members.iter().filter_map(Member::reference);
+        references.map(|reference| reference.name.to_owned()).collect()
+    }
+
+    /// Returns the servers and the judge with the values of their variables.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a variable has no value, if the values are longer than 256 KiB together, or if a secret was left out when the
+    /// configuration was stored.
+    pub fn resolve(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<ResolvedConfiguration, ConfigurationError> {
+        // A created configuration has lost nothing, so its `…` are text.
+        if self.origin == ConfigurationOrigin::Derived
+            && let Some(member) = self.members().iter().find(|it| it.value.contains(HIDDEN))
+        {
+            let (id, member) = (self.id.clone(), member.path.clone());
+            return Err(ConfigurationError::SecretLost { id, member });
+        }
+        let mut values = BTreeMap::new();
+        let mut missing = Vec::new();
+        for name in self.variables() {
+            match variable(&name) {
+                Some(value) => _ = values.insert(name, value),
+                None => missing.push(name),
+            }
+        }
+        if !missing.is_empty() {
+            let name = self.name.clone();
+            return Err(ConfigurationError::MissingVariables { name, variables: missing });
+        }
+        let bytes: usize = self
+            .members()
+            .iter()
+            .filter_map(|member| values.get(member.reference()?.name))
+            .map(String::len)
+            .sum();
+        if bytes > MAX_RESOLVED_BYTES {
+            let problem =
+                format!("add {bytes} bytes to the configuration: use at most {MAX_RESOLVED_BYTES}");
+            return Err(member_error("the values of variables", problem));
+        }
+        let mut server_configs = self.server_configs.clone();
+        for server in &mut server_configs {
+            let (ServerConfig::Stdio { env: fields, .. }
+            | ServerConfig::Sse { headers: fields, .. }
+            | ServerConfig::Http { headers: fields, .. }) = server;
+            fields.values_mut().for_each(|field| resolve(field, &values));
+        }
+        let mut judge_config = self.judge_config.clone();
+        if let Some(key) = judge_config.as_mut().and_then(|judge| judge.api_key.as_mut()) {
+            resolve(key, &values);
+        }
+        Ok(ResolvedConfiguration { server_configs, judge_config })
+    }
+
+    /// Returns the members that may have secrets.
+    fn members(&self) -> Vec<Member<'_>> {
+        let mut members = Vec::new();
+        for (index, server) in self.server_configs.iter().enumerate() {
+            let path = format!("serverConfigs[{index}]");
+            let (fields, name) = match server {
+                ServerConfig::Stdio { args, env, .. } => {
+                    members.extend(args.iter().enumerate().map(|(at, arg)| {
+                        Member::new(format!("{path}.args[{at}]"), arg, Place::Argument)
+                    }));
+                    (env, "env")
+                }
+                ServerConfig::Sse { url, headers, .. }
+                | ServerConfig::Http { url, headers, .. } => {
+                    members.push(Member::new(format!("{path}.url"), url, Place::Url));
+                    (headers, "headers")
+                }
+            };
+            members.extend(fields.iter().map(|(field, value)| {
+                Member::new(format!("{path}.{name}.{field}"), value, Place::Value)
+            }));
+        }
+        if let Some(judge) = &self.judge_config {
+            let key = judge.api_key.as_deref().unwrap_or_default();
+            members.push(Member::new("judgeConfig.apiKey".to_owned(), key, Place::Value));
+            let url = judge.base_url.as_deref().unwrap_or_default();
+            members.push(Member::new("judgeConfig.baseUrl".to_owned(), url, Place::Url));
+        }
+        members
+    }
+}
+
+/// A member of a configuration that may have a secret.
+struct Member<'a> {
+    path: String,
+    value: &'a str,
+    place: Place,
+}
+
+/// The kind of a member that may have a secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The value of a variable or a header, or a key.
+    Value,
+    Argument,
+    Url,
+}
+
+impl Place {
+    /// Returns what is wrong with a secret there, and what to do.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Value => {
+                "has a value, and values there may be secrets, which are not stored: write a reference such as ${NAME}, and give its value with each run"
+            }
+            Self::Argument => {
+                "looks like a secret, which is not stored: pass it in env, as a reference such as ${NAME}"
+            }
+            Self::Url => {
+                "has a user, a query or a fragment, which may be secrets and are not stored: leave them out"
+            }
+        }
+    }
+}
+
+impl<'a> Member<'a> {
+    fn new(path: String, value: &'a str, place: Place) -> Self {
+        Self { path, value, place }
+    }
+
+    fn reference(&self) -> Option<Reference<'a>> {
+        Reference::parse(self.value).filter(|_| self.place == Place::Value)
+    }
+
+    /// Returns whether a stored member has the same value. The spaces of a JSON object in an argument are not stored.
+    fn is_equal(&self, stored: &Self) -> bool {
+        let json = |text| serde_json::from_str::<serde_json::Map<_, _>>(text).ok();
+        let is_same_json = || {
+            self.place == Place::Argument
+                && json(self.value).is_some_and(|value| Some(value) == json(stored.value))
+        };
+        self.value == stored.value || is_same_json()
+    }
+}
+
+/// Replaces a reference by the value of its variable.
+fn resolve(field: &mut String, values: &BTreeMap<String, String>) {
+    let reference = Reference::parse(field);
+    let resolved = reference.and_then(|it| values.get(it.name).map(|value| it.resolved(value)));
+    if let Some(resolved) = resolved {
+        *field = resolved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::{
+        super::tests::{check, judge, new, server},
+        *,
+    };
+
+    #[test]
+    fn secrets_are_refused_with_their_place() {
+        check(
+            judge(json!({"apiKey": "sk-1"})),
+            expect![
+                "judgeConfig.apiKey has a value, and values there may be secrets, which are not stored: write a reference such as ${NAME}, and give its value with each run"
+            ],
+        );
+        check(
+            judge(json!({"baseUrl": "http://u:p@h/v1"})),
+            expect![
+                "judgeConfig.baseUrl has a user, a query or a fragment, which may be secrets and are not stored: leave them out"
+            ],
+        );
+        check(
+            server(json!({"type": "stdio", "command": "c", "env": {"PIN": "1"}})),
+            expect![
+                "serverConfigs[0].env.PIN has a value, and values there may be secrets, which are not stored: write a reference such as ${NAME}, and give its value with each run"
+            ],
+        );
+        check(
+            server(json!({"type": "stdio", "command": "c", "args": ["-v", "--token=abc"]})),
+            expect![
+                "serverConfigs[0].args[1] looks like a secret, which is not stored: pass it in env, as a reference such as ${NAME}"
+            ],
+        );
+        check(
+            server(json!({"type": "sse", "url": "http://h/sse?key=1"})),
+            expect![
+                "serverConfigs[0].url has a user, a query or a fragment, which may be secrets and are not stored: leave them out"
+            ],
+        );
+        check(
+            server(json!({"type": "http", "url": "http://h", "headers": {"X-Key": "Bearer abc"}})),
+            expect![
+                "serverConfigs[0].headers.X-Key has a value, and values there may be secrets, which are not stored: write a reference such as ${NAME}, and give its value with each run"
+            ],
+        );
+    }
+
+    #[test]
+    fn references_are_stored_and_resolved() {
+        let configuration = new(json!({
+            "name": " nightly ",
+            "serverConfigs": [
+                {"type": "stdio", "command": "c", "args": [r#"{"a": 1}"#, "${HOME}"], "env": {"TOKEN": "${API_TOKEN}"}},
+                {"type": "http", "url": "http://h/mcp", "headers": {"Authorization": "Bearer ${API_TOKEN}"}},
+            ],
+            "judgeConfig": {"provider": "custom", "model": "m", "apiKey": "${JUDGE_KEY}"},
+        }))
+        .unwrap();
+        assert_eq!(configuration.name, "nightly");
+        assert_eq!(configuration.redacted(), configuration);
+        assert_eq!(
+            configuration.variables().into_iter().collect::<Vec<_>>(),
+            ["API_TOKEN", "JUDGE_KEY"]
+        );
+        let missing = configuration.resolve(|_| None).unwrap_err().to_string();
+        assert_eq!(
+            missing,
+            "the configuration \"nightly\" needs values for ${API_TOKEN}, ${JUDGE_KEY}"
+        );
+        let resolved = configuration.resolve(|name| Some(format!("{name}-value"))).unwrap();
+        let mut case = TestCase::new("a", "b");
+        case.judge_config = Some(ModelSettings::new("openai", "replaced"));
+        resolved.apply(&mut case);
+        assert_eq!(
+            json!(case.server_configs),
+            json!([
+                {"type": "stdio", "command": "c", "args": [r#"{"a":1}"#, "${HOME}"], "env": {"TOKEN": "API_TOKEN-value"}},
+                {"type": "http", "url": "http://h/mcp", "headers": {"Authorization": "Bearer API_TOKEN-value"}},
+            ])
+        );
+        let judge = case.judge_config.unwrap();
+        assert_eq!((&*judge.model, judge.api_key.as_deref()), ("m", Some("JUDGE_KEY-value")));
+    }
+
+    #[test]
+    fn values_are_bounded_wherever_they_are_used() {
+        let env: BTreeMap<String, String> =
+            (0..1000).map(|at| (format!("V{at}"), "${V}".to_owned())).collect();
+        let configuration =
+            new(server(json!({"type": "stdio", "command": "c", "env": env}))).unwrap();
+        let resolve = |bytes| configuration.resolve(|_| Some("x".repeat(bytes)));
+        assert!(resolve(262).is_ok());
+        let error = resolve(263).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the values of variables add 263000 bytes to the configuration: use at most 262144"
+        );
+    }
+
+    #[test]
+    fn a_configuration_without_servers_or_judge_leaves_those_of_a_case() {
+        let mut case = TestCase::new("a", "b");
+        case.server_configs = Some(vec![ServerConfig::http("http://own")]);
+        let judge = new(judge(json!({}))).unwrap().resolve(|_| None).unwrap();
+        judge.apply(&mut case);
+        assert_eq!(case.server_configs, Some(vec![ServerConfig::http("http://own")]));
+        let servers = server(json!({"type": "http", "url": "http://h"}));
+        new(servers).unwrap().resolve(|_| None).unwrap().apply(&mut case);
+        assert_eq!(case.judge_config.unwrap().model, "m");
+    }
+
+    #[test]
+    fn a_derived_configuration_with_a_lost_secret_is_not_used() {
+        let mut case = TestCase::new("a", "b");
+        let config = json!({"type": "stdio", "command": "c", "args": ["--token", "abc"]});
+        case.server_configs = Some(vec![serde_json::from_value(config).unwrap()]);
+        let derived = Configuration::shared_by([&case]).unwrap();
+        assert_eq!(derived.origin, ConfigurationOrigin::Derived);
+        let error = derived.resolve(|_| Some(String::new())).unwrap_err();
+        let ConfigurationError::SecretLost { member, .. } = &error else { panic!("{error}") };
+        assert_eq!(member, "serverConfigs[0].args[1]");
+        let again = Configuration::shared_by([&case]).unwrap();
+        assert_eq!(again.id, derived.id);
+    }
+}
