@@ -13,6 +13,7 @@ mod names;
 mod proc_stat;
 mod scenarios;
 mod schema;
+mod seeds;
 mod slow;
 
 use std::{
@@ -87,6 +88,9 @@ Examples:
   cargo xtask schema           writes tests/scenarios/scenario.schema.json
   cargo xtask schema --check   fails when that file is not what would be written")]
     Schema(schema::Options),
+    /// Print each id of the seeds with its tests, and fail if an id has none.
+    #[command(after_help = seeds::EXAMPLES)]
+    Seeds(seeds::Options),
     /// Serve the upstream of a scenario on standard input and output.
     #[command(hide = true)]
     Upstream { spec: PathBuf },
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
         Task::Schema(options) => schema::run(&options),
+        Task::Seeds(options) => seeds::run(&options),
         Task::Upstream { spec } => serve_upstream(&spec),
         #[cfg(target_os = "linux")]
         Task::Kills(options) => kills::run(&options),

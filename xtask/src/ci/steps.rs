@@ -74,6 +74,12 @@ pub(super) const STEPS: &[Step] = &[
         work: Work::Quick(|| Ok(vec![Line::xtask("schema --check")?])),
     },
     Step {
+        name: "seeds",
+        about: "each id of the seeds has a test",
+        needs: None,
+        work: Work::Quick(|| Ok(vec![Line::xtask("seeds --problems")?])),
+    },
+    Step {
         name: "build",
         about: "all programs, tests and examples build, once for all steps",
         needs: None,
