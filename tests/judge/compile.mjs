@@ -21,7 +21,10 @@ export async function compile(to, files) {
       rootDir: "/",
       types: ["node"],
       typeRoots: [inPackages("@types")],
-      paths: { "@marquetry/test-sdk": [join(SDK, "index.d.ts")] },
+      paths: {
+        "@marquetry/test-sdk": [join(SDK, "index.d.ts")],
+        "@marquetry/test-sdk/context-blocks": [join(SDK, "context-blocks/index.d.ts")],
+      },
     },
     files,
   };

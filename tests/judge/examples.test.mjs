@@ -65,16 +65,26 @@ async function world(t) {
   throw new Error("the ports 3002, 3003 and 3004 are taken by other programs");
 }
 
+/** Compiles examples of the SDK in a folder where the SDK is installed. Returns the command of each. */
+async function compileExamples(home, names) {
+  const out = join(home, "out");
+  await mkdir(join(home, "node_modules/@marquetry"), { recursive: true });
+  await mkdir(out);
+  await symlink(SDK, join(home, "node_modules/@marquetry/test-sdk"));
+  assert.equal(
+    await compile(
+      out,
+      names.map((name) => join(SDK, "examples", `${name}.ts`)),
+    ),
+    "",
+  );
+  return names.map((name) => [process.execPath, join(out, SDK.slice(1), "examples", `${name}.js`)]);
+}
+
 const programs = {
   TypeScript: async (home) => {
-    const out = join(home, "out");
-    await mkdir(join(home, "node_modules/@marquetry"), { recursive: true });
-    await mkdir(out);
-    await symlink(SDK, join(home, "node_modules/@marquetry/test-sdk"));
-    const sources = ["basic.ts", "suite.ts"].map((name) => join(SDK, "examples", name));
-    assert.equal(await compile(out, sources), "");
-    const script = (name) => [process.execPath, join(out, SDK.slice(1), "examples", name)];
-    return { basic: script("basic.js"), suite: script("suite.js") };
+    const [basic, suite] = await compileExamples(home, ["basic", "suite"]);
+    return { basic, suite };
   },
   Rust: async () => ({ basic: [built("file_test")], suite: [built("test_suite")] }),
 };
@@ -105,7 +115,26 @@ for (const [language, prepare] of Object.entries(programs)) {
     assert.match(await output(basic), /^Test PASSED\nVerdict: The judge says yes\./);
     assert.equal(await readFile(join(files, "hello.txt"), "utf8"), "Hello, World!");
     const names = ["File Operations", "File Reading", "Directory Operations"];
-    assert.equal(await output(suite), `${names.map((name) => `${name}: PASS\n`).join("")}\nSuite Results: 3/3 tests passed\n`);
+    assert.equal(
+      await output(suite),
+      `${names.map((name) => `${name}: PASS\n`).join("")}\nSuite Results: 3/3 tests passed\n`,
+    );
     assert.equal(await readFile(join(files, "test.md"), "utf8"), "# Test");
   });
 }
+
+test("the example of context blocks runs, and the README shows it", { skip: missing(TSC) }, async (t) => {
+  const [[program, script]] = await compileExamples(await folder(t), ["context"]);
+  const { stdout } = await run(program, [script]);
+  const lines = [
+    "What did we choose?",
+    "1 citation: parser",
+    '<mcp:resource uri="am7://media/abc-123" tags="portrait" />',
+  ];
+  assert.equal(stdout, lines.map((line) => `${line}\n`).join(""));
+  const [example, readme] = await Promise.all(
+    ["examples/context.ts", "README.md"].map((name) => readFile(join(SDK, name), "utf8")),
+  );
+  const [, code] = example.split(/(?<=^\/\/.*\n)/);
+  assert.ok(readme.includes(`\`\`\`ts\n${code}\`\`\``), "the README differs from examples/context.ts");
+});

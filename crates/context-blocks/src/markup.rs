@@ -235,11 +235,15 @@ fn entity(text: &str) -> Option<(char, usize)> {
         "apos" => '\'',
         _ => {
             let number = name.strip_prefix('#')?;
-            let code = match number.strip_prefix(['x', 'X']) {
-                Some(hex) => u32::from_str_radix(hex, 16),
-                None => number.parse(),
+            let (digits, radix) = match number.strip_prefix(['x', 'X']) {
+                Some(digits) => (digits, 16),
+                None => (number, 10),
             };
-            char::from_u32(code.ok()?)?
+            // `from_str_radix` would also read `+65`.
+            if !digits.bytes().all(|byte| char::from(byte).is_digit(radix)) {
+                return None;
+            }
+            char::from_u32(u32::from_str_radix(digits, radix).ok()?)?
         }
     };
     Some((character, end + 1))

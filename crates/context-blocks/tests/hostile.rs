@@ -219,6 +219,7 @@ fn odd_tags_are_read_or_reported() {
     };
     assert_eq!(kinds("<mcp:context type='a>b' x:y-z=\"1\">c</MCP:CONTEXT >"), ["a>b"]);
     assert_eq!(kinds("<mcp:context type=\"a &lt;&#x41;&#66; &nope; &\"/>"), ["a <AB &nope; &"]);
+    assert_eq!(kinds("<mcp:context type='&#+65;&#x+41;&#;&#x;'/>"), ["&#+65;&#x+41;&#;&#x;"]);
     assert_eq!(kinds("<mcp:context / type = bare/>"), ["bare"]);
     assert_eq!(kinds("<mcp:context\n\ttype=\"x\"\n/ >y</mcp:context>"), ["x"]);
     assert_eq!(kinds("<mcp:contextual/><mcp:other/><mcp:context>"), Vec::<String>::new());
