@@ -75,13 +75,25 @@ impl KnowledgeService {
 
     /// Returns the job of a request that needs no record.
     pub(crate) fn job(&self, cx: &RequestContext) -> Job {
-        let organization = &self.options.config.organization;
-        let id = cx
-            .principal()
-            .map_or(Knowledge::LOCAL_USER.to_owned(), |principal| user_id(principal, organization));
         // The same name as in requests that need records, so that both share one count.
-        let caller = Caller::new(organization, &id).map_or(id, |caller| caller.user);
-        Job::new(&self.options.config, &caller)
+        Job::new(&self.options.config, &self.caller(cx.principal().map(AsRef::as_ref)).user)
+    }
+
+    /// Returns the user of a principal without opening the database; without a principal, the local user.
+    #[must_use]
+    pub fn caller(&self, principal: Option<&Principal>) -> Caller {
+        let organization = &self.options.config.organization;
+        let id = principal.map_or_else(
+            || Knowledge::LOCAL_USER.to_owned(),
+            |principal| user_id(principal, organization),
+        );
+        Caller::new(organization, &id).expect("user_id returns valid ids")
+    }
+
+    /// Returns the most bytes of the blocks of one message.
+    #[must_use]
+    pub fn max_context_bytes(&self) -> usize {
+        self.options.config.chat.max_context_bytes.get()
     }
 
     /// Returns whether knowledge is enabled.

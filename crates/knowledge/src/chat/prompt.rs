@@ -60,7 +60,7 @@ impl Chat {
         let stored = context::stored(access, chat, &owner).await?;
         problems.extend(stored.problems);
         let budget = self.config.max_context_bytes.get();
-        let Plan { before_history, metrics, room, mut left_out, sent } =
+        let Plan { before_history, metrics, room, mut left_out, sent, .. } =
             context::plan(given, stored.entries, budget);
 
         let (citations, uncited) =
@@ -178,7 +178,7 @@ impl Chat {
     }
 
     /// Returns the system message.
-    fn system(&self, prompt: &str, has_blocks: bool) -> String {
+    pub(super) fn system(&self, prompt: &str, has_blocks: bool) -> String {
         // Text of records and users must not look like our blocks.
         let mut system = neutralize(prompt).into_owned();
         if has_blocks {

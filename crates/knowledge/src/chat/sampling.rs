@@ -6,30 +6,88 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use marquetry_context_blocks::user_text;
 use marquetry_llm::sampling::{Sampler, SamplingError, SamplingLimits};
 use marquetry_protocol::{
     RpcError,
     server::Reply,
-    types::{CreateMessageParams, CreateMessageResult, SamplingContent},
+    types::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
 };
+use marquetry_rag::Caller;
 use serde_json::value::RawValue;
 
-use super::{Chat, TELL_EVERY, answer, lock, model};
+use super::{
+    Chat, TELL_EVERY, answer,
+    context::{self, ContextItem, Owner},
+    lock, model,
+};
 use crate::failure::{ErrorCode, Failure};
 
 /// Method that continues messages with the configured model; seed 003, part 3.
 pub const CREATE_MESSAGE: &str = "sampling/createMessage";
 
 impl Chat {
-    /// Answers a request for [`CREATE_MESSAGE`].
+    /// Answers a request for [`CREATE_MESSAGE`] of a caller.
     ///
     /// # Errors
     ///
     /// The parameters are invalid, or the model fails.
-    pub async fn sample(&self, params: Option<&RawValue>) -> Result<Reply, RpcError> {
-        let params: CreateMessageParams = serde_json::from_str(params.map_or("{}", RawValue::get))
-            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+    pub async fn sample(
+        &self,
+        params: Option<&RawValue>,
+        caller: &Caller,
+    ) -> Result<Reply, RpcError> {
+        let mut params: CreateMessageParams =
+            serde_json::from_str(params.map_or("{}", RawValue::get))
+                .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        self.add_context(&mut params, caller)?;
         Reply::json(&self.create_message(&params).await?)
+    }
+
+    /// Writes the member `context` of a request (a list of [`ContextItem`]) as blocks: reminders and the newest keyframe
+    /// before the first message of the user, metrics before the last one. The text of all messages is converted as in
+    /// chats. A request without the member stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an item is invalid, or if the blocks do not fit into `max_context_bytes`.
+    pub fn add_context(
+        &self,
+        params: &mut CreateMessageParams,
+        caller: &Caller,
+    ) -> Result<(), Failure> {
+        let given = params.extra.remove("context").unwrap_or_default();
+        let items: Option<Vec<ContextItem>> = serde_json::from_value(given)
+            .map_err(|error| Failure::invalid(format!("context: {error}")))?;
+        let items = items.unwrap_or_default();
+        if items.is_empty() {
+            return Ok(());
+        }
+        let entries = context::checked(&items, &Owner::new(caller, None), context::now())?;
+        let plan = context::plan_whole(entries, self.config.max_context_bytes.get())?;
+        let legacy = self.config.legacy_tokens.into();
+        for message in &mut params.messages {
+            for item in &mut message.content {
+                if let Some(text) = item.as_text() {
+                    *item = SamplingContent::text(user_text(text, legacy));
+                }
+            }
+        }
+        let is_user = |message: &SamplingMessage| message.role == Role::User;
+        let Some(first) = params.messages.iter().position(is_user) else {
+            return Err(Failure::invalid(
+                "messages has no message of the user, which context needs",
+            ));
+        };
+        let last = params.messages.iter().rposition(is_user).unwrap_or(first);
+        for (index, blocks) in [(last, plan.metrics), (first, plan.before_history)] {
+            if !blocks.is_empty() {
+                params.messages[index].content.insert(0, SamplingContent::text(blocks));
+            }
+        }
+        let prompt = params.system_prompt.take().unwrap_or_default();
+        params.system_prompt = Some(self.system(&prompt, true));
+        Ok(())
     }
 
     /// Continues messages with the configured model. Nothing is stored or cited. Reasoning and context blocks are removed from the

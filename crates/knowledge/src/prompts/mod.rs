@@ -10,16 +10,22 @@ use marquetry_protocol::types::{
     CompleteArgument, Completion, Content, GetPromptResult, JsonObject, Prompt, PromptArgument,
     PromptMessage, Role,
 };
-use marquetry_rag::{Record, RecordFilter};
+use marquetry_rag::{Caller, Record, RecordFilter};
 use serde_json::{Value, json};
 
 use self::template::Template;
 use crate::{
     access::Access,
     characters::introduction,
+    chat::context::{self, ContextItem, Owner, Plan},
     failure::{ErrorCode, Failure},
     kinds::{CHARACTER, PROMPT_CONFIG},
 };
+
+/// Argument of each prompt: reminders, keyframes and metrics.
+const CONTEXT: &str = "context";
+const CONTEXT_DESCRIPTION: &str =
+    "Reminders, keyframes and metrics for the model, as the JSON of am7_chat's argument context";
 
 /// The built-in prompt.
 pub const CHAT_SYSTEM_PROMPT: &str = "chat_system_prompt";
@@ -71,22 +77,44 @@ pub async fn list(
     Ok(prompts)
 }
 
+/// A request for a prompt.
+#[derive(Clone, Debug)]
+pub struct PromptRequest<'a> {
+    /// The arguments; all values are texts.
+    pub arguments: Option<&'a JsonObject>,
+    /// The user who asks, to whom reminders in the argument `context` belong.
+    pub caller: Caller,
+    /// Most bytes of the blocks of the argument `context`.
+    pub max_context_bytes: usize,
+}
+
 /// Fills in a prompt; `None` if no prompt here has this name.
+///
+/// The argument `context`, a list of [`ContextItem`](crate::chat::ContextItem) as JSON, becomes blocks: reminders and the
+/// newest keyframe after the system prompt, metrics at the end. In a template with a variable of this name it is that
+/// variable's value.
 ///
 /// # Errors
 ///
-/// An argument is missing or is not text (`invalid_params`), or the records cannot be read.
+/// An argument is missing or is not text (`invalid_params`), an item of the context is invalid or does not fit, or the
+/// records cannot be read.
 pub async fn get(
     access: Option<&Access>,
     name: &str,
-    arguments: Option<&JsonObject>,
+    request: &PromptRequest<'_>,
 ) -> Result<Option<GetPromptResult>, Failure> {
     if name == CHAT_SYSTEM_PROMPT {
-        return filled_system_prompt(access, values(arguments)?).await.map(Some);
+        let values = values(request.arguments)?;
+        let plan = planned_context(values.get(CONTEXT), request)?;
+        let mut result = filled_system_prompt(access, values).await?;
+        insert_blocks(&mut result.messages, 1, plan);
+        return Ok(Some(result));
     }
     let Some(access) = access else { return Ok(None) };
     let Some(record) = config(access, name).await? else { return Ok(None) };
-    let mut values = values(arguments)?;
+    let mut values = values(request.arguments)?;
+    let given = values.get(CONTEXT).filter(|_| !names_of(&record).iter().any(|it| it == CONTEXT));
+    let plan = planned_context(given, request)?;
     for argument in declared(&record) {
         if let Some(default) = argument["default"].as_str()
             && let Some(name) = argument["name"].as_str()
@@ -103,6 +131,8 @@ pub async fn get(
             messages.push(PromptMessage { role, content: Content::text(filled(&text, &values)?) });
         }
     }
+    let system_messages = usize::from(text_of(&record, "system").is_some());
+    insert_blocks(&mut messages, system_messages, plan);
     let description = record.attributes.get("description").and_then(Value::as_str);
     let meta = json!({"uri": record.uri()});
     Ok(Some(GetPromptResult {
@@ -110,6 +140,29 @@ pub async fn get(
         messages,
         meta: meta.as_object().cloned(),
     }))
+}
+
+/// Reads the argument `context` of a prompt.
+fn planned_context(given: Option<&String>, request: &PromptRequest<'_>) -> Result<Plan, Failure> {
+    let Some(given) = given.filter(|given| !given.trim().is_empty()) else {
+        return Ok(Plan::default());
+    };
+    let items: Vec<ContextItem> = serde_json::from_str(given).map_err(|error| {
+        Failure::invalid(format!("argument \"context\" is not a list of context as JSON: {error}"))
+    })?;
+    let owner = Owner::new(&request.caller, None);
+    let entries = context::checked(&items, &owner, context::now())?;
+    context::plan_whole(entries, request.max_context_bytes)
+}
+
+/// Inserts the blocks of a plan: those for all messages at `index`, metrics at the end.
+fn insert_blocks(messages: &mut Vec<PromptMessage>, index: usize, plan: Plan) {
+    for (index, blocks) in [(messages.len(), plan.metrics), (index, plan.before_history)] {
+        if !blocks.is_empty() {
+            let message = PromptMessage { role: Role::User, content: Content::text(blocks) };
+            messages.insert(index, message);
+        }
+    }
 }
 
 /// Completes an argument of a prompt; `None` if no prompt here has this name.
@@ -220,6 +273,7 @@ fn chat_system_prompt() -> Prompt {
                 "How it speaks, such as \"professional\"; \"neutral\" if not said",
                 false,
             ),
+            argument(CONTEXT, CONTEXT_DESCRIPTION, false),
         ],
         ..Prompt::default()
     }
@@ -294,7 +348,14 @@ async fn config(access: &Access, name: &str) -> Result<Option<Record>, Failure> 
 
 /// Converts a promptConfig for lists; its arguments are the variables in its texts.
 fn described(record: &Record, name: String) -> Prompt {
-    let arguments = names_of(record).into_iter().map(|name| {
+    let names = names_of(record);
+    let takes_context = !names.iter().any(|name| name == CONTEXT);
+    let context = takes_context.then(|| PromptArgument {
+        name: CONTEXT.to_owned(),
+        description: Some(CONTEXT_DESCRIPTION.to_owned()),
+        ..PromptArgument::default()
+    });
+    let arguments = names.into_iter().map(|name| {
         let known = declared(record).find(|argument| argument["name"] == name.as_str());
         PromptArgument {
             description: known.and_then(|known| known["description"].as_str()).map(str::to_owned),
@@ -310,7 +371,7 @@ fn described(record: &Record, name: String) -> Prompt {
             .get("description")
             .and_then(Value::as_str)
             .map(str::to_owned),
-        arguments: arguments.collect(),
+        arguments: arguments.chain(context).collect(),
         name,
         ..Prompt::default()
     }

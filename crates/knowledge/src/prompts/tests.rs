@@ -21,6 +21,17 @@ fn access(knowledge: &Knowledge, user: &str) -> Access {
     Access { knowledge: knowledge.clone(), caller: Caller::new("default", user).unwrap() }
 }
 
+/// Fills in a prompt for alice.
+async fn get(
+    access: Option<&Access>,
+    name: &str,
+    arguments: Option<&JsonObject>,
+) -> Result<Option<GetPromptResult>, Failure> {
+    let caller = Caller::new("default", "alice").unwrap();
+    let request = PromptRequest { arguments, caller, max_context_bytes: 500 };
+    super::get(access, name, &request).await
+}
+
 fn text(result: &GetPromptResult) -> Vec<String> {
     let texts = result.messages.iter().map(|message| match &message.content {
         Content::Text { text, .. } => format!("{:?}: {text}", message.role),
@@ -141,4 +152,49 @@ async fn records_are_prompts() {
     let characters =
         complete(None, CHAT_SYSTEM_PROMPT, &argument("character", "")).await.unwrap().unwrap();
     assert_eq!(characters.values, ["assistant"]);
+}
+
+#[tokio::test]
+async fn context_goes_around_the_messages_of_a_prompt() {
+    let knowledge = world();
+    let alice = access(&knowledge, "alice");
+    let context = json!([
+        {"kind": "metrics", "schema": "urn:x:pulse", "data": {"pulse": 60}},
+        {"kind": "reminder", "schema": "urn:am7:narrative:reminder", "data": {"items": [{"key": "a", "value": 1}]}},
+    ]);
+    let given = arguments(json!({"character": "assistant", "context": context.to_string()}));
+    let prompt = get(None, CHAT_SYSTEM_PROMPT, given.as_ref()).await.unwrap().unwrap();
+    let texts = text(&prompt);
+    let [system, reminder, metrics] = texts.as_slice() else { panic!("{texts:?}") };
+    assert!(system.starts_with("User: You are assistant."), "{system}");
+    assert!(
+        reminder.starts_with("User: <mcp:context type=\"resource\" uri=\"am7://reminder/alice\""),
+        "{reminder}"
+    );
+    assert!(
+        metrics.contains("am7://metrics/pulse") && metrics.contains("trust=\"caller\""),
+        "{metrics}"
+    );
+
+    let config = NewRecord::new(PROMPT_CONFIG, "greet")
+        .attribute("system", json!(["Speak."]))
+        .attribute("user", json!(["Hello ${context}"]));
+    knowledge.records.create(&alice.caller, config).await.unwrap();
+    // The template's own variable.
+    let given = arguments(json!({"context": "world"}));
+    let prompt = get(Some(&alice), "greet", given.as_ref()).await.unwrap().unwrap();
+    assert_eq!(text(&prompt), ["User: Speak.", "User: Hello world"]);
+    for (given, why) in [
+        ("no JSON".to_owned(), "is not a list of context as JSON"),
+        (json!([{"kind": "metrics", "schema": "x", "data": {}}]).to_string(), "context[0].schema"),
+        (
+            json!([{"kind": "metrics", "schema": "urn:x", "data": {"a": "b".repeat(600)}}])
+                .to_string(),
+            "max_context_bytes (500)",
+        ),
+    ] {
+        let given = arguments(json!({"character": "assistant", "context": given}));
+        let failure = get(None, CHAT_SYSTEM_PROMPT, given.as_ref()).await.unwrap_err();
+        assert!(failure.message.contains(why), "{failure}");
+    }
 }

@@ -100,9 +100,11 @@ impl Knowledge {
             let service = service.clone();
             async move { search_resources(&service, params.as_deref(), &cx).await }
         };
-        let sample = move |params: Option<Box<RawValue>>, _: RequestContext| {
+        let service = self.service.clone();
+        let sample = move |params: Option<Box<RawValue>>, cx: RequestContext| {
             let chat = chat.clone();
-            async move { chat.sample(params.as_deref()).await }
+            let caller = service.caller(cx.principal().map(AsRef::as_ref));
+            async move { chat.sample(params.as_deref(), &caller).await }
         };
         server
             .with_method(SEARCH_RESOURCES, search)
@@ -110,11 +112,13 @@ impl Knowledge {
             .expect("servers of MCP have no methods of these names")
     }
 
-    /// Continues messages with the model, in parts.
+    /// Continues messages of a principal with the model, in parts.
     pub(crate) fn stream_message(
         &self,
-        params: CreateMessageParams,
+        mut params: CreateMessageParams,
+        principal: Option<&Principal>,
     ) -> Result<SamplingStream, Failure> {
+        self.chat.add_context(&mut params, &self.service.caller(principal))?;
         self.chat.stream_message(params)
     }
 }
@@ -320,7 +324,12 @@ impl Knowledge {
             return Ok(None);
         }
         let access = self.service.if_there(cx).await?;
-        let result = prompts::get(access.as_ref(), &params.name, params.arguments.as_ref()).await?;
+        let request = prompts::PromptRequest {
+            arguments: params.arguments.as_ref(),
+            caller: self.service.caller(cx.principal().map(AsRef::as_ref)),
+            max_context_bytes: self.service.max_context_bytes(),
+        };
+        let result = prompts::get(access.as_ref(), &params.name, &request).await?;
         result.map(|result| Reply::json(&result)).transpose()
     }
 

@@ -17,9 +17,9 @@ pub use self::{
 };
 pub(crate) use self::{
     item::{Entry, Owner, checked},
-    plan::{Plan, plan},
+    plan::{Plan, plan, plan_whole},
     stored::{own_records, stored},
-    time::written,
+    time::{now, written},
 };
 
 /// Schema of a reminder.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::item::{ContextKind, Entry};
+use crate::failure::{ErrorCode, Failure};
 
 /// Context that the model did not get with a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -37,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) room: usize,
     /// What was left out.
     pub(crate) left_out: Vec<LeftOut>,
+    /// Whether a block was left out because it did not fit.
+    pub(crate) is_over_budget: bool,
     /// Kind and URI of each block, in the order of the prompt.
     pub(crate) sent: Vec<(ContextKind, String)>,
 }
@@ -79,6 +82,22 @@ pub(crate) fn plan(given: Vec<Entry>, stored: Vec<Entry>, max_bytes: usize) -> P
     plan
 }
 
+/// Chooses blocks of a call alone, which must all fit.
+///
+/// # Errors
+///
+/// Returns an error if a block does not fit into `max_bytes`.
+pub(crate) fn plan_whole(given: Vec<Entry>, max_bytes: usize) -> Result<Plan, Failure> {
+    let plan = plan(given, Vec::new(), max_bytes);
+    match plan.left_out.last() {
+        Some(left_out) if plan.is_over_budget => {
+            let LeftOut { uri, reason, .. } = left_out;
+            Err(Failure::new(ErrorCode::LimitExceeded, format!("context {uri}: {reason}")))
+        }
+        _ => Ok(plan),
+    }
+}
+
 impl Plan {
     /// Returns the entries whose blocks fit, with their blocks.
     fn fitting(&mut self, entries: Vec<Entry>, max_bytes: usize) -> Vec<(Entry, String)> {
@@ -97,6 +116,7 @@ impl Plan {
                         self.room,
                     );
                     self.left_out.push(LeftOut::of(&entry, reason));
+                    self.is_over_budget = true;
                 }
             }
         }

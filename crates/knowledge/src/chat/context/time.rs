@@ -1,6 +1,12 @@
 //! Times of context, as RFC 3339 writes them.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Returns the time in milliseconds since 1970 (UTC), for calls that need no database and so have no clock of records.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// Reads a time with `Z` or an offset, in milliseconds since 1970 (UTC).
 pub(super) fn parse(text: &str) -> Option<u64> {

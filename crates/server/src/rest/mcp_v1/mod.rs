@@ -130,7 +130,7 @@ async fn answer(
     let call = site.server.direct_call(peer).await?;
     #[cfg(feature = "knowledge")]
     if is_stream && site.knowledge.is_enabled() {
-        return sampling::start(site, params, call, connection);
+        return sampling::start(site, params, principal.as_deref(), call, connection);
     }
     let result = if method == "resources/list" && params.contains_key("type") {
         list_of_type(site, principal.as_deref(), &params).await?

@@ -11,7 +11,7 @@ use futures_util::{FutureExt as _, future::BoxFuture, stream};
 use marquetry_knowledge::chat::{CREATE_MESSAGE, SamplingPart, SamplingStream};
 use marquetry_protocol::{
     RpcError,
-    server::{DirectCall, http::ConnectionInfo},
+    server::{DirectCall, Principal, http::ConnectionInfo},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -49,12 +49,13 @@ pub(super) fn accepts_events(headers: &HeaderMap) -> bool {
 pub(super) fn start(
     site: &McpV1,
     params: Map<String, Value>,
+    principal: Option<&Principal>,
     call: DirectCall,
     connection: Option<ConnectionInfo>,
 ) -> Result<Response<Body>, Problem> {
     let params = serde_json::from_value(Value::Object(params))
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-    let answer = site.knowledge.stream_message(params).map_err(RpcError::from)?;
+    let answer = site.knowledge.stream_message(params, principal).map_err(RpcError::from)?;
     let half_closed = connection.map(|connection| connection.half_closed().boxed());
     let events = Events { call, answer, half_closed };
     let events = stream::unfold(Some(events), async |events| {
