@@ -93,7 +93,7 @@ async fn vectors_are_those_of_the_named_model() {
             json!({"texts": ["a"], "model": "none"}),
             "unknown model \"none\"; of the models in [knowledge.embeddings] there are other, same",
         ),
-        (json!({"texts": ["a"], "kind": "title"}), "kind"),
+        (json!({"texts": ["a"], "kind": "title"}), "title"),
     ] {
         let error = done(&server, "am7_embed", arguments).await.unwrap_err();
         assert!(error.contains(want), "{error}");
