@@ -86,7 +86,7 @@ impl KnowledgeTools {
     #[must_use]
     pub fn add_embed(&self, toolbox: Toolbox) -> Toolbox {
         self.add(toolbox, (EMBED, DESCRIPTION), |tools, arguments, cx| async move {
-            EmbeddedAnswer(tools.embed(arguments, &cx).await)
+            EmbeddedAnswer(Box::pin(tools.embed(arguments, &cx)).await)
         })
     }
 
@@ -97,7 +97,7 @@ impl KnowledgeTools {
     ) -> Result<Embedded, Failure> {
         let EmbedArguments { texts, model, kind } = arguments;
         check(&texts)?;
-        let embedder = self.service.embedder(model.as_deref(), cx).await?;
+        let embedder = Box::pin(self.service.embedder(model.as_deref(), cx)).await?;
         let job = self.service.job(cx);
         let vectors = embedded(&job, "embedding", async |_| {
             match kind {
