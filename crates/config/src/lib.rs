@@ -116,7 +116,7 @@ pub struct Config {
     /// The address of the server, and who may call it.
     pub server: ServerConfig,
     /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is accepted. With them,
-    /// a token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/api/tools` and `/api/console`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata
+    /// a token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/media`, `/api/tools` and `/api/console`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata
     /// for clients need no token; the details of `/healthz` need the scope `admin`.
     pub auth: AuthConfig,
     /// The log, which is written to standard error.

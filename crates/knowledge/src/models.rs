@@ -30,7 +30,8 @@ impl Models {
         options: &KnowledgeOptions,
     ) -> Result<Arc<dyn Embedder>, Failure> {
         let config = &options.config.embedding;
-        let open = || open::embedder(config, "embedding", options);
+        // In the program of tests, the future is too large for the stack of a thread.
+        let open = || Box::pin(open::embedder(config, "embedding", options));
         Ok(self.first.get_or_try_init(open).await?.clone())
     }
 
@@ -49,7 +50,7 @@ impl Models {
             return Err(self.unknown(name));
         };
         let section = format!("embeddings.{name}");
-        let open = || open::embedder(config, &section, options);
+        let open = || Box::pin(open::embedder(config, &section, options));
         Ok(cell.get_or_try_init(open).await?.clone())
     }
 

@@ -375,15 +375,6 @@ impl Access {
 /// Returns the search that a URI names. `type` and `tags` may list several names, separated by commas.
 fn question(uri: &Am7Uri) -> Result<Question, Failure> {
     let mut parameters = parameters(uri, &SEARCH_PARAMETERS)?;
-    let invalid = |name: &str, what: &str, value: &str| {
-        let value = &value[..value.floor_char_boundary(100)];
-        Failure::invalid(format!("{name} must be {what}, not {value:?}"))
-    };
-    let list = |names: Option<String>| -> Vec<String> {
-        let names = names.unwrap_or_default();
-        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-        names.map(str::to_owned).collect()
-    };
     let limit = match parameters.remove("limit") {
         Some(text) => match text.parse::<usize>() {
             Ok(limit) if limit > 0 => Some(limit),
@@ -406,13 +397,26 @@ fn question(uri: &Am7Uri) -> Result<Question, Failure> {
     Ok(Question {
         query: parameters.remove("q").unwrap_or_default(),
         scope: parameters.remove("scope"),
-        types: list(parameters.remove("type")),
-        tags: list(parameters.remove("tags")),
+        types: names(parameters.remove("type")),
+        tags: names(parameters.remove("tags")),
         limit,
         threshold,
         distinct,
         ..Question::default()
     })
+}
+
+/// Returns names that are separated by commas.
+fn names(list: Option<String>) -> Vec<String> {
+    let list = list.unwrap_or_default();
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+/// Returns the failure of a parameter whose value cannot be used.
+fn invalid(name: &str, expected: &str, value: &str) -> Failure {
+    let value = &value[..value.floor_char_boundary(100)];
+    Failure::invalid(format!("{name} must be {expected}, not {value:?}"))
 }
 
 /// Returns the parameters of a URI by name. A parameter without a value counts as absent, because a template of which a

@@ -68,7 +68,7 @@ pub struct KnowledgeConfig {
     pub embedding: EmbeddingConfig,
     /// Further embedding models by name, with the settings of `embedding`. `am7_embed` makes vectors with them.
     #[serde(deserialize_with = "named_models", skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(example = serde_json::json!({"nomic": {"provider": "ollama", "model": "nomic-embed-text"}}))]
+    #[schemars(example = serde_json::json!({"nomic": {"model": "nomic-embed-text", "provider": "ollama"}}))]
     pub embeddings: BTreeMap<String, EmbeddingConfig>,
     /// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
     /// same provider, its temperature and its prompts. Without `provider` and `model` there is no chat.

@@ -1,6 +1,5 @@
 //! The tool that returns vectors of texts.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use marquetry_protocol::{
     server::{Json, RequestContext, ToolOutput, Toolbox},
     types::{CallToolResult, Content},
@@ -87,7 +86,7 @@ impl KnowledgeTools {
     #[must_use]
     pub fn add_embed(&self, toolbox: Toolbox) -> Toolbox {
         self.add(toolbox, (EMBED, DESCRIPTION), |tools, arguments, cx| async move {
-            EmbeddedAnswer(tools.embed(arguments, &cx).await)
+            EmbeddedAnswer(Box::pin(tools.embed(arguments, &cx)).await)
         })
     }
 
@@ -98,19 +97,23 @@ impl KnowledgeTools {
     ) -> Result<Embedded, Failure> {
         let EmbedArguments { texts, model, kind } = arguments;
         check(&texts)?;
-        let embedder = self.service.embedder(model.as_deref(), cx).await?;
+        let embedder = Box::pin(self.service.embedder(model.as_deref(), cx)).await?;
         let job = self.service.job(cx);
         let vectors = embedded(&job, "embedding", async |_| {
-            let vectors = match kind {
-                TextKind::Passage => embedder.embed(&texts).await,
+            match kind {
+                TextKind::Passage => {
+                    Ok(embedder.embed(&texts).await.map_err(PipelineError::from)?)
+                }
                 TextKind::Query => {
                     // Models have no call for several questions.
-                    const AT_ONCE: usize = 2;
-                    let vectors = texts.iter().map(|text| embedder.embed_query(text));
-                    stream::iter(vectors).buffered(AT_ONCE).try_collect().await
+                    let mut vectors = Vec::with_capacity(texts.len());
+                    for text in &texts {
+                        let vector = embedder.embed_query(text).await;
+                        vectors.push(vector.map_err(PipelineError::from)?);
+                    }
+                    Ok(vectors)
                 }
-            };
-            Ok(vectors.map_err(PipelineError::from)?)
+            }
         })
         .await?;
         let model = embedder.model().clone();

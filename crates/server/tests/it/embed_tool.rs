@@ -93,7 +93,7 @@ async fn vectors_are_those_of_the_named_model() {
             json!({"texts": ["a"], "model": "none"}),
             "unknown model \"none\"; of the models in [knowledge.embeddings] there are other, same",
         ),
-        (json!({"texts": ["a"], "kind": "title"}), "kind"),
+        (json!({"texts": ["a"], "kind": "title"}), "title"),
     ] {
         let error = done(&server, "am7_embed", arguments).await.unwrap_err();
         assert!(error.contains(want), "{error}");
@@ -132,9 +132,12 @@ async fn a_database_belongs_to_the_model_that_filled_it() {
 
 #[test]
 fn each_model_is_checked_at_the_start() {
-    let toml = "[knowledge]\ndatabase = 'k.db'\n[knowledge.embeddings.a]\nmodel = 'm'\n[knowledge.embeddings.b]\nprovider = 'ollama'\n";
-    let config = marquetry::Config::from_toml(toml, "m.toml").unwrap();
-    let error = config.check().unwrap_err().to_string();
-    assert!(error.contains("knowledge.embeddings.a.model"), "{error}");
-    assert!(error.contains("knowledge.embeddings.b.model"), "{error}");
+    for (model, key) in
+        [("model = 'm'", "model"), ("provider = 'ollama'", "model"), ("folder = 'm'", "folder")]
+    {
+        let toml = format!("[knowledge]\ndatabase = 'k.db'\n[knowledge.embeddings.a]\n{model}\n");
+        let config = marquetry::Config::from_toml(&toml, "m.toml").unwrap();
+        let error = config.check().unwrap_err().to_string();
+        assert!(error.contains(&format!("knowledge.embeddings.a.{key}: ")), "{error}");
+    }
 }
