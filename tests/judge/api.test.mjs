@@ -42,11 +42,11 @@ async function fileWorld(t, model = {}, server = {}) {
 
 const WAYS = [undefined, false, true];
 
-// seed: 004/01
-// seed: 004/12
-// seed: 004/13
-// seed: 004/14
 for (const { provider, model, path, stream } of WIRES.flatMap((wire) => WAYS.map((stream) => ({ ...wire, stream })))) {
+  // seed: 004/01
+  // seed: 004/12
+  // seed: 004/13
+  // seed: 004/14
   test(`a test passes over the wire of ${provider}, stream: ${stream}`, { skip }, async (t) => {
     // Short pieces: names, arguments and answers come in several events.
     const { sdk, mock, files, fileTest } = await fileWorld(t, { options: { chunkSize: 5 } });
@@ -115,15 +115,20 @@ test("what cannot be run or judged is a stored result with the status error", { 
     ],
     "judge without JSON": [fileTest(), /judge/i],
   };
+  const errors = {};
   for (const [name, [testCase, reason]] of Object.entries(cases)) {
     const result = await sdk.runTest({ ...testCase, name });
     assert.deepEqual([name, result.status, result.success], [name, "error", false]);
     assert.match(result.error, reason);
-    assert.match(result.verdict.reasoning, /^Test execution failed: /);
+    const { passed, confidence, reasoning } = result.verdict;
+    assert.deepEqual([passed, confidence, reasoning], [false, 0, `Test execution failed: ${result.error}`]);
+    // Only the judge's failure comes after calls, which code has compared.
+    assert.equal(result.verdict.toolAccuracy, name === "judge without JSON" ? 1 : 0);
+    errors[name] = result.error;
   }
-  const stored = [];
-  for await (const { testCase } of sdk.allResults({ status: "error", limit: 2 })) stored.push(testCase.name);
-  assert.deepEqual(stored.sort(), Object.keys(cases).sort());
+  const stored = {};
+  for await (const { testCase, error } of sdk.allResults({ status: "error", limit: 2 })) stored[testCase.name] = error;
+  assert.deepEqual(stored, errors);
 });
 
 test("only what is no test is refused", { skip }, async (t) => {
