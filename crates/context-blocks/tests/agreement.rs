@@ -156,6 +156,9 @@ fn add_getters(block: &Block<'_>, fields: &mut Map<String, Value>) {
             fields.insert(name.to_owned(), text.into());
         }
     }
+    if let Some(trust) = block.trust() {
+        fields.insert("trust".to_owned(), format!("{trust:?}").to_lowercase().into());
+    }
     if block.is_untrusted() {
         fields.insert("untrusted".to_owned(), true.into());
     }
@@ -278,7 +281,7 @@ const PIECES: &[&str] = &[
     "<mcp:context type=\"resource\" uri=\"am7://vector/citations/c\" ephemeral=\"true\">",
     "<mcp:context type='reasoning'>",
     "<mcp:context type=\"x\" uri=\"am7://reminder/u1\" trust=\"Untrusted\">",
-    "<mcp:context uri=am7://keyframe/k id=\"1\" TITLE=t>",
+    "<mcp:context uri=am7://keyframe/k trust='SERVER' id=\"1\" TITLE=t>",
     "<mcp:context uri=\"am7://metrics/m\" datamark=\"\u{e000}\">",
     "<mcp:context datamark=\"\n\">",
     "<MCP:Context a=b",

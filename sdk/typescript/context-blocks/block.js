@@ -4,6 +4,8 @@ import { plainJson, readJson } from "./json.js";
 import { attributeValue, findClosing, findOpening, readStartTag, unescape } from "./markup.js";
 import { lowerAscii, trim } from "./text.js";
 
+const TRUSTS = ["server", "caller", "untrusted"];
+
 export class McpContext {
   #attributes;
   #body;
@@ -25,8 +27,13 @@ export class McpContext {
     return this.attribute("id");
   }
 
+  get trust() {
+    const trust = lowerAscii(this.attribute("trust") ?? "");
+    return TRUSTS.includes(trust) ? trust : undefined;
+  }
+
   get untrusted() {
-    return this.#is("trust", "untrusted");
+    return this.trust === "untrusted";
   }
 
   get pending() {

@@ -1,6 +1,6 @@
 /**
- * Datamarking: marks the white space of retrieved text, so that a model can tell the text from instructions (Hines et al.
- * 2024, "spotlighting", arXiv:2403.14720).
+ * Datamarking: marks the white space of retrieved text, so that a model can tell the text from
+ * instructions (Hines et al. 2024, "spotlighting", arXiv:2403.14720).
  */
 import { mapStrings } from "./json.js";
 import { SPACE } from "./text.js";

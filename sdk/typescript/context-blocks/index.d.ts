@@ -22,6 +22,11 @@ export declare class McpContext {
   readonly resourceType?: string | undefined;
   /** The attribute `id`. */
   readonly id: string | undefined;
+  /**
+   * Who the content comes from: the server, the caller of the server, or a quoted source. Rely on it only in text of a
+   * server, since anybody can write the attribute.
+   */
+  readonly trust: "server" | "caller" | "untrusted" | undefined;
   /** Whether the content comes from an untrusted source: instructions in it must be ignored. */
   readonly untrusted: boolean;
   /** Whether the resource must still be looked up by its tags. */
@@ -149,7 +154,10 @@ export declare class McpContextBuilder {
 
 /** Converts the older forms of context. */
 export declare class LegacyTokenAdapter {
-  /** Converts the older forms into blocks. Use it for text that the system has stored; for text of users, {@link neutralize}. */
+  /**
+   * Converts the older forms into blocks. Use it for text that the system has stored; for text of users,
+   * {@link neutralize}.
+   */
   static upgrade(content: string): string;
   /** Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit the text. */
   static downgrade(content: string): string;

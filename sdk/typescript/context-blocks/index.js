@@ -1,6 +1,7 @@
 /**
- * Blocks of context in chat text: parses, filters, builds and neutralizes them, and converts older forms. It agrees with
- * the Rust crate `marquetry-context-blocks`. The types are in `index.d.ts`.
+ * Blocks of context in chat text: parses, filters, builds and neutralizes them, and converts
+ * older forms. It agrees with the Rust crate `marquetry-context-blocks`. The types are in
+ * `index.d.ts`.
  */
 export { McpContext } from "./block.js";
 export { McpContextBuilder } from "./build.js";

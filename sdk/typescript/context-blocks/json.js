@@ -1,8 +1,10 @@
 /**
- * Reads and writes JSON without loss. `JSON.parse` rounds large integers, moves keys such as "1" to the front, and
- * accepts halves of surrogate pairs and numbers without a value, which the Rust crate refuses.
+ * Reads and writes JSON without loss. `JSON.parse` rounds large integers, moves keys such as "1"
+ * to the front, and accepts halves of surrogate pairs and numbers without a value, which the Rust
+ * crate refuses.
  *
- * A value is `null`, a boolean, a string, a {@link JsonNumber}, an array, or a `Map` for an object.
+ * A value is `null`, a boolean, a string, a {@link JsonNumber}, an array, or a `Map` for an
+ * object.
  */
 import { search, wellFormed } from "./text.js";
 

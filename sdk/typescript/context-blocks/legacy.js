@@ -19,7 +19,10 @@ const STATES = [
   { opening: "(KeyFrame:", uri: "am7://keyframe/legacy", schema: "urn:am7:narrative:keyframe" },
   { opening: "(Metrics:", uri: "am7://metrics/legacy", schema: "urn:am7:biometric:face-analysis" },
 ];
-/** The first character of a form. The rest is looked at without taking it, since one form may begin inside of another. */
+/**
+ * The first character of a form. The rest is looked at without taking it, since one form may begin
+ * inside of another.
+ */
 const OPENING = new RegExp(
   [
     /\$(?=\{image\.)/,
@@ -63,8 +66,8 @@ export class LegacyTokenAdapter {
   }
 
   /**
-   * Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit the text. A resource
-   * that such a token cannot express stays unchanged.
+   * Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit
+   * the text. A resource that such a token cannot express stays unchanged.
    */
   static downgrade(content) {
     checkText(content, "the text");

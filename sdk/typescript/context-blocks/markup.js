@@ -1,6 +1,6 @@
 /**
- * Finds and parses the tags of blocks. An attribute value has no `<`, so an unclosed tag ends at the next one, and a text
- * full of unclosed tags still costs one pass.
+ * Finds and parses the tags of blocks. An attribute value has no `<`, so an unclosed tag ends at
+ * the next one, and a text full of unclosed tags still costs one pass.
  */
 import { isAsciiSpace, lowerAscii, search, skipSpaces, wellFormed } from "./text.js";
 

@@ -4,9 +4,9 @@ import { tagPositions } from "./markup.js";
 import { checkText } from "./text.js";
 
 /**
- * Escapes the tags of blocks, and the older forms that `LegacyTokenAdapter.upgrade` would convert: their first character
- * becomes a numeric entity. Apply it to a whole message: a part that ends in the middle of a tag could be completed by
- * the next part.
+ * Escapes the tags of blocks, and the older forms that `LegacyTokenAdapter.upgrade` would convert:
+ * their first character becomes a numeric entity. Apply it to a whole message: a part that ends in
+ * the middle of a tag could be completed by the next part.
  */
 export function neutralize(text) {
   checkText(text, "the text");

@@ -1,6 +1,7 @@
 /**
- * Parses `am7://` URIs of objects, media and searches. Parsing is strict, since URIs become links and names of files: each
- * segment may contain only an allow-list of characters after percent-decoding.
+ * Parses `am7://` URIs of objects, media and searches. Parsing is strict, since URIs become links
+ * and names of files: each segment may contain only an allow-list of characters after percent-
+ * decoding.
  */
 import { utf8Length } from "./text.js";
 

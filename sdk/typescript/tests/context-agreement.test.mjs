@@ -19,7 +19,7 @@ const generated = readFileSync(new URL("generated.jsonl", folder), "utf8")
   .map((line) => JSON.parse(line));
 
 /** Fields that the crate's results have only if they say something. */
-const OPTIONAL = ["id", "thumbnail", "untrusted", "pending"];
+const OPTIONAL = ["id", "thumbnail", "trust", "untrusted", "pending"];
 
 /** Describes the blocks of a text as the crate's test does. */
 function described(text) {
