@@ -82,11 +82,8 @@ Examples:
         #[command(subcommand)]
         bench: bench::Bench,
     },
-    /// Write the JSON Schema of the scenario language, for editors.
-    #[command(after_help = "\
-Examples:
-  cargo xtask schema           writes tests/scenarios/scenario.schema.json
-  cargo xtask schema --check   fails when that file is not what would be written")]
+    /// Write the JSON Schema of the scenario language, and the pages of the book about scenarios and cases.
+    #[command(after_help = schema::EXAMPLES)]
     Schema(schema::Options),
     /// Print each id of the seeds with its tests, and fail if an id has none.
     #[command(after_help = seeds::EXAMPLES)]
