@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::claim::{Claim, in_comments, is_comment};
+use super::claim::{Claim, NOT_ABOVE_A_TEST, in_comments, is_comment};
 
 /// The beginning of a test, up to its name: `test(`, `await t.test(`, `test.skip(`.
 static TEST: LazyLock<Regex> = LazyLock::new(|| {
@@ -33,9 +33,8 @@ pub(super) fn claims(text: &str) -> Vec<Claim> {
 
 /// Returns the name of the test that begins with these lines, the first of which has an id.
 fn test_below(lines: &[&str], may_miss: bool) -> Result<String, String> {
-    let not_a_test = || Err("an id stands at no test; it belongs directly above one".to_owned());
     if !is_comment(lines[0]) {
-        return not_a_test();
+        return Err(NOT_ABOVE_A_TEST.to_owned());
     }
     let below = lines.iter().position(|line| !is_comment(line)).map_or(&[][..], |at| &lines[at..]);
     // A long call has its name in the second line.
@@ -44,15 +43,15 @@ fn test_below(lines: &[&str], may_miss: bool) -> Result<String, String> {
             format!("{}{}", first.trim_end(), second.trim_start())
         }
         [first, ..] => (*first).to_owned(),
-        [] => return not_a_test(),
+        [] => return Err(NOT_ABOVE_A_TEST.to_owned()),
     };
-    let Some(parts) = TEST.captures(&call) else { return not_a_test() };
+    let Some(parts) = TEST.captures(&call) else { return Err(NOT_ABOVE_A_TEST.to_owned()) };
     let quote = call[..call.len() - parts[2].len()].chars().next_back().unwrap_or('"');
     let name = parts[2].split(quote).next().unwrap_or_default().to_owned();
     let options = call.rsplit(quote).next().unwrap_or_default();
     let is_skipped = match parts.get(1).map(|it| it.as_str()) {
         Some(".skip" | ".todo") => true,
-        Some(_) => return not_a_test(),
+        Some(_) => return Err(NOT_ABOVE_A_TEST.to_owned()),
         None => SKIP.is_match(options) && !(may_miss && options.contains("{ skip }")),
     };
     if is_skipped { Err(format!("the test `{name}` is skipped")) } else { Ok(name) }
@@ -70,8 +69,7 @@ mod tests {
         assert_eq!(claim.test.as_deref().map_err(String::as_str), want);
     }
 
-    const NO_TEST: Result<&str, &str> =
-        Err("an id stands at no test; it belongs directly above one");
+    const NO_TEST: Result<&str, &str> = Err(NOT_ABOVE_A_TEST);
 
     #[test]
     fn tests_carry_ids() {
