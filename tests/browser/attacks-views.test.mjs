@@ -44,7 +44,7 @@ async function attacked() {
 }
 
 // X1, X6, X10; `security/iframe-sandboxed`, `sandbox-csp-enforced`
-// seed: 001/mcp-apps-sbox-02 (the default policy, enforced by the browser)
+// seed: 001/mcp-apps-sbox-02, the default policy, enforced by the browser
 test('a hostile View reaches nothing, and does not leave', { timeout: 90_000 }, async () => {
   for (const how of ['link', 'form', 'meta']) {
     const { page, frame, seen } = await attacked();

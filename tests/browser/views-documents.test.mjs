@@ -63,7 +63,7 @@ test('a document in base64 is a View like any other', { timeout: 60_000 }, async
   await page.context().close();
 });
 
-// seed: 001/mcp-apps-sbox-02 (declared origins)
+// seed: 001/mcp-apps-sbox-02, declared origins
 test('what a View declares is allowed, and only that', { timeout: 60_000 }, async () => {
   const page = await openPage(browser, server);
   const view = await openRawView(page, server, 'lab__declared');

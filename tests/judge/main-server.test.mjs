@@ -37,11 +37,11 @@ test("without testing the main server is no test server", { skip }, async (t) =>
   await assert.rejects(new MCPTestSDK(url).connect(), { code: "not-a-test-server" });
 });
 
-// seed: 004/05
 for (const [how, settings, env] of [
   ["ENABLE_TESTING=true", "", { ENABLE_TESTING: "true" }],
   ["testing.enabled", "[testing]\nenabled = true\n", {}],
 ]) {
+  // seed: 004/05
   test(`with ${how} it runs tests against its upstreams, by connections of their own`, { skip }, async (t) => {
     const { url, files, testCase } = await world(t, settings, env);
     const result = await new MCPTestSDK(url).runTest(testCase);
