@@ -16,14 +16,14 @@ static TEST: LazyLock<Regex> = LazyLock::new(|| {
 static SKIP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?:skip|todo)\s*(?::|,|\})").expect("a valid expression"));
 
-/// The line of a file whose tests are skipped if a program is not installed. With `CI=true` they fail.
-const MISSING: &str = "const skip = missing(";
+/// The value of `skip` of tests that are skipped if a program is not installed. With `CI=true` they fail.
+const MISSING: &str = "missing(";
 
 /// Returns the ids of a file.
 pub(super) fn claims(text: &str) -> Vec<Claim> {
     let lines: Vec<&str> = text.lines().collect();
     let is_skipped = ["describe.skip(", "suite.skip("].iter().any(|call| text.contains(call));
-    let may_miss = text.contains(MISSING);
+    let may_miss = text.contains(&format!("const skip = {MISSING}"));
     in_comments(text, |index| {
         let name = test_below(&lines[index..], may_miss)?;
         // The tests of a group that is skipped do not say so themselves.
@@ -52,7 +52,11 @@ fn test_below(lines: &[&str], may_miss: bool) -> Result<String, String> {
     let is_skipped = match parts.get(1).map(|it| it.as_str()) {
         Some(".skip" | ".todo") => true,
         Some(_) => return Err(NOT_ABOVE_A_TEST.to_owned()),
-        None => SKIP.is_match(options) && !(may_miss && options.contains("{ skip }")),
+        None => {
+            let needs_program = may_miss && options.contains("{ skip }")
+                || options.contains(&format!("skip: {MISSING}"));
+            SKIP.is_match(options) && !needs_program
+        }
     };
     if is_skipped { Err(format!("the test `{name}` is skipped")) } else { Ok(name) }
 }
@@ -105,5 +109,6 @@ mod tests {
     fn tests_that_need_a_program_carry_ids() {
         let text = "const skip = missing(A);\n// @ 000/1\ntest(\"a\", { skip }, () => {});";
         check(text, Ok("a"));
+        check("// @ 000/1\ntest(\"a\", { skip: missing(A) }, () => {});", Ok("a"));
     }
 }
