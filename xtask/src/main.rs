@@ -4,6 +4,7 @@ mod bench;
 mod browser;
 mod ci;
 mod conformance;
+mod coverage;
 mod features;
 mod fuzz;
 mod house;
@@ -82,12 +83,12 @@ Examples:
         #[command(subcommand)]
         bench: bench::Bench,
     },
-    /// Write the JSON Schema of the scenario language, for editors.
-    #[command(after_help = "\
-Examples:
-  cargo xtask schema           writes tests/scenarios/scenario.schema.json
-  cargo xtask schema --check   fails when that file is not what would be written")]
+    /// Write the JSON Schema of the scenario language, and the pages of the book about scenarios and cases.
+    #[command(after_help = schema::EXAMPLES)]
     Schema(schema::Options),
+    /// Measure the lines of each crate that its tests run.
+    #[command(after_help = coverage::EXAMPLES)]
+    Coverage(coverage::Options),
     /// Print each id of the seeds with its tests, and fail if an id has none.
     #[command(after_help = seeds::EXAMPLES)]
     Seeds(seeds::Options),
@@ -117,6 +118,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
         Task::Schema(options) => schema::run(&options),
+        Task::Coverage(options) => coverage::run(&options),
         Task::Seeds(options) => seeds::run(&options),
         Task::Upstream { spec } => serve_upstream(&spec),
         #[cfg(target_os = "linux")]

@@ -15,8 +15,11 @@ pub struct TestArgs {
     #[command(subcommand)]
     pub(crate) task: Option<Task>,
     /// Files of scenarios and of cases, or folders of them. A YAML file with `cases` at its top level has cases.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "schema", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Print the JSON Schema of case files or of scenarios, and run nothing.
+    #[arg(long, value_name = "KIND", value_enum, exclusive = true)]
+    pub(crate) schema: Option<SchemaKind>,
     /// URL of a running server, over Streamable HTTP.
     #[arg(long, value_name = "URL", value_parser = parse_url, conflicts_with = "command")]
     pub(crate) url: Option<String>,
@@ -182,6 +185,15 @@ impl FromStr for Bound {
     }
 }
 
+/// Kind of test file that has a JSON Schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaKind {
+    /// Case files, for tests with a model.
+    Cases,
+    /// Scenarios, for tests without a model.
+    Scenarios,
+}
+
 /// Format of the outcome on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutcomeFormat {
@@ -298,6 +310,25 @@ mod tests {
     fn urls_have_a_possible_port() {
         assert_eq!(parse_url("http://h:1/mcp").as_deref(), Ok("http://h:1/mcp"));
         assert_eq!(parse_url("http://h:70335/mcp"), Err(ServerUrlError::Port));
+    }
+
+    #[test]
+    fn a_schema_needs_no_files_and_stands_alone() {
+        #[derive(clap::Parser, Debug)]
+        struct Cli {
+            #[command(flatten)]
+            test: TestArgs,
+        }
+        let parse = |line: &[&str]| {
+            let line = std::iter::once("test").chain(line.iter().copied());
+            <Cli as clap::Parser>::try_parse_from(line).map(|cli| cli.test.schema)
+        };
+        assert_eq!(parse(&["--schema", "cases"]).unwrap(), Some(SchemaKind::Cases));
+        assert_eq!(parse(&["--schema", "scenarios"]).unwrap(), Some(SchemaKind::Scenarios));
+        assert_eq!(parse(&["a.yaml"]).unwrap(), None);
+        for wrong in [&["--schema", "cases", "a.yaml"][..], &["--schema", "suites"], &[]] {
+            parse(wrong).unwrap_err();
+        }
     }
 
     #[test]

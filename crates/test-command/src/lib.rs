@@ -8,6 +8,7 @@ mod failed;
 mod own;
 mod progress;
 mod scenarios;
+mod schema;
 mod server;
 mod stored;
 mod summary;
@@ -72,7 +73,10 @@ pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Fa
         Some(Task::JudgeCheck { files, judge, json, database }) => {
             stored::judge_check(files, judge.as_ref(), *json, database, environment)
         }
-        None => run(arguments, environment),
+        None => match arguments.schema {
+            Some(kind) => schema::print(kind),
+            None => run(arguments, environment),
+        },
     }
 }
 

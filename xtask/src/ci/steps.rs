@@ -69,7 +69,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "schema",
-        about: "the checked-in schema of the scenario language is up to date",
+        about: "the checked-in schema of the scenario language and the pages made of schemas are up to date",
         needs: None,
         work: Work::Quick(|| Ok(vec![Line::xtask("schema --check")?])),
     },

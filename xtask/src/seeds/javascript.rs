@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::claim::{Claim, in_comments, is_comment};
+use super::claim::{Claim, NOT_ABOVE_A_TEST, in_comments, is_comment};
 
 /// The beginning of a test, up to its name: `test(`, `await t.test(`, `test.skip(`.
 static TEST: LazyLock<Regex> = LazyLock::new(|| {
@@ -16,14 +16,14 @@ static TEST: LazyLock<Regex> = LazyLock::new(|| {
 static SKIP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?:skip|todo)\s*(?::|,|\})").expect("a valid expression"));
 
-/// The line of a file whose tests are skipped if a program is not installed. With `CI=true` they fail.
-const MISSING: &str = "const skip = missing(";
+/// The value of `skip` of tests that are skipped if a program is not installed. With `CI=true` they fail.
+const MISSING: &str = "missing(";
 
 /// Returns the ids of a file.
 pub(super) fn claims(text: &str) -> Vec<Claim> {
     let lines: Vec<&str> = text.lines().collect();
     let is_skipped = ["describe.skip(", "suite.skip("].iter().any(|call| text.contains(call));
-    let may_miss = text.contains(MISSING);
+    let may_miss = text.contains(&format!("const skip = {MISSING}"));
     in_comments(text, |index| {
         let name = test_below(&lines[index..], may_miss)?;
         // The tests of a group that is skipped do not say so themselves.
@@ -33,9 +33,8 @@ pub(super) fn claims(text: &str) -> Vec<Claim> {
 
 /// Returns the name of the test that begins with these lines, the first of which has an id.
 fn test_below(lines: &[&str], may_miss: bool) -> Result<String, String> {
-    let not_a_test = || Err("an id stands at no test; it belongs directly above one".to_owned());
     if !is_comment(lines[0]) {
-        return not_a_test();
+        return Err(NOT_ABOVE_A_TEST.to_owned());
     }
     let below = lines.iter().position(|line| !is_comment(line)).map_or(&[][..], |at| &lines[at..]);
     // A long call has its name in the second line.
@@ -44,16 +43,20 @@ fn test_below(lines: &[&str], may_miss: bool) -> Result<String, String> {
             format!("{}{}", first.trim_end(), second.trim_start())
         }
         [first, ..] => (*first).to_owned(),
-        [] => return not_a_test(),
+        [] => return Err(NOT_ABOVE_A_TEST.to_owned()),
     };
-    let Some(parts) = TEST.captures(&call) else { return not_a_test() };
+    let Some(parts) = TEST.captures(&call) else { return Err(NOT_ABOVE_A_TEST.to_owned()) };
     let quote = call[..call.len() - parts[2].len()].chars().next_back().unwrap_or('"');
     let name = parts[2].split(quote).next().unwrap_or_default().to_owned();
     let options = call.rsplit(quote).next().unwrap_or_default();
     let is_skipped = match parts.get(1).map(|it| it.as_str()) {
         Some(".skip" | ".todo") => true,
-        Some(_) => return not_a_test(),
-        None => SKIP.is_match(options) && !(may_miss && options.contains("{ skip }")),
+        Some(_) => return Err(NOT_ABOVE_A_TEST.to_owned()),
+        None => {
+            let needs_program = may_miss && options.contains("{ skip }")
+                || options.contains(&format!("skip: {MISSING}"));
+            SKIP.is_match(options) && !needs_program
+        }
     };
     if is_skipped { Err(format!("the test `{name}` is skipped")) } else { Ok(name) }
 }
@@ -70,8 +73,7 @@ mod tests {
         assert_eq!(claim.test.as_deref().map_err(String::as_str), want);
     }
 
-    const NO_TEST: Result<&str, &str> =
-        Err("an id stands at no test; it belongs directly above one");
+    const NO_TEST: Result<&str, &str> = Err(NOT_ABOVE_A_TEST);
 
     #[test]
     fn tests_carry_ids() {
@@ -107,5 +109,6 @@ mod tests {
     fn tests_that_need_a_program_carry_ids() {
         let text = "const skip = missing(A);\n// @ 000/1\ntest(\"a\", { skip }, () => {});";
         check(text, Ok("a"));
+        check("// @ 000/1\ntest(\"a\", { skip: missing(A) }, () => {});", Ok("a"));
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use clap::Args;
 use serde::Deserialize;
 
-use self::claim::{Claim, is_claim};
+use self::claim::{Claim, NOT_ABOVE_A_TEST, is_claim};
 use crate::{Failed, root};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -200,9 +200,7 @@ fn claims(source: &Source, all: &[Source]) -> Vec<Claim> {
         }
         Language::JavaScript => javascript::claims(&source.text),
         Language::Yaml | Language::Other => {
-            let mut claims = claim::in_comments(&source.text, |_| {
-                Err("an id stands at no test; it belongs directly above one".to_owned())
-            });
+            let mut claims = claim::in_comments(&source.text, |_| Err(NOT_ABOVE_A_TEST.to_owned()));
             if language == Language::Yaml {
                 claims.extend(scenario_claim(source));
             }
@@ -332,7 +330,7 @@ mod tests {
 
     #[test]
     fn ids_elsewhere_are_problems() {
-        let problem = "000/1: an id stands at no test; it belongs directly above one";
+        let problem = "000/1: the id is not directly above a test";
         check("a.py", "# @ 000/1\ndef test():\n", &[&format!("a.py:1: {problem}")]);
         let path = "tests/scenarios/a.yaml";
         check(path, "id: a\n# @ 000/1\n", &[&format!("{path}:2: {problem}")]);

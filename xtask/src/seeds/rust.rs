@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::claim::{Claim, in_comments, is_comment};
+use super::claim::{Claim, NOT_ABOVE_A_TEST, in_comments, is_comment};
 
 /// The attribute of a test: `#[test]`, `#[tokio::test]`, with arguments or without.
 static TEST: LazyLock<Regex> =
@@ -24,9 +24,8 @@ pub(super) fn claims(text: &str, is_suite: bool) -> Vec<Claim> {
 
 /// Returns the name of the test that begins with these lines, the first of which has an id.
 fn test_below(lines: &[&str], suite: &str) -> Result<String, String> {
-    let not_a_test = || Err("an id stands at no test; it belongs directly above one".to_owned());
     if !is_comment(lines[0]) {
-        return not_a_test();
+        return Err(NOT_ABOVE_A_TEST.to_owned());
     }
     let mut attributes = String::new();
     for line in lines.iter().skip_while(|line| is_comment(line)) {
@@ -44,11 +43,11 @@ fn test_below(lines: &[&str], suite: &str) -> Result<String, String> {
         let is_attribute = line.trim_start().starts_with("#[");
         let is_inside = attributes.matches('[').count() > attributes.matches(']').count();
         if !is_attribute && !is_inside && !is_comment(line) {
-            return not_a_test();
+            return Err(NOT_ABOVE_A_TEST.to_owned());
         }
         attributes.push_str(line);
     }
-    not_a_test()
+    Err(NOT_ABOVE_A_TEST.to_owned())
 }
 
 /// Returns the body of the function `check` of a conformance suite.
@@ -75,8 +74,7 @@ mod tests {
         assert_eq!(claim.test.as_deref().map_err(String::as_str), want);
     }
 
-    const NO_TEST: Result<&str, &str> =
-        Err("an id stands at no test; it belongs directly above one");
+    const NO_TEST: Result<&str, &str> = Err(NOT_ABOVE_A_TEST);
 
     #[test]
     fn tests_carry_ids() {

@@ -105,11 +105,15 @@ impl<'de> Deserialize<'de> for NameOrCall {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Call {
+    /// Name of the tool.
     name: String,
+    /// Name of the server that has the tool; any server if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
+    /// A matcher of the arguments. Arguments that it does not name may have any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     arguments: Option<Matcher>,
+    /// The expected result; any result if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result: Option<ResultExpectation>,
 }

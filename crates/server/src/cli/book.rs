@@ -200,6 +200,73 @@ fn server_files_are_accepted() {
     assert!(count > 5, "only {count} files of servers were found");
 }
 
+/// YAML on a page is valid. Its jobs for CI systems have the keys that these require, and their commands are accepted.
+#[test]
+fn jobs_of_ci_systems_are_valid() {
+    let mut commands = 0;
+    for block in blocks().iter().filter(|block| block.language == "yaml") {
+        let value: Value = serde_yaml::from_str(&block.text)
+            .unwrap_or_else(|error| panic!("{}: {error}", block.position));
+        let script = ci_script(&value).unwrap_or_else(|problem| {
+            panic!("{}: {problem}", block.position);
+        });
+        let shell =
+            Block { position: block.position.clone(), language: "sh".to_owned(), text: script };
+        for line in command_lines(&shell) {
+            assert_is_accepted(&shell.position, &line);
+            commands += 1;
+        }
+    }
+    assert!(commands > 5, "only {commands} commands were found");
+}
+
+/// Returns the commands of all jobs, one a line; none if the YAML is for another program.
+fn ci_script(file: &Value) -> Result<String, String> {
+    let mut script = String::new();
+    // GitHub Actions.
+    for (name, job) in file["jobs"].as_object().into_iter().flatten() {
+        if !job["runs-on"].is_string() {
+            return Err(format!("the job {name} has no runs-on"));
+        }
+        let steps =
+            job["steps"].as_array().ok_or_else(|| format!("the job {name} has no steps"))?;
+        for step in steps {
+            match (step["run"].as_str(), step["uses"].as_str()) {
+                (Some(run), None) => script.extend([run, "\n"]),
+                (None, Some(action)) if action.contains('@') => {}
+                _ => return Err(format!("a step of {name} needs either run or uses: {step}")),
+            }
+        }
+    }
+    // GitLab: each key with a script is a job, which may extend another one.
+    for (name, job) in file.as_object().into_iter().flatten() {
+        if let Some(base) = job["extends"].as_str()
+            && !file[base].is_object()
+        {
+            return Err(format!("the job {name} extends {base}, which the file does not have"));
+        }
+        for line in job["script"].as_array().into_iter().flatten() {
+            let line = line.as_str().ok_or_else(|| format!("a line of {name} is not a string"))?;
+            script.extend([line, "\n"]);
+        }
+    }
+    Ok(script)
+}
+
+#[test]
+fn faults_of_ci_files_are_found() {
+    for (file, problem) in [
+        ("jobs: {a: {steps: []}}", "the job a has no runs-on"),
+        ("jobs: {a: {runs-on: u}}", "the job a has no steps"),
+        ("jobs: {a: {runs-on: u, steps: [{name: b}]}}", "a step of a needs either run or uses"),
+        ("a: {extends: .b, script: [c]}", "the job a extends .b"),
+        ("a: {script: [{b: c}]}", "a line of a is not a string"),
+    ] {
+        let error = ci_script(&serde_yaml::from_str(file).unwrap()).unwrap_err();
+        assert!(error.starts_with(problem), "{error}");
+    }
+}
+
 /// A scenario on a page is one of the scenarios in tests/scenarios.
 #[test]
 fn scenarios_are_those_of_the_tests() {

@@ -49,6 +49,20 @@ fn a_scenario_that_cannot_be_run_exits_3() {
 }
 
 #[test]
+fn schemas_are_printed_without_a_test() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, key) in [("cases", "judgeConfig"), ("scenarios", "steps")] {
+        let output = test(folder.path(), &["--schema", kind]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(schema["properties"][key].is_object(), "{kind}: {schema}");
+    }
+    check(&["--schema", "cases", "lists.yaml"], 2, "");
+    check(&["--schema", "suites"], 2, "");
+    check(&[], 2, "");
+}
+
+#[test]
 fn a_failed_scenario_exits_1() {
     check(&["lists.yaml"], 0, "1 passed; 0 failed");
     check(&["fails.yaml"], 1, "0 passed; 1 failed");

@@ -1,0 +1,404 @@
+//! `cargo xtask coverage`: the lines of each crate that its tests run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+};
+
+use clap::Args;
+
+use crate::{Failed, cargo_command, root};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  cargo xtask coverage                            all crates below
+  cargo xtask coverage context-blocks plantuml    these crates
+  cargo xtask coverage --files extract            each file with lines that no test runs
+
+It needs llvm-profdata and llvm-cov of rustc's version of LLVM: `rustup component add llvm-tools`, or a package of the
+system such as llvm-22. Lines of unit tests do not count. Documentation tests, scenarios and programs that are killed are not measured.";
+
+/// Options of `coverage`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Crates, named by their folders; by default all that have an aim.
+    #[arg(value_name = "CRATE")]
+    crates: Vec<String>,
+    /// Prints each file with the numbers of the lines that no test runs.
+    #[arg(long)]
+    files: bool,
+}
+
+/// A crate, with the percentage of its lines that tests must run.
+struct Aim {
+    name: &'static str,
+    percent: usize,
+    /// Crates whose tests count, by their folders.
+    tests: &'static [&'static str],
+}
+
+const fn aim(name: &'static str, percent: usize, tests: &'static [&'static str]) -> Aim {
+    Aim { name, percent, tests }
+}
+
+/// The crates that implement the seeds: parsers and codecs with 90 %, the others with 80 %. The crates of the protocol
+/// have the tests that need both sides in `protocol`.
+const AIMS: &[Aim] = &[
+    aim("context-blocks", 90, &["context-blocks"]),
+    aim("plantuml", 90, &["plantuml"]),
+    aim("extract", 90, &["extract"]),
+    aim("protocol-wire", 90, &["protocol-wire", "protocol-server", "protocol-client", "protocol"]),
+    aim("protocol-callers", 80, &["protocol-callers", "protocol-server", "protocol"]),
+    aim("protocol-server", 80, &["protocol-server", "protocol"]),
+    aim("protocol-client", 80, &["protocol-client", "protocol"]),
+    aim("apps-ext", 80, &["apps-ext"]),
+    aim("artifacts", 80, &["artifacts"]),
+    aim("artifact-tools", 80, &["artifact-tools"]),
+    aim("embed", 80, &["embed"]),
+    aim("index", 80, &["index"]),
+    aim("records", 80, &["records"]),
+    aim("rag", 80, &["rag"]),
+    aim("knowledge", 80, &["knowledge"]),
+    aim("llm", 80, &["llm"]),
+    aim("judge", 80, &["judge"]),
+    aim("scenarios", 80, &["scenarios"]),
+    aim("test-server", 80, &["test-server"]),
+    aim("test-command", 80, &["test-command"]),
+    aim("server", 80, &["server"]),
+];
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    if let Some(name) =
+        options.crates.iter().find(|name| !AIMS.iter().any(|it| it.name == name.as_str()))
+    {
+        let names: Vec<&str> = AIMS.iter().map(|it| it.name).collect();
+        return Err(Failed::new(format!(
+            "no crate `{name}`; those with an aim are {}",
+            names.join(", ")
+        )));
+    }
+    let aims: Vec<&Aim> = AIMS
+        .iter()
+        .filter(|it| options.crates.is_empty() || options.crates.iter().any(|name| name == it.name))
+        .collect();
+    let folder = root().join("target/coverage");
+    fs::create_dir_all(&folder)?;
+    let tools = Tools::find()?;
+    let tested: BTreeSet<&str> = aims.iter().flat_map(|it| it.tests).copied().collect();
+    let mut runs = BTreeMap::new();
+    for name in tested {
+        runs.insert(name, TestRun::of(name, &folder)?);
+    }
+    println!("\n{:16} {:>7} {:>7} {:>6} {:>5}", "crate", "lines", "run", "%", "aim");
+    let mut is_reached = true;
+    for aim in aims {
+        let runs: Vec<&TestRun> = aim.tests.iter().map(|name| &runs[name]).collect();
+        let files = parse_lcov(&tools.lcov(aim.name, &runs, &folder)?);
+        let files = without_tests(files)?;
+        let total = Count::sum(files.values());
+        is_reached &= total.reaches(aim.percent);
+        let verdict = if total.reaches(aim.percent) { "" } else { "  BELOW" };
+        let (lines, run, percent) = (total.lines, total.run, total.percent());
+        println!("{:16} {lines:>7} {run:>7} {percent:>6.1} {:>5}{verdict}", aim.name, aim.percent);
+        if options.files {
+            print_files(&files);
+        }
+    }
+    Ok(if is_reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_files(files: &BTreeMap<PathBuf, Lines>) {
+    for (path, lines) in files {
+        let missed: Vec<String> = lines
+            .iter()
+            .filter(|(_, hits)| **hits == 0)
+            .map(|(line, _)| line.to_string())
+            .collect();
+        if !missed.is_empty() {
+            let path = path.strip_prefix(root()).unwrap_or(path);
+            println!(
+                "    {}: {} of {}: {}",
+                path.display(),
+                missed.len(),
+                lines.len(),
+                missed.join(" ")
+            );
+        }
+    }
+}
+
+/// The programs of LLVM.
+struct Tools {
+    profdata: PathBuf,
+    cov: PathBuf,
+}
+
+impl Tools {
+    /// Finds the programs beside rustc, then in `PATH`.
+    fn find() -> Result<Self, Failed> {
+        let rustc = |args: &[&str]| -> Result<String, Failed> {
+            let output = Command::new("rustc").args(args).output()?;
+            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        let version = rustc(&["-vV"])?;
+        let field = |name: &str| {
+            version.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
+        };
+        let llvm = field("LLVM version:").split('.').next().unwrap_or_default().to_owned();
+        let beside = Path::new(&rustc(&["--print", "sysroot"])?)
+            .join("lib/rustlib")
+            .join(field("host:"))
+            .join("bin");
+        let path = env::var_os("PATH").unwrap_or_default();
+        let find = |name: &str| {
+            let in_path = env::split_paths(&path).map(|it| it.join(format!("{name}-{llvm}")));
+            std::iter::once(beside.join(name)).chain(in_path).find(|it| it.is_file()).ok_or_else(
+                || {
+                    Failed::new(format!(
+                        "no {name} of LLVM {llvm}: rustup component add llvm-tools, or install the package llvm-{llvm}"
+                    ))
+                },
+            )
+        };
+        Ok(Self { profdata: find("llvm-profdata")?, cov: find("llvm-cov")? })
+    }
+
+    /// Returns the counts of a crate's lines in the format of lcov.
+    fn lcov(&self, name: &str, runs: &[&TestRun], folder: &Path) -> Result<String, Failed> {
+        let merged = folder.join(format!("{name}.profdata"));
+        let mut merge = Command::new(&self.profdata);
+        merge.args(["merge", "--sparse", "--failure-mode=all", "-o"]).arg(&merged);
+        for run in runs {
+            merge.args(&run.profiles);
+        }
+        succeed(&mut merge)?;
+        let mut export = Command::new(&self.cov);
+        export.args(["export", "--format=lcov", "--instr-profile"]).arg(&merged);
+        // The first program has no option; without it, llvm-cov takes the folder for one.
+        let mut programs = runs.iter().flat_map(|run| &run.programs);
+        export.args(programs.next());
+        for program in programs {
+            export.arg("--object").arg(program);
+        }
+        export.arg("--sources").arg(root().join("crates").join(name).join("src"));
+        let output = export.stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(Failed::new(format!("llvm-cov failed on {name}")));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// The tests of a crate that have run.
+struct TestRun {
+    programs: Vec<PathBuf>,
+    profiles: Vec<PathBuf>,
+}
+
+impl TestRun {
+    /// Builds and runs the tests of a crate.
+    fn of(name: &str, folder: &Path) -> Result<Self, Failed> {
+        let profiles = folder.join("profiles").join(name);
+        if profiles.exists() {
+            fs::remove_dir_all(&profiles)?;
+        }
+        let package = package_of(name)?;
+        let command = || -> Result<Command, Failed> {
+            let mut command = cargo_command();
+            command
+                .args([
+                    "test",
+                    "--all-features",
+                    "--lib",
+                    "--bins",
+                    "--tests",
+                    "--package",
+                    &package,
+                ])
+                .arg("--target-dir")
+                .arg(folder)
+                .current_dir(root())
+                // Only crates of the workspace are instrumented; their dependencies are neither measured nor slower.
+                .env("RUSTC_WORKSPACE_WRAPPER", wrapper(folder)?)
+                // Processes of one program share at most four files.
+                .env("LLVM_PROFILE_FILE", profiles.join("%4m.profraw"));
+            Ok(command)
+        };
+        let output = command()?
+            .args(["--no-run", "--message-format=json-render-diagnostics"])
+            .stderr(Stdio::inherit())
+            .output()?;
+        if !output.status.success() {
+            return Err(Failed::new(format!("the tests of {name} do not build")));
+        }
+        let programs = programs(&String::from_utf8_lossy(&output.stdout));
+        succeed(&mut command()?)?;
+        let profiles = fs::read_dir(profiles)?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<Result<_, std::io::Error>>()?;
+        Ok(Self { programs, profiles })
+    }
+}
+
+/// Returns the name of the package in a folder of `crates`.
+fn package_of(folder: &str) -> Result<String, Failed> {
+    let manifest = root().join("crates").join(folder).join("Cargo.toml");
+    crate::packages()?
+        .into_iter()
+        .find(|package| package.manifest_path == manifest)
+        .map(|package| package.name)
+        .ok_or_else(|| Failed::new(format!("no package has the manifest {}", manifest.display())))
+}
+
+/// Writes the program that cargo calls instead of rustc for crates of the workspace.
+fn wrapper(folder: &Path) -> Result<PathBuf, Failed> {
+    let path = folder.join("rustc");
+    let script = "#!/bin/sh\nexec \"$@\" -C instrument-coverage\n";
+    // Cargo builds everything again when the file is newer.
+    if !fs::read_to_string(&path).is_ok_and(|found| found == script) {
+        fs::write(&path, script)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(path)
+}
+
+/// Returns the programs in the messages of cargo.
+fn programs(messages: &str) -> Vec<PathBuf> {
+    let messages = messages.lines().filter_map(|it| serde_json::from_str(it).ok());
+    messages
+        .filter_map(|it: serde_json::Value| it["executable"].as_str().map(PathBuf::from))
+        .collect()
+}
+
+fn succeed(command: &mut Command) -> Result<(), Failed> {
+    let status = command.status()?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failed::new(format!("{} failed", command.get_program().display())))
+}
+
+/// How often each line of a file was run, by its number. Lines without code are missing.
+type Lines = BTreeMap<usize, u64>;
+
+/// Parses the format of lcov: `SF:` begins a file, `DA:` counts a line.
+fn parse_lcov(text: &str) -> BTreeMap<PathBuf, Lines> {
+    let mut files: BTreeMap<PathBuf, Lines> = BTreeMap::new();
+    let mut file = PathBuf::new();
+    for line in text.lines() {
+        if let Some(path) = line.strip_prefix("SF:") {
+            file = PathBuf::from(path);
+        } else if let Some((number, hits)) =
+            line.strip_prefix("DA:").and_then(|it| it.split_once(','))
+            && let (Ok(number), Ok(hits)) = (number.parse(), hits.parse::<u64>())
+        {
+            // A generic function is listed once for each of its types.
+            *files.entry(file.clone()).or_default().entry(number).or_default() += hits;
+        }
+    }
+    files
+}
+
+/// Removes the lines of unit tests, which tests always run.
+fn without_tests(files: BTreeMap<PathBuf, Lines>) -> Result<BTreeMap<PathBuf, Lines>, Failed> {
+    let mut rest = BTreeMap::new();
+    for (path, mut lines) in files {
+        let is_test = path.iter().any(|part| part == "tests" || part == "tests.rs");
+        if is_test {
+            continue;
+        }
+        let end = first_test_line(&fs::read_to_string(&path)?);
+        lines.retain(|number, _| *number < end);
+        rest.insert(path, lines);
+    }
+    Ok(rest)
+}
+
+/// Returns the number of the line that begins the unit tests of a file, which are its last module.
+fn first_test_line(source: &str) -> usize {
+    let lines: Vec<&str> = source.lines().collect();
+    let begins = |pair: &[&str]| {
+        pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
+    };
+    lines.windows(2).position(begins).map_or(usize::MAX, |index| index + 1)
+}
+
+/// Lines of code, and those that tests have run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    lines: usize,
+    run: usize,
+}
+
+impl Count {
+    fn sum<'a>(files: impl IntoIterator<Item = &'a Lines>) -> Self {
+        files.into_iter().fold(Self::default(), |sum, lines| Self {
+            lines: sum.lines + lines.len(),
+            run: sum.run + lines.values().filter(|hits| **hits > 0).count(),
+        })
+    }
+
+    /// Returns whether at least this percentage of the lines was run; a crate without lines reaches none.
+    const fn reaches(self, percent: usize) -> bool {
+        self.lines > 0 && self.run * 100 >= self.lines * percent
+    }
+
+    fn percent(self) -> f64 {
+        100.0 * self.run as f64 / self.lines.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_a_line_are_added() {
+        let text = "SF:/a.rs\nFN:1,a\nDA:1,3\nDA:2,0\nend_of_record\nSF:/b.rs\nDA:7,0\nend_of_record\nSF:/a.rs\nDA:2,1\nDA:3,0\n";
+        let files = parse_lcov(text);
+        assert_eq!(files[Path::new("/a.rs")], Lines::from([(1, 3), (2, 1), (3, 0)]));
+        assert_eq!(Count::sum(files.values()), Count { lines: 4, run: 2 });
+    }
+
+    #[test]
+    fn an_aim_is_reached_by_its_percentage_exactly() {
+        assert!(Count { lines: 10, run: 8 }.reaches(80));
+        assert!(!Count { lines: 1000, run: 799 }.reaches(80));
+        assert!(!Count::default().reaches(80));
+    }
+
+    #[test]
+    fn lines_of_unit_tests_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.rs");
+        let source =
+            "#[cfg(test)]\nuse a;\nfn b() {}\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\n";
+        fs::write(&path, source).unwrap();
+        let lines = Lines::from([(3, 1), (6, 1)]);
+        let tests = folder.path().join("tests/b.rs");
+        let files = [(path.clone(), lines.clone()), (tests, lines)].into();
+        let rest = without_tests(files).unwrap();
+        assert_eq!(rest, [(path, Lines::from([(3, 1)]))].into());
+    }
+
+    #[test]
+    fn programs_are_those_that_cargo_names() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\nnoise\n{\"executable\":\"/t/a-1\"}\n";
+        assert_eq!(programs(messages), [PathBuf::from("/t/a-1")]);
+    }
+
+    #[test]
+    fn crates_with_an_aim_exist_once() {
+        let names: BTreeSet<&str> = AIMS.iter().map(|it| it.name).collect();
+        assert_eq!(names.len(), AIMS.len());
+        for name in AIMS.iter().flat_map(|it| it.tests.iter().chain([&it.name])) {
+            assert!(root().join("crates").join(name).is_dir(), "no crate {name}");
+        }
+    }
+}
