@@ -125,8 +125,12 @@ impl KnowledgeService {
         self.if_there_for(cx.principal().map(AsRef::as_ref)).await
     }
 
-    /// Opens the database as [`Self::open`] does, on behalf of a principal.
-    async fn open_for(&self, principal: Option<&Principal>) -> Result<Access, Failure> {
+    /// Opens the database as [`Self::open`] does, on behalf of a principal; without one, of the local user.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be opened.
+    pub async fn open_for(&self, principal: Option<&Principal>) -> Result<Access, Failure> {
         let knowledge = self.opened().await?.clone();
         Access::of(knowledge, principal).await
     }

@@ -6,6 +6,8 @@ pub(crate) mod context;
 mod history;
 mod images;
 mod keyframe;
+mod listener;
+mod listing;
 mod model;
 mod narrative;
 mod prompt;
@@ -30,6 +32,8 @@ use serde_json::Value;
 pub use self::{
     arguments::{ChatArguments, ChatReply, Counts},
     context::{ContextItem, ContextKind, LeftOut},
+    listener::AnswerListener,
+    listing::{ChatList, ChatSummary, Conversation, StoredPassage},
     sampling::{CREATE_MESSAGE, SamplingPart, SamplingStream},
     turn_context::{TurnContext, TurnItem},
 };
@@ -37,6 +41,7 @@ use self::{
     context::Owner,
     history::{History, StoredMessage, Window},
     images::Images,
+    listener::Progress,
     model::Models,
     setting::typed,
     vectors::Parts,
@@ -123,6 +128,25 @@ impl Chat {
         arguments: ChatArguments,
         cx: Option<&RequestContext>,
     ) -> Result<ChatReply, Failure> {
+        let principal = cx.and_then(|cx| cx.principal()).map(|principal| principal.id());
+        let progress = cx.filter(|cx| cx.wants_progress()).map(Progress);
+        let listener = progress.as_ref().map(|progress| progress as &dyn AnswerListener);
+        self.say_for(access, arguments, principal.as_deref(), listener).await
+    }
+
+    /// Sends a message as [`Self::say`] does, outside of a request of MCP. `principal` is the id of the principal whose
+    /// Views have context for the model.
+    ///
+    /// # Errors
+    ///
+    /// No model is configured, an argument is invalid, or the model fails.
+    pub async fn say_for(
+        &self,
+        access: &Access,
+        arguments: ChatArguments,
+        principal: Option<&str>,
+        listener: Option<&dyn AnswerListener>,
+    ) -> Result<ChatReply, Failure> {
         self.check_is_on()?;
         if arguments.message.trim().is_empty() {
             return Err(Failure::invalid("message is empty"));
@@ -160,8 +184,6 @@ impl Chat {
         } else {
             Window { messages: Vec::new(), left_out: 0 }
         };
-        let principal = cx.and_then(|cx| cx.principal()).map(|principal| principal.id());
-        let principal = principal.as_deref();
         let mut prompt =
             self.prompt(access, &arguments, &chat, &setting, window, principal).await?;
         // Changes begin here.
@@ -169,7 +191,7 @@ impl Chat {
         said.context = std::mem::take(&mut prompt.sent);
         let parts = setting.parts.clone();
         self.append(access, &turn.uri, &parts, said.clone(), None).await?;
-        let answered = self.ask(setting.model.as_ref(), &prompt.request, cx).await;
+        let answered = self.ask(setting.model.as_ref(), &prompt.request, listener).await;
         let answered = answered.map_err(|failure| Failure {
             message: format!(
                 "{}. Your message is kept in {}; say it again there to try again",
@@ -279,10 +301,12 @@ impl Chat {
         &self,
         model: &dyn ChatModel,
         request: &ChatRequest,
-        cx: Option<&RequestContext>,
+        listener: Option<&dyn AnswerListener>,
     ) -> Result<Answered, Failure> {
-        let answer = match cx.filter(|cx| cx.wants_progress()) {
-            Some(cx) => told(model, request, cx, self.config.max_answer_bytes.get()).await,
+        let answer = match listener {
+            Some(listener) => {
+                told(model, request, listener, self.config.max_answer_bytes.get()).await
+            }
             None => model.chat(request).await,
         };
         let answer = answer.map_err(model::failure)?;
@@ -400,7 +424,7 @@ impl Chat {
 async fn told(
     model: &dyn ChatModel,
     request: &ChatRequest,
-    cx: &RequestContext,
+    listener: &dyn AnswerListener,
     most: usize,
 ) -> Result<ChatAnswer, marquetry_llm::ChatError> {
     let heard = Mutex::new(String::new());
@@ -424,7 +448,7 @@ async fn told(
                 visible.truncate(visible.floor_char_boundary(most));
                 if visible.len() > said.len() && visible.starts_with(&said) {
                     let more = visible[said.len()..].to_owned();
-                    cx.progress(visible.len() as f64, None, Some(&more)).await;
+                    listener.heard(&more, visible.len()).await;
                     said = visible;
                 }
             }

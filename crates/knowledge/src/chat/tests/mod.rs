@@ -1,6 +1,7 @@
 //! Chat with a provider that answers from a script.
 
 mod context;
+mod listing;
 
 use std::{sync::Arc, time::Duration};
 
