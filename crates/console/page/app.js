@@ -15,6 +15,7 @@ const PAGES = {
   prompts: { label: 'Prompts', key: 'p', make: async (it) => (await import('./content.js')).prompts(it) },
   artifacts: { label: 'Artifacts', key: 'a', make: async (it) => (await import('./content.js')).artifacts(it) },
   knowledge: { label: 'Knowledge', key: 'k', make: async (it) => (await import('./content.js')).knowledge(it) },
+  chat: { label: 'Chat', key: 'o', make: async (it) => (await import('./chat.js')).chat(it) },
   revisions: { label: 'Revisions', key: 'i', make: async (it) => (await import('./revisions.js')).revisions(it) },
   tests: { label: 'Tests', key: 'e', make: async (it) => (await import('./tests.js')).tests(it) },
 };

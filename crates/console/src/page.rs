@@ -12,9 +12,18 @@ pub(crate) struct File {
     pub(crate) text: &'static str,
 }
 
+/// The files in `page`, and those of the module that reads blocks of context. That module is also a part of the SDK for
+/// TypeScript, so that programs and this page read blocks alike.
 macro_rules! files {
-    ($($name:literal $media_type:literal),* $(,)?) => {
-        &[$(File { name: $name, media_type: $media_type, text: include_str!(concat!("../page/", $name)) }),*]
+    ($($name:literal $media_type:literal),* ; context_blocks: $($module:literal),* $(,)?) => {
+        &[
+            $(File { name: $name, media_type: $media_type, text: include_str!(concat!("../page/", $name)) },)*
+            $(File {
+                name: concat!("context-blocks/", $module),
+                media_type: "text/javascript; charset=utf-8",
+                text: include_str!(concat!("../../../sdk/typescript/context-blocks/", $module)),
+            },)*
+        ]
     };
 }
 
@@ -28,6 +37,7 @@ pub(crate) const FILES: &[File] = files! {
     "app.js" "text/javascript; charset=utf-8",
     "calls.js" "text/javascript; charset=utf-8",
     "chart.js" "text/javascript; charset=utf-8",
+    "chat.js" "text/javascript; charset=utf-8",
     "content.js" "text/javascript; charset=utf-8",
     "dom.js" "text/javascript; charset=utf-8",
     "revisions.js" "text/javascript; charset=utf-8",
@@ -48,7 +58,9 @@ pub(crate) const FILES: &[File] = files! {
     "tools.js" "text/javascript; charset=utf-8",
     "trial.js" "text/javascript; charset=utf-8",
     "view-host.js" "text/javascript; charset=utf-8",
-    "view-panel.js" "text/javascript; charset=utf-8",
+    "view-panel.js" "text/javascript; charset=utf-8";
+    context_blocks: "block.js", "build.js", "datamark.js", "filter.js", "index.js", "json.js", "legacy.js", "markup.js",
+    "neutralize.js", "parse.js", "splice.js", "text.js", "uri.js",
 };
 
 /// Facts about the server that the page contains before the user enters a token.
@@ -66,7 +78,10 @@ pub struct Site<'a> {
 
 /// The routes of the files of the page.
 pub(crate) fn files_router() -> Router {
-    Router::new().route("/console/{file}", get(async |Path(name): Path<String>| file(&name)))
+    let module = async |Path(name): Path<String>| file(&format!("context-blocks/{name}"));
+    Router::new()
+        .route("/console/{file}", get(async |Path(name): Path<String>| file(&name)))
+        .route("/console/context-blocks/{file}", get(module))
 }
 
 /// Returns the Content-Security-Policy: the page loads nothing from other hosts, runs no inline script, and cannot be framed. Only the
@@ -149,8 +164,12 @@ mod tests {
             return;
         }
         found.push(file.name);
-        for rest in file.text.split(" from './").skip(1) {
-            add_module(rest.split('\'').next().unwrap_or_default(), found);
+        let folder = file.name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for quote in ['\'', '"'] {
+            for rest in file.text.split(&format!(" from {quote}./")).skip(1) {
+                let imported = rest.split(quote).next().unwrap_or_default();
+                add_module(format!("{folder}/{imported}").trim_start_matches('/'), found);
+            }
         }
     }
 
@@ -163,6 +182,7 @@ mod tests {
         // The page of one result of a test; `tests.js` loads it.
         pages.extend(["home.js", "trial.js"]);
         assert!(pages.contains(&"tools.js"), "{pages:?}");
+        let size = |name: &str| FILES.iter().find(|file| file.name == name).unwrap().text.len();
         for page in pages {
             let mut modules = Vec::new();
             add_module("app.js", &mut modules);
@@ -170,7 +190,6 @@ mod tests {
                 add_module(rest.split('"').next().unwrap(), &mut modules);
             }
             add_module(page, &mut modules);
-            let size = |name: &str| FILES.iter().find(|file| file.name == name).unwrap().text.len();
             let mut bytes = INDEX.len() + size("style.css");
             if modules.contains(&"tests.js") {
                 bytes += size("tests.css");
@@ -179,6 +198,11 @@ mod tests {
             assert!(bytes <= 150_000, "{page}: {bytes} bytes");
             assert!(modules.len() <= 12, "{page}: {modules:?}");
         }
+        // The page of chats loads this module together with its data, after the first paint.
+        let mut module = Vec::new();
+        add_module("context-blocks/index.js", &mut module);
+        assert_eq!(module.len(), FILES.iter().filter(|file| file.name.contains('/')).count());
+        assert!(module.iter().map(|name| size(name)).sum::<usize>() <= 50_000);
         for file in FILES {
             assert!(file.text.len() <= 22_000, "{} has more than one subject", file.name);
         }

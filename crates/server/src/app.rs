@@ -539,6 +539,8 @@ impl AppBuilder {
                 own_tools,
                 artifacts: shown_artifacts,
                 capture: config.artifacts.settings(),
+                #[cfg(feature = "knowledge")]
+                knowledge: knowledge.clone(),
             };
             (console, Arc::new(backend))
         });

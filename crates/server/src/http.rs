@@ -26,6 +26,8 @@ use marquetry_protocol::{
 use serde_json::json;
 use tracing::Instrument as _;
 
+#[cfg(all(feature = "console", feature = "knowledge"))]
+use crate::console::chat_routes;
 #[cfg(feature = "console")]
 use crate::console::{ServerBackend, artifact_routes};
 use crate::{
@@ -345,8 +347,11 @@ fn console_routes(
     backend: Arc<ServerBackend>,
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
-    let files = console.guarded(artifact_routes(backend.artifacts.clone()));
-    let routes = console.api_router(backend).merge(files);
+    let more = artifact_routes(backend.artifacts.clone());
+    #[cfg(feature = "knowledge")]
+    let more = more.merge(chat_routes(backend.knowledge.clone()));
+    let more = console.guarded(more);
+    let routes = console.api_router(backend).merge(more);
     routes.route_layer(from_fn_with_state(authenticator, as_viewer))
 }
 

@@ -13,6 +13,8 @@ use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use crate::health::Health;
+#[cfg(feature = "knowledge")]
+use crate::knowledge::Knowledge;
 
 /// The backend of the console.
 pub(crate) struct ServerBackend {
@@ -24,6 +26,9 @@ pub(crate) struct ServerBackend {
     pub(crate) artifacts: ArtifactTools,
     /// Capture settings of tools that belong to no upstream.
     pub(crate) capture: Settings,
+    /// Chats and documents, for the page of chats.
+    #[cfg(feature = "knowledge")]
+    pub(crate) knowledge: Knowledge,
 }
 
 #[async_trait]

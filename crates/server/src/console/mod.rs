@@ -6,6 +6,8 @@ mod absent;
 mod artifacts;
 #[cfg(feature = "console")]
 mod backend;
+#[cfg(all(feature = "console", feature = "knowledge"))]
+mod chat;
 #[cfg(feature = "console")]
 mod decision;
 #[cfg(feature = "console")]
@@ -17,6 +19,8 @@ mod upstreams;
 
 #[cfg(not(feature = "console"))]
 pub(crate) use self::absent::{CallRecord, ListListener, Recorder};
+#[cfg(all(feature = "console", feature = "knowledge"))]
+pub(crate) use self::chat::chat_routes;
 #[cfg(feature = "console")]
 pub(crate) use self::{
     artifacts::artifact_routes,

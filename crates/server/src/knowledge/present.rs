@@ -213,6 +213,20 @@ fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
     }
 }
 
+/// Chats outside of requests of MCP.
+#[cfg(feature = "console")]
+impl Knowledge {
+    /// Returns the chats with the configured model.
+    pub(crate) fn chat(&self) -> &Arc<Chat> {
+        &self.chat
+    }
+
+    /// Returns the database.
+    pub(crate) fn service(&self) -> &Arc<KnowledgeService> {
+        &self.service
+    }
+}
+
 /// Resources.
 impl Knowledge {
     /// Returns whether a URI is one of a record.
