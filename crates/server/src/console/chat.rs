@@ -1,6 +1,6 @@
 //! Chats in the console: their list, a conversation, an answer as it is written, and cited passages.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use axum::{
@@ -31,6 +31,9 @@ use crate::knowledge::{Knowledge, code_of_failure};
 
 /// Answers that are written to pages at the same time.
 const MAX_ANSWERS: usize = 16;
+/// Interval of comments to a page while the model writes nothing. Writing fails if the page has gone, and the model is
+/// stopped: connections stay open after the client's writing side has ended.
+const PROBE: Duration = Duration::from_millis(500);
 
 /// - `GET /api/console/chats`: the caller's chats, and the reason why no message can be sent, if there is one.
 /// - `POST /api/console/chats`: sends a message; the answer comes as events while the model writes it. A page that closes
@@ -174,7 +177,10 @@ async fn send(
     let answering = tokio::spawn(answer(chats.knowledge, caller, message, Events(events)));
     let stream = AnswerStream { received, answering: answering.abort_handle(), _permit: permit };
     let parts = unfold(stream, async |mut stream| {
-        let event = stream.received.recv().await?;
+        let event = tokio::select! {
+            event = stream.received.recv() => event?,
+            () = tokio::time::sleep(PROBE) => Bytes::from_static(b": \n\n"),
+        };
         Some((Ok::<_, Infallible>(event), stream))
     });
     let mut response = Response::new(Body::from_stream(parts));
