@@ -91,7 +91,7 @@ const MAX_DECODED_BYTES: u64 = 128 << 20;
 const MEMORY_FACTOR: u64 = 3;
 
 /// Memory for all decoders of the process, in MiB.
-pub(crate) const MEMORY_MIB: u32 = (MAX_DECODED_BYTES * MEMORY_FACTOR >> 20) as u32;
+pub(crate) const MEMORY_MIB: u32 = ((MAX_DECODED_BYTES * MEMORY_FACTOR) >> 20) as u32;
 
 /// Quality of JPEG thumbnails, of 100.
 const JPEG_QUALITY: u8 = 82;

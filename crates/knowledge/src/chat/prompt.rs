@@ -198,11 +198,12 @@ fn omitted_citations(
     config: &crate::config::ChatConfig,
     room: usize,
 ) -> LeftOut {
-    let references = [&arguments.data_references, &arguments.tags].into_iter().flatten().flatten();
+    let mut references =
+        [&arguments.data_references, &arguments.tags].into_iter().flatten().flatten();
     let uri = citations.blocks.first().map(|block| block.uri.clone());
     LeftOut {
         kind: CITATIONS.to_owned(),
-        uri: uri.or_else(|| references.cloned().next()).unwrap_or_default(),
+        uri: uri.or_else(|| references.next().cloned()).unwrap_or_default(),
         reason: format!(
             "{} passages exceed knowledge.chat.max_passages ({}) or the {room} bytes that are left of max_context_bytes ({})",
             citations.omitted, config.max_passages, config.max_context_bytes,

@@ -48,7 +48,7 @@ async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>
         .run("media", |cx| async move {
             let is_known = |version: &str| is_known(headers, &etag(version));
             let media = site.knowledge.media(&uri, is_known, &cx).await.map_err(RpcError::from);
-            Ok::<_, Problem>(media?.ok_or_else(not_found)?)
+            media?.ok_or_else(not_found)
         })
         .await
         .map_err(Problem::of_media)?;
