@@ -5,6 +5,7 @@ mod budget;
 pub mod case;
 pub mod cassette;
 pub mod check;
+mod configuration;
 mod connect;
 mod depth;
 mod error;
@@ -17,12 +18,14 @@ pub mod fuzz;
 pub mod judge;
 pub mod matcher;
 mod models;
+mod page;
 mod redact;
 
 #[cfg(feature = "report")]
 pub mod report;
 pub mod result;
 mod runner;
+mod settings;
 pub mod stats;
 pub mod store;
 mod time;

@@ -21,8 +21,8 @@ use crate::{
     connect::{Connections, Environment},
     event::OnEvent,
     judge::{Judge, JudgeInput, JudgeOptions, Judgement, Vote},
-    models::check_settings,
     redact::Redactor,
+    settings::check_settings,
     time::{millis, new_id},
 };
 

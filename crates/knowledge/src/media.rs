@@ -9,7 +9,7 @@ use tokio::{sync::Semaphore, time::timeout};
 use crate::{
     access::Access,
     failure::{ErrorCode, Failure},
-    resources::parameters,
+    parameters::parameters,
     thumbnail::{self, MEMORY_MIB, Thumbnail, ThumbnailError, ThumbnailSize},
     work::worked,
 };

@@ -445,7 +445,7 @@ impl AppBuilder {
         let recorder = Recorder(console.clone());
         #[cfg(not(feature = "console"))]
         let recorder = Recorder;
-        let knowledge = Knowledge::new(&config, changes.clone(), &recorder)?;
+        let knowledge = Knowledge::new(&config, changes.clone(), recorder.view_contexts())?;
         let mut gateway_options = config.gateway_options(&reserved);
         knowledge.add_sampler(&config, &mut gateway_options);
         #[cfg(feature = "console")]

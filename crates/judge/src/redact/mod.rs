@@ -12,7 +12,7 @@ use self::{
     arguments::{password_of, secrets_of_url, secrets_of_value, without_secret_args},
     search::Searcher,
 };
-use crate::{ServerConfig, TestCase, store::Configuration};
+use crate::{ServerConfig, TestCase};
 
 /// Placeholder for a secret.
 pub(crate) const HIDDEN: &str = "…";
@@ -160,31 +160,14 @@ impl TestCase {
     }
 }
 
-impl Configuration {
-    /// Returns the configuration without secrets, as [`TestCase::redacted`]. References such as `${NAME}` remain.
-    #[must_use]
-    pub fn redacted(&self) -> Self {
-        let is_reference = |value: &str| Reference::parse(value).is_some();
-        let mut configuration = self.clone();
-        if let Some(model) = &mut configuration.judge_config {
-            model.api_key = model.api_key.take().filter(|key| is_reference(key));
-            hide_in_url(&mut model.base_url);
-        }
-        for server in &mut configuration.server_configs {
-            hide_server(server, is_reference);
-        }
-        configuration
-    }
-}
-
-fn hide_in_url(url: &mut Option<String>) {
+pub(crate) fn hide_in_url(url: &mut Option<String>) {
     if let Some(url) = url {
         *url = marquetry_protocol::client::without_secrets(url);
     }
 }
 
 /// Hides the values of variables and headers, except those that `is_public` returns true for.
-fn hide_server(server: &mut ServerConfig, is_public: fn(&str) -> bool) {
+pub(crate) fn hide_server(server: &mut ServerConfig, is_public: fn(&str) -> bool) {
     let values = match server {
         ServerConfig::Stdio { env, args, .. } => {
             *args = without_secret_args(args).1;

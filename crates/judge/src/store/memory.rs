@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use super::{
     Agreement, Configuration, ConfigurationFilter, ConfigurationOrigin, NewRun, Outcome,
     OutcomeFilter, Override, Page, PageRequest, ResultFilter, ResultStore, RunStatus, StoreError,
-    TestRun, configuration,
+    TestRun,
 };
 use crate::{Status, TestResult, Timestamp, time::new_id};
 
@@ -234,7 +234,7 @@ impl ResultStore for MemoryStore {
         });
         let size = filter.page.size();
         let found = found.into_iter().take(size + 1).map(|(_, it)| it.clone()).collect();
-        Ok(configuration::page(found, size))
+        Ok(crate::configuration::page(found, size))
     }
 
     async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::context::{ContextItem, LeftOut};
+use crate::context::{ContextItem, LeftOut};
 
 /// Arguments of a message, and of `am7_chat`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -4,9 +4,10 @@ use marquetry_llm::{ChatModel, ChatRequest, Message};
 use marquetry_rag::{NewRecord, Record, RecordPatch};
 use serde_json::{Map, Value};
 
-use super::{answer, context, model};
+use super::{answer, model};
 use crate::{
     access::Access,
+    context,
     failure::{ErrorCode, Failure},
     kinds::KEYFRAME,
 };

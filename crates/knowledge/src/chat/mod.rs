@@ -2,7 +2,6 @@
 
 mod answer;
 mod arguments;
-pub(crate) mod context;
 mod history;
 mod images;
 mod keyframe;
@@ -31,14 +30,12 @@ use serde_json::Value;
 
 pub use self::{
     arguments::{ChatArguments, ChatReply, Counts},
-    context::{ContextItem, ContextKind, LeftOut},
     listener::AnswerListener,
     listing::{ChatList, ChatSummary, Conversation, StoredPassage},
     sampling::{CREATE_MESSAGE, SamplingPart, SamplingStream},
     turn_context::{TurnContext, TurnItem},
 };
 use self::{
-    context::Owner,
     history::{History, StoredMessage, Window},
     images::Images,
     listener::Progress,
@@ -46,9 +43,11 @@ use self::{
     setting::typed,
     vectors::Parts,
 };
+pub use crate::context::{ContextItem, ContextKind, LeftOut};
 use crate::{
     access::Access,
     config::{ChatConfig, InvalidSetting, LegacyTokens, Variables},
+    context::{self, Owner},
     failure::{ErrorCode, Failure},
     kinds::CHAT,
 };

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::{
     Chat,
     arguments::ChatArguments,
-    context::{self, LeftOut, Owner, Plan},
     history::{SentContext, SentPassage, Window},
     images::Images,
     setting::Setting,
@@ -16,6 +15,7 @@ use super::{
 };
 use crate::{
     access::Access,
+    context::{self, LeftOut, Owner, Plan},
     failure::{ErrorCode, Failure},
 };
 

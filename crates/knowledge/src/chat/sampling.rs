@@ -16,12 +16,11 @@ use marquetry_protocol::{
 use marquetry_rag::Caller;
 use serde_json::value::RawValue;
 
-use super::{
-    Chat, TELL_EVERY, answer,
+use super::{Chat, TELL_EVERY, answer, lock, model};
+use crate::{
     context::{self, ContextItem, Owner},
-    lock, model,
+    failure::{ErrorCode, Failure},
 };
-use crate::failure::{ErrorCode, Failure};
 
 /// Method that continues messages with the configured model; seed 003, part 3.
 pub const CREATE_MESSAGE: &str = "sampling/createMessage";

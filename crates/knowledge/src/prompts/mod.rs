@@ -17,7 +17,7 @@ use self::template::Template;
 use crate::{
     access::Access,
     characters::introduction,
-    chat::context::{self, ContextItem, Owner, Plan},
+    context::{self, ContextItem, Owner, Plan},
     failure::{ErrorCode, Failure},
     kinds::{CHARACTER, PROMPT_CONFIG},
 };
@@ -90,7 +90,7 @@ pub struct PromptRequest<'a> {
 
 /// Fills in a prompt; `None` if no prompt here has this name.
 ///
-/// The argument `context`, a list of [`ContextItem`](crate::chat::ContextItem) as JSON, becomes blocks: reminders and the
+/// The argument `context`, a list of [`ContextItem`] as JSON, becomes blocks: reminders and the
 /// newest keyframe after the system prompt, metrics at the end. In a template with a variable of this name it is that
 /// variable's value.
 ///

@@ -17,6 +17,18 @@ pub(crate) struct Recorder;
 pub(crate) struct CallRecord;
 
 impl Recorder {
+    /// There are no Views without a console.
+    #[cfg(feature = "knowledge")]
+    pub(crate) fn view_contexts(
+        &self,
+    ) -> Option<std::sync::Arc<dyn marquetry_knowledge::chat::TurnContext>> {
+        None
+    }
+
+    /// There is no model that could get contexts of Views.
+    #[cfg(not(feature = "knowledge"))]
+    pub(crate) fn view_contexts(&self) {}
+
     pub(crate) fn artifacts_changed(&self, _: &ChangedFor<'_>) {}
 
     pub(crate) fn begin<'a>(

@@ -14,7 +14,10 @@ use marquetry_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::{console::Recorder, faults::Faults};
+use crate::faults::Faults;
+
+/// There is no model that could get contexts of Views.
+pub(crate) type ViewContexts = ();
 
 /// Documents, records and chat of a program that is built without them.
 #[derive(Clone)]
@@ -26,7 +29,7 @@ impl Knowledge {
     pub(crate) fn new(
         _: &Config,
         _: Arc<dyn ChangeListener>,
-        _: &Recorder,
+        _: ViewContexts,
     ) -> Result<Self, ConfigError> {
         Ok(Self)
     }

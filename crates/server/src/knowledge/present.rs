@@ -7,7 +7,7 @@ use marquetry_config::{Config, ConfigError};
 use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
     ErrorCode, Failure, KnowledgeService, KnowledgeTools, Media, SEARCH_RESOURCES,
-    chat::{CREATE_MESSAGE, Chat, SamplingStream},
+    chat::{CREATE_MESSAGE, Chat, SamplingStream, TurnContext},
     prompts::{self, CHAT_SYSTEM_PROMPT},
     resources, search_resources,
     tools::{CHAT, SEARCH, error_code},
@@ -27,10 +27,12 @@ use serde_json::{
 
 use super::ERROR;
 use crate::{
-    console::Recorder,
     faults::{Faults, KNOWLEDGE},
     limits::answer_limits,
 };
+
+/// Contexts and messages of Views for the model; [`None`] without a console.
+pub(crate) type ViewContexts = Option<Arc<dyn TurnContext>>;
 
 /// Documents, records and chat of one server. Cheap to clone.
 #[derive(Clone)]
@@ -44,20 +46,21 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Creates the value without opening the database. `listener` is notified of changes, and `recorder` has the
-    /// contexts and messages of Views for the model.
+    /// Creates the value without opening the database. `listener` is notified of changes, and `views` has the contexts and
+    /// messages of Views for the model.
     pub(crate) fn new(
         config: &Config,
         listener: Arc<dyn ChangeListener>,
-        #[cfg_attr(not(feature = "console"), expect(unused))] recorder: &Recorder,
+        views: ViewContexts,
     ) -> Result<Self, ConfigError> {
         let service = Arc::new(KnowledgeService::new(config.knowledge_options(), listener));
         let variable = |name: &str| std::env::var(name).ok();
         let chat = Chat::new(config.knowledge.chat.clone(), &variable)
             .map_err(|invalid| config.chat_fault(invalid))?;
-        #[cfg(feature = "console")]
-        let chat = chat.with_turn_context(Arc::new(recorder.clone()));
-        let chat = Arc::new(chat);
+        let chat = Arc::new(match views {
+            Some(views) => chat.with_turn_context(views),
+            None => chat,
+        });
         let tools =
             KnowledgeTools::new(service.clone(), chat.clone(), answer_limits(&config.limits));
         Ok(Self {

@@ -19,7 +19,7 @@ use marquetry_database::libsql::RemoteLibsql;
 use self::schema::SCHEMA;
 use super::{
     Agreement, Configuration, ConfigurationFilter, NewRun, Outcome, OutcomeFilter, Override, Page,
-    PageRequest, ResultFilter, ResultStore, RunStatus, StoreError, TestRun, configuration,
+    PageRequest, ResultFilter, ResultStore, RunStatus, StoreError, TestRun,
 };
 use crate::{TestResult, Timestamp, time::new_id};
 
@@ -181,7 +181,7 @@ impl ResultStore for LibsqlStore {
         let size = filter.page.size();
         let found =
             self.read(move |database| read::configurations(database, &filter, size + 1)).await?;
-        Ok(configuration::page(found, size))
+        Ok(crate::configuration::page(found, size))
     }
 
     async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError> {

@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::secrets::ResolvedConfiguration;
-use super::{Page, PageRequest};
 use crate::{
     ModelSettings, ServerConfig, TestCase, Timestamp, TrialError, connect,
-    models::{check_settings, provider_of},
+    models::provider_of,
+    page::{Page, PageRequest},
+    settings::check_settings,
     time::new_id,
 };
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Configuration, ConfigurationError, ConfigurationOrigin, member_error};
 use crate::{
     ModelSettings, ServerConfig, TestCase,
-    redact::{HIDDEN, Reference},
+    redact::{HIDDEN, Reference, hide_in_url, hide_server},
 };
 
 /// Longest values of the variables of a configuration, in bytes, counted at each reference. Each case that runs has them.
@@ -31,6 +31,21 @@ impl ResolvedConfiguration {
 }
 
 impl Configuration {
+    /// Returns the configuration without secrets, as [`TestCase::redacted`]. References such as `${NAME}` remain.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let is_reference = |value: &str| Reference::parse(value).is_some();
+        let mut configuration = self.clone();
+        if let Some(model) = &mut configuration.judge_config {
+            model.api_key = model.api_key.take().filter(|key| is_reference(key));
+            hide_in_url(&mut model.base_url);
+        }
+        for server in &mut configuration.server_configs {
+            hide_server(server, is_reference);
+        }
+        configuration
+    }
+
     /// Checks that nothing is lost when secrets are left out.
     pub(super) fn check_secrets(&self) -> Result<(), ConfigurationError> {
         let stored = self.redacted();
