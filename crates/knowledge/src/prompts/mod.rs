@@ -22,7 +22,8 @@ use crate::{
     kinds::{CHARACTER, PROMPT_CONFIG},
 };
 
-/// Argument of each prompt: reminders, keyframes and metrics.
+/// Argument of each prompt: reminders, keyframes and metrics. Only the built-in prompt lists it, since clients show a field
+/// for each listed argument.
 const CONTEXT: &str = "context";
 const CONTEXT_DESCRIPTION: &str =
     "Reminders, keyframes and metrics for the model, as the JSON of am7_chat's argument context";
@@ -348,14 +349,7 @@ async fn config(access: &Access, name: &str) -> Result<Option<Record>, Failure> 
 
 /// Converts a promptConfig for lists; its arguments are the variables in its texts.
 fn described(record: &Record, name: String) -> Prompt {
-    let names = names_of(record);
-    let takes_context = !names.iter().any(|name| name == CONTEXT);
-    let context = takes_context.then(|| PromptArgument {
-        name: CONTEXT.to_owned(),
-        description: Some(CONTEXT_DESCRIPTION.to_owned()),
-        ..PromptArgument::default()
-    });
-    let arguments = names.into_iter().map(|name| {
+    let arguments = names_of(record).into_iter().map(|name| {
         let known = declared(record).find(|argument| argument["name"] == name.as_str());
         PromptArgument {
             description: known.and_then(|known| known["description"].as_str()).map(str::to_owned),
@@ -371,7 +365,7 @@ fn described(record: &Record, name: String) -> Prompt {
             .get("description")
             .and_then(Value::as_str)
             .map(str::to_owned),
-        arguments: arguments.chain(context).collect(),
+        arguments: arguments.collect(),
         name,
         ..Prompt::default()
     }

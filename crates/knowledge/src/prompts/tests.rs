@@ -120,7 +120,7 @@ async fn records_are_prompts() {
     let greet = prompts.iter().find(|prompt| prompt.name == "greet").unwrap();
     let required: Vec<(&str, bool)> =
         greet.arguments.iter().map(|one| (one.name.as_str(), one.required)).collect();
-    assert_eq!(required, [("who", true), ("whom", false), ("context", false)]);
+    assert_eq!(required, [("who", true), ("whom", false)]);
 
     let given = arguments(json!({"who": "${whom}"}));
     for name in ["greet", "g-2"] {
