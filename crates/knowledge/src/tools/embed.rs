@@ -21,7 +21,7 @@ const MAX_TEXTS: usize = 256;
 /// Most bytes of all texts of one call.
 const MAX_BYTES: usize = 1 << 20;
 
-/// What a text is to a model: some have a prefix for each.
+/// Role of a text in a search. Some models have a prefix for each role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
