@@ -198,7 +198,7 @@ mod tests {
         );
     }
 
-    #[cfg(all(feature = "knowledge", feature = "postgres"))]
+    #[cfg(feature = "postgres")]
     #[test]
     fn a_url_of_a_database_must_be_complete() {
         for url in ["postgres://", "postgres://me:hush@h:port/k", "postgres://h/k?ssl=on"] {

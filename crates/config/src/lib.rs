@@ -9,7 +9,6 @@ mod console;
 mod environment;
 mod gateway;
 mod gateway_options;
-#[cfg(feature = "knowledge")]
 mod knowledge;
 mod limits;
 mod locate;
@@ -21,10 +20,8 @@ mod source;
 mod testing;
 mod tools;
 mod upstream;
-#[cfg(not(feature = "knowledge"))]
-mod without_knowledge;
 
-#[cfg(all(test, feature = "knowledge"))]
+#[cfg(test)]
 mod example;
 
 use std::{collections::BTreeMap, path::Path};
@@ -41,8 +38,6 @@ use serde::{Deserialize, Serialize};
 
 pub use marquetry_client_files::{ConfigError, Input, Position, Transport, Variables};
 
-#[cfg(not(feature = "knowledge"))]
-use crate::without_knowledge::WithoutKnowledge;
 use crate::{
     environment::variable,
     sections::{
@@ -65,7 +60,6 @@ pub mod sections {
         SettingsPatch, SizeMeasure, TextResources, YamlMimeType,
     };
     pub use marquetry_gateway::ToolFilter;
-    #[cfg(feature = "knowledge")]
     pub use marquetry_knowledge::{
         KnowledgeConfig,
         config::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
@@ -93,10 +87,6 @@ pub mod sections {
 
 /// The name under which Marquetry lists its own tools beside those of its upstreams.
 pub const SERVER_NAME: &str = "marquetry";
-
-/// The error of every operation that needs knowledge, in a program that is built without it.
-pub const NOT_BUILT: &str =
-    "this program was built without search; build it with the cargo feature `knowledge`";
 
 /// All settings, with their defaults.
 ///
@@ -135,12 +125,7 @@ pub struct Config {
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
     /// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.
-    #[cfg(feature = "knowledge")]
     pub knowledge: sections::KnowledgeConfig,
-    #[cfg(not(feature = "knowledge"))]
-    #[serde(skip_serializing)]
-    #[schemars(skip)]
-    knowledge: WithoutKnowledge,
     /// Bounds on what clients, upstreams and tools may use.
     pub limits: Limits,
     /// The test API, and settings that make a run repeatable.
@@ -240,7 +225,6 @@ impl Config {
     /// positions that its configuration names, and starts only programs that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
-        #[cfg(feature = "knowledge")]
         if self.knowledge.database.is_none() {
             let database = knowledge::user_database(&|name| std::env::var_os(name));
             self.knowledge.database =

@@ -18,7 +18,6 @@ use axum::{
 };
 use http_body::{Frame, SizeHint};
 use marquetry_apps_ext::server::{self as apps_server, Apps};
-#[cfg(feature = "console")]
 use marquetry_apps_ext::types::{ToolUi, UiUri};
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::{
@@ -35,9 +34,7 @@ use marquetry_protocol::server::{
     http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
-#[cfg(feature = "console")]
 use marquetry_protocol::types::Tool;
-#[cfg(feature = "console")]
 use marquetry_views::ToolView;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -51,7 +48,6 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
-#[cfg(feature = "console")]
 use crate::console::{
     ServerBackend, UpstreamObserver, WithLogins, console_options, watch_upstreams,
 };
@@ -102,10 +98,8 @@ struct Inner {
     router: Router,
     metadata: Router,
     /// The console, if it is switched on.
-    #[cfg(feature = "console")]
     console: Option<marquetry_console::Console>,
     /// `console.views_origin`
-    #[cfg(feature = "console")]
     views_origin: Option<String>,
     serve_options: ServeOptions,
     stop: CancellationToken,
@@ -116,7 +110,6 @@ struct Inner {
     /// Requests that came through [`App::router`].
     routed: TaskTracker,
     /// The console, where requests need a token.
-    #[cfg(feature = "console")]
     login: Option<marquetry_console::Console>,
 }
 
@@ -124,7 +117,6 @@ impl Drop for Inner {
     /// Ends the upstreams without waiting for them, unlike [`App::shutdown`].
     fn drop(&mut self) {
         self.stop.cancel();
-        #[cfg(feature = "console")]
         if let Some(console) = &self.console {
             console.close();
         }
@@ -248,7 +240,6 @@ impl App {
     /// # Errors
     ///
     /// The listener fails; errors of one connection end that connection.
-    #[cfg(feature = "console")]
     pub async fn serve_views(&self, listener: TcpListener) -> io::Result<()> {
         let Some(console) = &self.inner.console else { return Ok(()) };
         let mut address = listener.local_addr()?;
@@ -278,9 +269,7 @@ impl App {
         R: AsyncRead + Unpin + Send,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        #[cfg(feature = "console")]
         let reader = marquetry_console::LoggedReader::new(reader, self.inner.console.clone());
-        #[cfg(feature = "console")]
         let writer = marquetry_console::LoggedWriter::new(writer, self.inner.console.clone());
         let serve = serve_pipe(&self.inner.server, reader, writer, self.inner.stop.clone());
         self.inner.serving.track_future(serve).await
@@ -299,7 +288,6 @@ impl App {
 
     /// Returns the end of a link to the console for the person who started the server: `#code=…` with a code that works once within 60 s.
     /// Empty where no token is needed, or without a console. An earlier code stops working.
-    #[cfg(feature = "console")]
     #[must_use]
     pub fn console_login(&self) -> String {
         let login = self.inner.login.as_ref();
@@ -332,7 +320,6 @@ impl App {
         }
         let deadline = Instant::now() + self.inner.serve_options.shutdown_grace;
         self.inner.stop.cancel();
-        #[cfg(feature = "console")]
         if let Some(console) = &self.inner.console {
             console.close();
         }
@@ -436,19 +423,14 @@ impl AppBuilder {
         let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
         let capturer = capturer(store.clone(), &config);
         let changes = Arc::new(Changes::default());
-        #[cfg(feature = "console")]
         let console = config
             .console
             .enabled
             .then(|| marquetry_console::Console::new(console_options(&config.console)));
-        #[cfg(feature = "console")]
         let recorder = Recorder(console.clone());
-        #[cfg(not(feature = "console"))]
-        let recorder = Recorder;
         let knowledge = Knowledge::new(&config, changes.clone(), recorder.view_contexts())?;
         let mut gateway_options = config.gateway_options(&reserved);
         knowledge.add_sampler(&config, &mut gateway_options);
-        #[cfg(feature = "console")]
         if let Some(console) = &console {
             let logs_messages = config.console.log_upstream_messages;
             let observer = UpstreamObserver { console: console.clone(), logs_messages };
@@ -468,11 +450,9 @@ impl AppBuilder {
                     listeners.artifacts_changed(whose);
                 }
             });
-        #[cfg(feature = "console")]
         let (shown_artifacts, views_origin) =
             (artifacts.clone(), config.console.views_origin.clone());
         let calls = TaskTracker::new();
-        #[cfg(feature = "console")]
         let authenticator = match (&console, authenticator) {
             (Some(console), Some(inner)) => {
                 let with_logins = WithLogins::new(console.clone(), inner);
@@ -480,7 +460,6 @@ impl AppBuilder {
             }
             (_, authenticator) => authenticator,
         };
-        #[cfg(feature = "console")]
         let login = console.clone().filter(|_| authenticator.is_some());
         let handler = GatewayHandler {
             calls: calls.clone(),
@@ -499,7 +478,6 @@ impl AppBuilder {
         // A View of an upstream reaches what that upstream offers, and nothing of this server.
         let bound = gateway.clone();
         let apps = apps.offered_if(move |cx| matches!(bound.bound_to(SERVER_NAME, cx), Ok(None)));
-        #[cfg(feature = "console")]
         let own_tools = own_tools_with_views(handler.built_ins.listed());
         let handler = apps.on(handler);
         let limits = &config.limits;
@@ -528,9 +506,7 @@ impl AppBuilder {
         let health =
             Arc::new(Health::new(gateway.clone(), transports, store, faults, stop.clone()));
         let metadata = metadata_routes(resource_server);
-        #[cfg(feature = "console")]
         let shown = console.clone();
-        #[cfg(feature = "console")]
         let console = console.map(|console| {
             watch_upstreams(&console, &gateway, &stop);
             let backend = ServerBackend {
@@ -539,15 +515,11 @@ impl AppBuilder {
                 own_tools,
                 artifacts: shown_artifacts,
                 capture: config.artifacts.settings(),
-                #[cfg(feature = "knowledge")]
                 knowledge: knowledge.clone(),
             };
             (console, Arc::new(backend))
         });
-        #[cfg(feature = "console")]
         let listener = ListListener(console.clone());
-        #[cfg(not(feature = "console"))]
-        let listener = ListListener;
         tokio::spawn(announce(changes, server.clone(), listener, stop.clone()));
         let router = router(Routes {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
@@ -559,7 +531,6 @@ impl AppBuilder {
             health: health.clone(),
             endpoint: config.auth.resource.clone(),
             admin: admin_routes,
-            #[cfg(feature = "console")]
             console,
             mcp_v1: Arc::new(McpV1::new(server.clone(), knowledge.clone(), config.limits.clone())),
             rest: Arc::new(Rest {
@@ -576,16 +547,13 @@ impl AppBuilder {
             health,
             router,
             metadata,
-            #[cfg(feature = "console")]
             console: shown,
-            #[cfg(feature = "console")]
             views_origin,
             serve_options,
             stop,
             serving: TaskTracker::new(),
             calls,
             routed: TaskTracker::new(),
-            #[cfg(feature = "console")]
             login,
         };
         Ok(App { inner: Arc::new(inner) })
@@ -593,7 +561,6 @@ impl AppBuilder {
 }
 
 /// Returns this server's own tools with their Views.
-#[cfg(feature = "console")]
 fn own_tools_with_views(tools: &[Tool]) -> Vec<Tool> {
     let with_view = |tool: &Tool| {
         let own = ToolView::ALL.into_iter().find(|own| own.tools().contains(&tool.name.as_str()));

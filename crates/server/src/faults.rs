@@ -13,7 +13,6 @@ use tokio::time::Instant;
 pub(crate) const ARTIFACTS: &str = "artifacts";
 
 /// Records and search: a call of a tool has failed.
-#[cfg(feature = "knowledge")]
 pub(crate) const KNOWLEDGE: &str = "knowledge";
 
 /// Parts of the server that failed when they were last used, each with its problem.

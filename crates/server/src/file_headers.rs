@@ -4,10 +4,6 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Whether a browser may show a file.
-#[cfg_attr(
-    not(all(feature = "console", feature = "knowledge")),
-    expect(dead_code, reason = "the console never shows files, and records have no others")
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// It is saved.

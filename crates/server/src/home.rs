@@ -20,7 +20,6 @@ pub(crate) struct Site {
     pub(crate) endpoint: Option<String>,
     pub(crate) wants_token: bool,
     /// Serves its page instead of the small one.
-    #[cfg(feature = "console")]
     pub(crate) console: Option<marquetry_console::Console>,
 }
 
@@ -63,7 +62,6 @@ pub(crate) fn is_browser_visit<B>(request: &Request<B>) -> bool {
 
 /// Returns the page for browsers.
 pub(crate) fn page_response(headers: &HeaderMap, prefix: &str, site: &Site) -> Response<Body> {
-    #[cfg(feature = "console")]
     if let Some(console) = &site.console {
         let endpoint = site.endpoint(headers, prefix);
         let version = env!("CARGO_PKG_VERSION");

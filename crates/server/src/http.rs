@@ -13,7 +13,6 @@ use axum::{
     middleware::{Next, from_fn, from_fn_with_state},
     routing::{any, get},
 };
-#[cfg(feature = "console")]
 use marquetry_console::{Console, Viewer};
 use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
@@ -26,9 +25,7 @@ use marquetry_protocol::{
 use serde_json::json;
 use tracing::Instrument as _;
 
-#[cfg(all(feature = "console", feature = "knowledge"))]
 use crate::console::chat_routes;
-#[cfg(feature = "console")]
 use crate::console::{ServerBackend, artifact_routes};
 use crate::{
     health::{ADMIN, Health},
@@ -62,7 +59,6 @@ pub(crate) struct Routes {
     /// Further routes, for administrators.
     pub(crate) admin: Router,
     /// The console, if it is switched on, and what it shows.
-    #[cfg(feature = "console")]
     pub(crate) console: Option<(Console, Arc<ServerBackend>)>,
 }
 
@@ -133,7 +129,6 @@ const SITE: &str = "sec-fetch-site";
 /// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/media/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
 /// of the console, and of the metadata for clients that log in.
 pub(crate) fn router(routes: Routes) -> Router {
-    #[cfg(feature = "console")]
     let (console, console_routes) = match routes.console {
         Some((console, backend)) => {
             let data = console_routes(&console, backend, routes.authenticator.clone());
@@ -142,8 +137,6 @@ pub(crate) fn router(routes: Routes) -> Router {
         }
         None => (None, Router::new()),
     };
-    #[cfg(not(feature = "console"))]
-    let console_routes = Router::new();
     let Routes {
         mcp,
         sse,
@@ -160,12 +153,7 @@ pub(crate) fn router(routes: Routes) -> Router {
     let admin = routes.admin.layer(from_fn(while_client_waits));
     let admin = admin.layer(from_fn_with_state(authenticator.clone(), for_administrators));
     let messages = sse.clone();
-    let site = home::Site {
-        endpoint,
-        wants_token: authenticator.is_some(),
-        #[cfg(feature = "console")]
-        console,
-    };
+    let site = home::Site { endpoint, wants_token: authenticator.is_some(), console };
     let home_site = site.clone();
     metadata
         .route(
@@ -221,16 +209,9 @@ pub(crate) fn router(routes: Routes) -> Router {
 }
 
 /// Answers a request to the MCP endpoint, and logs its messages for the console.
-#[cfg(feature = "console")]
 async fn recorded(mcp: &HttpEndpoint, site: &home::Site, request: Request) -> Response<Body> {
     let Some(console) = &site.console else { return mcp.handle(request).await.map(Body::new) };
     console.log_exchange(request, async |request| mcp.handle(request).await.map(Body::new)).await
-}
-
-/// Answers a request to the MCP endpoint of a program without a console.
-#[cfg(not(feature = "console"))]
-async fn recorded(mcp: &HttpEndpoint, _: &home::Site, request: Request) -> Response<Body> {
-    mcp.handle(request).await.map(Body::new)
 }
 
 /// Returns the path under which the router is nested, given the URI of a request and the rest of it that reaches the router. Empty at the
@@ -341,14 +322,12 @@ async fn for_administrators(
 }
 
 /// Returns the routes of the console's data. They have the checks of the other routes, and need a viewer.
-#[cfg(feature = "console")]
 fn console_routes(
     console: &Console,
     backend: Arc<ServerBackend>,
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
     let more = artifact_routes(backend.artifacts.clone());
-    #[cfg(feature = "knowledge")]
     let more = more.merge(chat_routes(backend.knowledge.clone()));
     let more = console.guarded(more);
     let routes = console.api_router(backend).merge(more);
@@ -357,7 +336,6 @@ fn console_routes(
 
 /// Determines the viewer. With authentication it is the holder of the token. Without it, callers on this machine see everything, and other
 /// machines see nothing.
-#[cfg(feature = "console")]
 async fn as_viewer(
     State(authenticator): State<Option<Arc<dyn Authenticator>>>,
     here: Option<Extension<OnLoopback>>,
@@ -389,7 +367,6 @@ async fn as_viewer(
     next.run(Request::from_parts(head, body)).await
 }
 
-#[cfg(feature = "console")]
 fn viewer_of(principal: &marquetry_protocol::server::Principal) -> Viewer {
     Viewer::of(principal.id(), principal.has_scope(ADMIN))
 }

@@ -10,7 +10,6 @@ mod changes;
 pub mod cli;
 mod console;
 mod faults;
-#[cfg(any(feature = "console", feature = "knowledge"))]
 mod file_headers;
 mod handler;
 mod health;

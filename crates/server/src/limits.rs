@@ -48,7 +48,6 @@ pub(crate) fn read_limits(limits: &Limits) -> ReadLimits {
 }
 
 /// Returns the limits of answers about knowledge.
-#[cfg(feature = "knowledge")]
 pub(crate) fn answer_limits(limits: &Limits) -> marquetry_knowledge::AnswerLimits {
     let mut answers = marquetry_knowledge::AnswerLimits::default();
     answers.max_answer_bytes = limits.max_own_answer_bytes;

@@ -1,6 +1,5 @@
 //! `marquetry check`
 
-#[cfg(feature = "knowledge")]
 mod knowledge;
 
 use std::path::Path;
@@ -180,20 +179,7 @@ fn without_secrets(url: &str) -> String {
     format!("{}://{host}{}", uri.scheme_str().unwrap_or_default(), uri.path())
 }
 
-#[cfg(not(feature = "knowledge"))]
-mod knowledge {
-    use marquetry_config::Config;
-
-    pub(super) fn summary(_: &Config) -> String {
-        "knowledge  not built in\n".to_owned()
-    }
-
-    pub(super) fn as_json(_: &Config) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-}
-
-#[cfg(all(test, feature = "knowledge"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

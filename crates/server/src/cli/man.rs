@@ -31,11 +31,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("man");
         man(&ManArgs { folder: folder.clone() }).unwrap_or_else(|e| panic!("{}", e.message));
-        let mut names = vec!["marquetry", "marquetry-serve", "marquetry-man"];
-        if cfg!(feature = "knowledge") {
-            names.push("marquetry-records-list");
-        }
-        for name in names {
+        for name in ["marquetry", "marquetry-serve", "marquetry-man", "marquetry-records-list"] {
             let page = fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
             assert!(page.contains(".SH NAME") && page.contains(".SH OPTIONS"), "{name}: {page}");
         }

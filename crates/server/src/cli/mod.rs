@@ -3,9 +3,8 @@
 //! Exit codes: 0 for success, 1 for a failure at run time, 2 for an error in the command line or the configuration,
 //! 130 after Ctrl-C (SIGINT).
 
-#[cfg(all(test, feature = "knowledge"))]
+#[cfg(test)]
 mod book;
-#[cfg(feature = "console")]
 mod browser;
 mod check;
 mod children;
@@ -14,15 +13,12 @@ mod diagram;
 mod environment;
 #[cfg(target_os = "linux")]
 mod guard;
-#[cfg(feature = "knowledge")]
 mod library;
 mod login;
 mod man;
 mod problems;
 mod prompt;
 mod serve;
-#[cfg(not(feature = "knowledge"))]
-mod without_search;
 
 use std::{
     ffi::OsString,
@@ -37,7 +33,6 @@ use clap::{Args, Parser, Subcommand};
 use marquetry_config::{
     Config, ConfigError, Input, Loaded, check_log_level, parse_listen, sections::LogFormat,
 };
-#[cfg(feature = "knowledge")]
 use marquetry_library_command as library_command;
 use marquetry_test_command as test_command;
 
@@ -74,16 +69,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Decode(arguments) => diagram::decode(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Login(arguments) => login::login(&arguments),
-        #[cfg(feature = "knowledge")]
         Command::Index(arguments) => library::index(&arguments),
-        #[cfg(feature = "knowledge")]
         Command::Search(arguments) => library::search(&arguments),
-        #[cfg(feature = "knowledge")]
         Command::Records(arguments) => library::records(&arguments),
-        #[cfg(not(feature = "knowledge"))]
-        Command::Index(_) | Command::Search(_) | Command::Records(_) => {
-            Err(without_search::refused())
-        }
         Command::Test(arguments) => {
             with_environment(|environment| test_command::test(&arguments, environment))
         }
@@ -199,7 +187,6 @@ Examples:
   marquetry login files --config marquetry.toml
   marquetry login files --forget             as if for the first time")]
     Login(LoginArgs),
-    #[cfg(feature = "knowledge")]
     /// Index files and folders, so that agents can find, read and cite them.
     ///
     /// Unchanged files are skipped; changed files replace their old text and passages as a whole. Unreadable files are reported
@@ -212,7 +199,6 @@ Examples:
   marquetry index ~/papers --dry-run --json      what would be done, for programs
   marquetry index ~/notes --database notes.db    stores it elsewhere than in ~/.local/share/marquetry")]
     Index(library_command::IndexArgs),
-    #[cfg(feature = "knowledge")]
     /// Find passages of indexed documents by words and meaning.
     #[command(after_help = "\
 Examples:
@@ -221,7 +207,6 @@ Examples:
   marquetry search flour --scope ~/notes/bread.md
   echo 'how is bread made?' | marquetry search - --format json")]
     Search(library_command::SearchArgs),
-    #[cfg(feature = "knowledge")]
     /// List, show and remove records: documents, notes, users, groups, tags, chats.
     #[command(after_help = "\
 Examples:
@@ -230,18 +215,6 @@ Examples:
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
     Records(library_command::RecordsArgs),
-    /// Not part of this program, which was built without search.
-    #[cfg(not(feature = "knowledge"))]
-    #[command(hide = true)]
-    Index(without_search::AnyArgs),
-    /// Not part of this program, which was built without search.
-    #[cfg(not(feature = "knowledge"))]
-    #[command(hide = true)]
-    Search(without_search::AnyArgs),
-    /// Not part of this program, which was built without search.
-    #[cfg(not(feature = "knowledge"))]
-    #[command(hide = true)]
-    Records(without_search::AnyArgs),
     /// Test an MCP server: by scenarios without a model, and by cases in which a model works and a judge decides.
     ///
     /// The server is a command that speaks over standard input and output and is started for each test, or a URL; cases may name their
@@ -320,7 +293,6 @@ struct ServeCommand {
     #[command(flatten)]
     server: ServeArgs,
     /// Open the console in the browser when the server listens.
-    #[cfg(feature = "console")]
     #[arg(long)]
     open: bool,
 }
@@ -432,7 +404,6 @@ impl ConfigArgs {
         }
         config = config.with_user_folders();
         warnings.extend(config.unused_directory());
-        #[cfg(feature = "knowledge")]
         if config.knowledge.enabled && config.knowledge.database.is_none() {
             warnings.push(
                 "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set, and knowledge.database names no other place".to_owned(),

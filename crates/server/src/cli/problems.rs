@@ -1,6 +1,5 @@
 //! What would not work if the server were started: for `marquetry check`, and for the log of a server.
 
-#[cfg(feature = "knowledge")]
 mod knowledge;
 
 use std::{
@@ -183,20 +182,7 @@ fn files_of(args: &[String]) -> impl Iterator<Item = &str> {
     separate.map(|pair| pair[1].as_str()).chain(joined)
 }
 
-#[cfg(not(feature = "knowledge"))]
-mod knowledge {
-    use marquetry_config::Config;
-
-    pub(in crate::cli) fn warning(_: &Config) -> Option<String> {
-        None
-    }
-
-    pub(super) fn problem(_: &Config) -> Option<String> {
-        None
-    }
-}
-
-#[cfg(all(test, feature = "knowledge"))]
+#[cfg(test)]
 mod tests {
     use serde_json::json;
 

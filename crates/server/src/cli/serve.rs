@@ -16,7 +16,6 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 
-#[cfg(feature = "console")]
 use super::browser;
 use super::{
     ConfigArgs, Failure, INTERRUPTED, ServeCommand, environment, flag_error, problems, prompt,
@@ -41,10 +40,8 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         let signals = EndSignals::new()?;
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
-        #[cfg_attr(not(feature = "console"), expect(unused_mut))]
         let mut greeting = Greeting::new(bound, &config);
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
-        #[cfg(feature = "console")]
         let views = match config.console.enabled {
             true => bind_views(bound.ip(), config.console.views_port).await,
             false => None,
@@ -60,7 +57,6 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
                 tests.stop().await;
             });
         }
-        #[cfg(feature = "console")]
         if let Some(listener) = views {
             let app = app.clone();
             tokio::spawn(async move {
@@ -69,12 +65,10 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
                 }
             });
         }
-        #[cfg(feature = "console")]
         if let Some(link) = &mut greeting.console {
             link.push_str(&app.console_login());
         }
         greeting.print();
-        #[cfg(feature = "console")]
         if arguments.open {
             match &greeting.console {
                 Some(link) => browser::open(link),
@@ -260,7 +254,6 @@ impl EndSignals {
 }
 
 /// Binds the second listener, for the frames of Views. If that fails, the server runs without it.
-#[cfg(feature = "console")]
 async fn bind_views(ip: IpAddr, port: u16) -> Option<TcpListener> {
     let address = SocketAddr::new(ip, port);
     match TcpListener::bind(address).await {
@@ -339,7 +332,7 @@ fn admitted(auth: &AuthConfig) -> String {
 
 /// Returns whether this server serves the console.
 fn has_console(config: &Config) -> bool {
-    cfg!(feature = "console") && config.console.enabled
+    config.console.enabled
 }
 
 /// The message at the start of `marquetry serve`: URLs, servers and access.

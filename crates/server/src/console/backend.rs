@@ -13,7 +13,6 @@ use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use crate::health::Health;
-#[cfg(feature = "knowledge")]
 use crate::knowledge::Knowledge;
 
 /// The backend of the console.
@@ -27,7 +26,6 @@ pub(crate) struct ServerBackend {
     /// Capture settings of tools that belong to no upstream.
     pub(crate) capture: Settings,
     /// Chats and documents, for the page of chats.
-    #[cfg(feature = "knowledge")]
     pub(crate) knowledge: Knowledge,
 }
 

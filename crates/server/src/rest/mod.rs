@@ -3,7 +3,6 @@
 mod body;
 mod error;
 mod mcp_v1;
-#[cfg(feature = "knowledge")]
 mod media;
 
 use std::sync::Arc;
@@ -24,6 +23,7 @@ use serde_json::{json, value::RawValue};
 pub(crate) use self::{
     error::RestError,
     mcp_v1::{McpV1, refusal as mcp_v1_refusal, routes as mcp_v1_routes},
+    media::routes as media_routes,
 };
 use crate::tools::{DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments};
 
@@ -35,22 +35,9 @@ pub(crate) struct Rest {
     pub(crate) limits: Limits,
 }
 
-/// Returns the routes of contents of records; none in a program without records.
-#[cfg_attr(not(feature = "knowledge"), expect(unused_variables))]
-pub(crate) fn media_routes(site: Arc<McpV1>) -> Router {
-    #[cfg(feature = "knowledge")]
-    return media::routes(site);
-    #[cfg(not(feature = "knowledge"))]
-    Router::new()
-}
-
 /// Returns whether the errors of a path have the body `{"code", "message"}`: those of `/mcp/v1` and of contents of records.
 pub(crate) fn has_flat_errors(path: &str) -> bool {
-    #[cfg(feature = "knowledge")]
-    if media::is_media(path) {
-        return true;
-    }
-    mcp_v1::is_mcp_v1(path)
+    media::is_media(path) || mcp_v1::is_mcp_v1(path)
 }
 
 /// Returns the routes `GET /api/tools` and `POST /api/tools/{name}`.

@@ -154,7 +154,7 @@ fn without_position(message: &str) -> String {
     }
 }
 
-#[cfg(all(test, feature = "knowledge"))]
+#[cfg(test)]
 mod tests {
     use expect_test::expect;
     use marquetry_knowledge::{ErrorCode, Failure};

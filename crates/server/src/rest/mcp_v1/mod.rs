@@ -4,7 +4,6 @@
 mod error;
 mod events;
 mod params;
-#[cfg(feature = "knowledge")]
 mod sampling;
 mod watch;
 
@@ -18,7 +17,6 @@ use axum::{
     routing::{get, post},
 };
 use marquetry_config::sections::Limits;
-#[cfg(feature = "knowledge")]
 use marquetry_protocol::server::http::ConnectionInfo;
 use marquetry_protocol::{
     RpcError,
@@ -115,20 +113,16 @@ async fn answer(
     let peer = peer_of(&request);
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
     let limit = site.limits.max_request_bytes.get();
-    #[cfg(feature = "knowledge")]
     let accepts_events = method == CREATE_MESSAGE && sampling::accepts_events(request.headers());
-    #[cfg(feature = "knowledge")]
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let body = body::read(&site.server, &peer, request, limit, &site.limits)
         .await
         .map_err(|error| Problem::of_body(&error, limit))?;
     let mut params = params::parse(method, body.bytes(), site.limits.max_nesting.get())?;
-    #[cfg(feature = "knowledge")]
     let is_stream =
         method == CREATE_MESSAGE && sampling::takes_stream(&mut params, accepts_events)?;
     // A request counts as in flight once its body has arrived.
     let call = site.server.direct_call(peer).await?;
-    #[cfg(feature = "knowledge")]
     if is_stream && site.knowledge.is_enabled() {
         return sampling::start(site, params, principal.as_deref(), call, connection);
     }

@@ -25,11 +25,13 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::ERROR;
 use crate::{
     faults::{Faults, KNOWLEDGE},
     limits::answer_limits,
 };
+
+/// Member of `_meta` of a failed tool call that holds the code of the failure.
+pub(crate) const ERROR: &str = "marquetry/error";
 
 /// Contexts and messages of Views for the model; [`None`] without a console.
 pub(crate) type ViewContexts = Option<Arc<dyn TurnContext>>;
@@ -217,7 +219,6 @@ fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
 }
 
 /// Chats outside of requests of MCP.
-#[cfg(feature = "console")]
 impl Knowledge {
     /// Returns the chats with the configured model.
     pub(crate) fn chat(&self) -> &Arc<Chat> {

@@ -180,17 +180,11 @@ impl Drop for Running {
 
 impl Recorder {
     /// Returns the contexts and messages of Views for the model.
-    #[cfg(feature = "knowledge")]
     pub(crate) fn view_contexts(&self) -> Option<Arc<dyn marquetry_knowledge::chat::TurnContext>> {
         Some(Arc::new(self.clone()))
     }
-
-    /// There is no model that could get contexts of Views.
-    #[cfg(not(feature = "knowledge"))]
-    pub(crate) fn view_contexts(&self) {}
 }
 
-#[cfg(feature = "knowledge")]
 impl marquetry_knowledge::chat::TurnContext for Recorder {
     fn waiting(&self, principal: Option<&str>) -> Vec<marquetry_knowledge::chat::TurnItem> {
         let waiting = self.0.as_ref().map(|console| console.for_model(principal));
