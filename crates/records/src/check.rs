@@ -180,23 +180,39 @@ pub(crate) fn principal(
     Err(RecordError::invalid(field, problem))
 }
 
-/// Checks a media type: two words with a slash between them, and parameters without unusual characters.
+/// Checks a media type (RFC 9110, section 8.3.1): two words with a slash between them, and
+/// parameters. A comma is refused: browsers split the header `Content-Type` there, and would take
+/// `text/html` from `image/png;x,text/html`.
 pub(crate) fn media_type(text: &str) -> Result<(), RecordError> {
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    let is_token = |part: &str| {
-        !part.is_empty()
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+*".contains(&byte))
-    };
+    let mut parts = text.split(';').map(|part| part.trim_matches(' '));
     let is_good = text.len() <= 255
-        && text.chars().all(|character| matches!(character, ' '..='~'))
-        && essence.split_once('/').is_some_and(|(left, right)| is_token(left) && is_token(right));
+        && parts
+            .next()
+            .and_then(|essence| essence.split_once('/'))
+            .is_some_and(|(left, right)| is_token(left) && is_token(right))
+        && parts.all(is_parameter);
     if is_good {
         Ok(())
     } else {
         Err(RecordError::invalid("the media type", format!("does not read: {:?}", short(text))))
     }
+}
+
+fn is_token(text: &str) -> bool {
+    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_of_token)
+}
+
+/// Returns whether a text is `name=value`, with quotes or without. An empty one is allowed, since
+/// many programs write `text/plain;`.
+fn is_parameter(text: &str) -> bool {
+    let Some((name, value)) = text.split_once('=') else { return text.is_empty() };
+    let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    is_token(name)
+        && match quoted {
+            Some(value) => value.chars().all(|it| matches!(it, ' '..='~') && !"\",\\".contains(it)),
+            None => is_token(value),
+        }
 }
 
 /// Returns whether a character is invisible, since it could make a name look like another one: controls, line ends,

@@ -12,17 +12,31 @@ pub(crate) enum Shown {
     IfPassive,
 }
 
-/// Sets the headers of a file: its media type, which browsers then believe, a name for saving it, and a sandbox unless it is passive.
-/// Markup as an image in a page is shown all the same: scripts of such images never run.
+/// Sets the headers of a file: its media type, which browsers then believe, a name for saving it,
+/// and a sandbox. Markup as an image in a page is shown all the same: scripts of such images never
+/// run.
 pub(crate) fn set(headers: &mut HeaderMap, media_type: &str, name: &str, shown: Shown) {
-    let is_shown = shown == Shown::IfPassive && is_passive(media_type);
-    let plain = HeaderValue::from_static("application/octet-stream");
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(media_type).unwrap_or(plain));
+    let essence = essence(media_type);
+    let is_shown = shown == Shown::IfPassive && is_passive(&essence);
+    let content_type = match charset(media_type) {
+        Some(charset) => format!("{essence}; charset={charset}"),
+        None => essence.clone(),
+    };
+    let content_type = HeaderValue::from_str(&content_type).expect("it has tokens alone");
+    headers.insert(header::CONTENT_TYPE, content_type);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if !is_shown {
-        // A browser that shows a page after all must neither run its scripts nor load anything for it.
-        let policy = HeaderValue::from_static("sandbox; default-src 'none'");
-        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    // A browser that shows a page after all must neither run its scripts nor load anything for it.
+    // Viewers of pictures and recordings load the file itself once more, and have a style.
+    let policy = match essence.as_str() {
+        // Viewers of PDFs do not work in a sandbox.
+        "application/pdf" if is_shown => None,
+        _ if is_shown => Some(
+            "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'",
+        ),
+        _ => Some("sandbox; default-src 'none'"),
+    };
+    if let Some(policy) = policy {
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     }
     let kind = if is_shown { "inline" } else { "attachment" };
     let disposition = format!("{kind}; filename*=UTF-8''{}", file_name(name));
@@ -35,7 +49,7 @@ pub(crate) fn set(headers: &mut HeaderMap, media_type: &str, name: &str, shown: 
 
 /// Returns whether nothing in a file of this type can act in a browser: pixels, sound, video, plain text, and PDFs, whose scripts browsers run
 /// apart from the page. Any other type counts as active, above all HTML, SVG, XML and JavaScript, and types that are not known here.
-fn is_passive(media_type: &str) -> bool {
+fn is_passive(essence: &str) -> bool {
     const TYPES: [&str; 13] = [
         "application/json",
         "application/pdf",
@@ -51,9 +65,35 @@ fn is_passive(media_type: &str) -> bool {
         "text/markdown",
         "text/plain",
     ];
-    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_recording = essence.starts_with("audio/") || essence.starts_with("video/");
-    TYPES.contains(&essence.as_str()) || is_recording && !essence.ends_with("+xml")
+    TYPES.contains(&essence) || is_recording && !essence.ends_with("+xml")
+}
+
+/// Returns a media type in lower case without its parameters. What a browser could read as another
+/// type than this program, such as `image/png;x,text/html`, is `application/octet-stream`.
+fn essence(media_type: &str) -> String {
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    match essence.split_once('/') {
+        Some((kind, subtype)) if is_token(kind) && is_token(subtype) => {
+            essence.to_ascii_lowercase()
+        }
+        _ => "application/octet-stream".to_owned(),
+    }
+}
+
+/// Returns the character set that a media type names.
+fn charset(media_type: &str) -> Option<&str> {
+    media_type.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        (name.trim().eq_ignore_ascii_case("charset") && is_token(value)).then_some(value)
+    })
+}
+
+/// Returns whether a text is a word of a media type (RFC 6838, section 4.2).
+fn is_token(text: &str) -> bool {
+    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_of_token)
 }
 
 /// Returns a name without folders and control characters, percent-encoded for `filename*` (RFC 8187).
@@ -89,6 +129,7 @@ mod tests {
             expect![[r#"
                 content-type: "image/png"
                 x-content-type-options: "nosniff"
+                content-security-policy: "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
                 content-disposition: "inline; filename*=UTF-8''portrait%2Epng"
             "#]],
         );
@@ -112,7 +153,7 @@ mod tests {
     fn only_known_types_are_passive() {
         for media_type in ["IMAGE/PNG", "text/plain; charset=utf-8", "audio/ogg", "application/pdf"]
         {
-            assert!(is_passive(media_type), "{media_type}");
+            assert!(is_passive(&essence(media_type)), "{media_type}");
         }
         for media_type in [
             "text/html",
@@ -126,9 +167,26 @@ mod tests {
             "text/css",
             "application/octet-stream",
             "x/y",
+            "image/png,text/html",
             "",
         ] {
-            assert!(!is_passive(media_type), "{media_type}");
+            assert!(!is_passive(&essence(media_type)), "{media_type}");
+        }
+    }
+
+    #[test]
+    fn a_browser_reads_one_media_type() {
+        for (media_type, want) in [
+            ("image/png;x,text/html", "image/png"),
+            ("audio/ogg;a=b,text/html", "audio/ogg"),
+            ("text/plain;charset=utf-8,text/html", "text/plain"),
+            ("Text/Plain ; Charset=\"UTF-8\"", "text/plain; charset=UTF-8"),
+            ("image/png,text/html", "application/octet-stream"),
+            ("text", "application/octet-stream"),
+        ] {
+            let mut headers = HeaderMap::new();
+            set(&mut headers, media_type, "a", Shown::IfPassive);
+            assert_eq!(headers["content-type"], want, "{media_type}");
         }
     }
 
@@ -136,7 +194,7 @@ mod tests {
     fn a_file_that_is_never_shown_is_saved_whatever_it_is() {
         let mut headers = HeaderMap::new();
         set(&mut headers, "image/png\n", "", Shown::Never);
-        assert_eq!(headers["content-type"], "application/octet-stream");
+        assert_eq!(headers["content-type"], "image/png");
         assert_eq!(headers["content-disposition"], "attachment; filename*=UTF-8''file");
         assert!(headers.contains_key("content-security-policy"));
     }

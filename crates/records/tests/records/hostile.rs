@@ -194,7 +194,17 @@ fn tags_and_readers_are_bounded() {
 
 #[test]
 fn media_types_and_contents_are_looked_at() {
-    for media_type in ["", "text", "text/", "text/html\r\nX: y", "é/x", "a b/c"] {
+    for media_type in [
+        "",
+        "text",
+        "text/",
+        "text/html\r\nX: y",
+        "é/x",
+        "a b/c",
+        "image/png;x,text/html",
+        "audio/ogg;a=b,text/html",
+        "audio/ogg;a=\"b,text/html\"",
+    ] {
         let want = format!("the media type does not read: {media_type:?}");
         refused(note().content(media_type, "x"), &want);
     }
