@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use crate::{
     block::Block,
-    markup::{attribute_into, find_opening},
+    markup::attribute_into,
     parse::blocks,
-    splice::push_between,
+    splice::{self, push_between},
     uri::Am7Uri,
 };
 
@@ -45,13 +45,13 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Filters a text. A text without blocks is only trimmed, without allocation.
+    /// Filters a text. A text without tags of blocks is only trimmed, without allocation.
     ///
     /// The result contains exactly the kept blocks: no unmatched tag remains, and text that comes together where a block was
     /// removed never forms a new one.
     pub fn apply<'a>(&self, text: &'a str) -> Filtered<'a> {
         let mut contexts = Contexts::default();
-        if find_opening(text, 0).is_none() {
+        if splice::tags(text).next().is_none() {
             return Filtered { content: Cow::Borrowed(text.trim()), contexts };
         }
         let mut content = String::with_capacity(text.len());

@@ -145,6 +145,10 @@ proptest! {
             .map(|block| block.raw().to_owned())
             .collect();
         let filtered = filter.apply(&text);
+        let outside = kept.iter().fold(filtered.content.to_ascii_lowercase(), |rest, block| {
+            rest.replacen(&block.to_ascii_lowercase(), "\n", 1)
+        });
+        prop_assert!(!outside.contains("<mcp:") && !outside.contains("</mcp:"), "{outside}");
         let found = parse(&filtered.content);
         prop_assert_eq!(found.blocks.iter().map(|block| block.raw()).collect::<Vec<_>>(), kept);
         prop_assert_eq!(found.problems, vec![]);

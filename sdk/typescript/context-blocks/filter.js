@@ -1,5 +1,5 @@
 /** Removes blocks from text for people, and groups them by subject. */
-import { attributeText, findOpening } from "./markup.js";
+import { attributeText, findTag } from "./markup.js";
 import { parse } from "./parse.js";
 import { Splicer } from "./splice.js";
 import { checkOptions, checkText, trim } from "./text.js";
@@ -23,7 +23,7 @@ export class McpContextFilter {
   filter(content) {
     checkText(content, "the text");
     const contexts = { citations: [], reminders: [], keyframes: [], metrics: [], reasoning: [], resources: [] };
-    if (findOpening(content, 0) < 0) return { content: trim(content), contexts };
+    if (findTag(content, 0) < 0) return { content: trim(content), contexts };
     const shown = new Splicer();
     let from = 0;
     for (const block of parse(content).blocks) {

@@ -23,6 +23,11 @@ export function findOpening(text, from) {
   return search(OPENING, text, from);
 }
 
+/** Finds the next `<mcp:` or `</mcp:` at or after `from`; -1 if there is none. */
+export function findTag(text, from) {
+  return search(TAG, text, from);
+}
+
 /** Finds the next `</mcp:NAME>` at or after `from`. Returns its start and its end. */
 export function findClosing(text, from, name) {
   const pattern = CLOSINGS.get(name);
