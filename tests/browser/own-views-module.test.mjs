@@ -288,6 +288,7 @@ test("lists are read page by page", async () => {
   assert.deepEqual((await listing).map((tool) => tool.name), ["a", "b"]);
 });
 
+// seed: 001/mcp-apps-life-07
 test("a change of the context replaces its members and keeps the others", async () => {
   const changes = [];
   const { window, view } = await connected({

@@ -185,6 +185,8 @@ test('the frame follows the size that a View reports, and the host context has i
   assert.deepEqual(await page.locator('main iframe').boundingBox(), whole);
   const room = (await told(body)).findLast(([, params]) => params.containerDimensions)[1].containerDimensions;
   assert.deepEqual(room, { width: 1280, height: 752 });
+  assert.deepEqual({ width: whole.width, height: whole.height }, room);
+  assert.deepEqual(await body.evaluate(() => ({ width: innerWidth, height: innerHeight })), room);
   await page.keyboard.press('Escape');
   await page.waitForSelector('.view[data-mode=inline]');
   await page.context().close();

@@ -14,7 +14,8 @@ use marquetry_protocol::server::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    assert_stored, call, case, good_work, notes, read, run, runner, said, votes, with_path, write,
+    assert_stored, call, case, good_work, notes, read, run, runner, said, vote, votes, with_path,
+    write,
 };
 
 /// seed: 004/06
@@ -50,6 +51,7 @@ async fn a_case_passes_and_is_read_back_from_a_file() {
     assert_stored(&LibsqlStore::open(&path).await.unwrap(), &result).await;
 }
 
+/// seed: 004/11
 #[tokio::test]
 async fn checks_and_judge_each_can_fail_a_case() {
     let mut missing = case("missing");
@@ -69,6 +71,14 @@ async fn checks_and_judge_each_can_fail_a_case() {
         (Status::Failed, false, 1.0)
     );
     assert_eq!((result.verdict.items[0].yes, result.verdict.items[0].no), (0, 3));
+    assert_eq!(result.verdict.suggestions, None);
+
+    // A split goes on to more votes.
+    let split = [vec![vote("no")], vec![vote("yes"); 6]].concat();
+    let result = run(&runner(good_work(), split), case("split")).await;
+    assert!(result.verdict.passed);
+    let confidence = result.verdict.confidence;
+    assert!((confidence - 6.0 / 7.0).abs() < 1e-9, "{confidence}");
 }
 
 #[tokio::test]
@@ -131,8 +141,8 @@ async fn tools_of_two_servers_with_one_name_go_to_their_owner() {
     );
 }
 
-/// Serves the notes over HTTP+SSE alone. Returns its URL, and a log: a line for each request when it comes, and one with status and media
-/// type when it is answered.
+/// Serves the notes over HTTP+SSE alone. Returns its URL, and a log: a line for each request when it
+/// comes, with the method of its message, and one with status and media type when it is answered.
 async fn sse_server() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
@@ -147,7 +157,12 @@ async fn sse_server() -> (String, Arc<Mutex<Vec<String>>>) {
         let (endpoint, log) = (endpoint.clone(), Arc::clone(&log));
         async move {
             let asked = format!("{} {}", request.method(), request.uri().path());
-            log.lock().unwrap().push(asked.clone());
+            let (head, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let method = message["method"].as_str().unwrap_or_default();
+            log.lock().unwrap().push(format!("{asked} {method}").trim_end().to_owned());
+            let request = axum::extract::Request::from_parts(head, axum::body::Body::from(body));
             let answer = match request.uri().path() {
                 "/messages" => endpoint.message(request).await,
                 _ => endpoint.stream(&request).await,
@@ -176,14 +191,17 @@ async fn a_server_that_speaks_http_and_sse_is_connected_to() {
     assert_eq!(result.tool_calls[1].text(), "hello");
     let seen = seen.lock().unwrap();
     let count = |line: &str| seen.iter().filter(|it| *it == line).count();
-    // One stream has all answers: `initialize`, `initialized`, `tools/list` and two calls are posted beside it.
+    // One stream has all answers; each message is posted beside it.
     assert_eq!(count("GET /sse: 200 text/event-stream"), 1, "{seen:?}");
-    assert_eq!(count("POST /messages"), 5, "{seen:?}");
+    for (method, times) in [("tools/list", 1), ("tools/call", 2)] {
+        assert_eq!(count(&format!("POST /messages {method}")), times, "{seen:?}");
+    }
     // Streamable HTTP was tried first, and refused.
-    assert_eq!(count("POST /sse"), count("POST /sse: 405 application/json"), "{seen:?}");
+    assert!(count("POST /sse: 405 application/json") > 0, "{seen:?}");
 }
 
-/// The record of a call has the members of the seed, and no others; so have the verdict, with suggestions, and the result.
+/// The record of a call has the members of the seed, and no others; the verdict has them, and the
+/// judge's items.
 ///
 /// seed: 004/09
 /// seed: 004/11
