@@ -21,7 +21,7 @@ mod search;
 mod search_method;
 mod service;
 mod text;
-pub mod thumbnail;
+mod thumbnail;
 pub mod tools;
 mod vectorize;
 mod watch;

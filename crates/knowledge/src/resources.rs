@@ -291,6 +291,13 @@ impl Access {
         let content = self.knowledge.records.content(&self.caller, uri).await?;
         let Some(content) = content else { return Ok(None) };
         let Thumbnail { media_type, bytes } = self.thumbnail(content, size).await?;
+        if bytes.len() > max_bytes {
+            let message = format!(
+                "the thumbnail has {} bytes, more than limits.max_resource_bytes ({max_bytes}); ask for a smaller size",
+                bytes.len()
+            );
+            return Err(Failure::new(ErrorCode::LimitExceeded, message));
+        }
         Ok(Some(ResourceContents {
             uri: uri.to_owned(),
             mime_type: Some(media_type.to_owned()),

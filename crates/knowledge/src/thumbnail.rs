@@ -14,18 +14,18 @@ use image::{
 
 /// The largest width and height of a thumbnail, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThumbnailSize(NonZeroU32);
+pub(crate) struct ThumbnailSize(NonZeroU32);
 
 impl ThumbnailSize {
     /// The largest size.
-    pub const MAX: u32 = 2048;
+    pub(crate) const MAX: u32 = 2048;
 
     /// Parses a size: a whole number from 1 to [`Self::MAX`].
     ///
     /// # Errors
     ///
     /// Returns an error if the text is another one.
-    pub fn parse(text: &str) -> Result<Self, ThumbnailError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ThumbnailError> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = text.parse().ok().filter(|number| is_number && *number <= Self::MAX);
         let size = number.and_then(NonZeroU32::new);
@@ -34,7 +34,7 @@ impl ThumbnailSize {
 
     /// Returns the number of pixels.
     #[must_use]
-    pub fn pixels(self) -> u32 {
+    pub(crate) fn pixels(self) -> u32 {
         self.0.get()
     }
 }
@@ -47,17 +47,17 @@ impl fmt::Display for ThumbnailSize {
 
 /// A small version of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thumbnail {
+pub(crate) struct Thumbnail {
     /// `image/png` if the picture is transparent somewhere, else `image/jpeg`.
-    pub media_type: &'static str,
+    pub(crate) media_type: &'static str,
     /// The encoded picture, without the metadata of the original.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Why a picture has no thumbnail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ThumbnailError {
+pub(crate) enum ThumbnailError {
     /// The size is not a number within the limits.
     #[error("size must be a whole number from 1 to {max}, not {0:?}", max = ThumbnailSize::MAX)]
     Size(String),
@@ -113,7 +113,7 @@ pub(crate) fn memory_mib(picture: &[u8]) -> Result<u32, ThumbnailError> {
 /// # Errors
 ///
 /// Returns an error if the content is not a picture, is too large or cannot be decoded.
-pub fn thumbnail(picture: &[u8], size: ThumbnailSize) -> Result<Thumbnail, ThumbnailError> {
+pub(crate) fn thumbnail(picture: &[u8], size: ThumbnailSize) -> Result<Thumbnail, ThumbnailError> {
     let mut decoder = decoder(picture)?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let picture = DynamicImage::from_decoder(decoder).map_err(undecodable)?;

@@ -229,7 +229,6 @@ impl ModelType {
                 ),
                 of("dataReferences", AttributeKind::Uris, "Records that it is about"),
                 text("setting", "Where the story is"),
-                of("keyframes", AttributeKind::Integer, "Number of keyframes that were written"),
             ],
         },
         Self {

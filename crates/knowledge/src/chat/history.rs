@@ -81,6 +81,11 @@ impl StoredMessage {
         Self { role: Role::Assistant, model, ..Self::by_user(content) }
     }
 
+    /// Returns the number of JSON values in the context, at most.
+    fn context_values(&self) -> usize {
+        self.context.iter().map(|sent| 4 + 5 * sent.passages.len()).sum()
+    }
+
     /// Returns the length of the message with its context, in bytes of its texts.
     fn stored_bytes(&self) -> usize {
         /// Names of members and numbers.
@@ -105,7 +110,7 @@ pub(super) struct History {
 }
 
 /// The part of a history that is sent to a model.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Window {
     pub(super) messages: Vec<Message>,
     /// Number of older messages that are stored but not sent.
@@ -130,12 +135,18 @@ impl History {
     /// Drops the oldest messages until at most `most` are left, with at most `bytes` bytes together. Older messages lose
     /// their context first.
     pub(super) fn trim(&mut self, most: usize, bytes: usize) {
-        /// Messages that keep their context. A record may have 20,000 values, and a message with 16 citations has about
-        /// 80.
-        const WITH_CONTEXT: usize = 100;
-        let without_context = self.messages.len().saturating_sub(WITH_CONTEXT);
-        for said in &mut self.messages[..without_context] {
-            said.context.clear();
+        /// JSON values of all contexts together. A record may have 20,000 values; the messages
+        /// themselves have up to 5 each.
+        const CONTEXT_VALUES: usize = 8_000;
+        let mut room = CONTEXT_VALUES;
+        for said in self.messages.iter_mut().rev() {
+            match room.checked_sub(said.context_values()) {
+                Some(rest) => room = rest,
+                None => {
+                    room = 0;
+                    said.context.clear();
+                }
+            }
         }
         let mut left = bytes;
         let fits = self.messages.iter().rev().take(most).take_while(|said| {
@@ -254,6 +265,23 @@ mod tests {
             ("droppedMessages".to_owned(), json!(history.dropped)),
         ]);
         assert_eq!(History::read(&attributes), history);
+    }
+
+    #[test]
+    fn contexts_of_the_oldest_messages_are_dropped_before_a_record_has_too_many_values() {
+        let sent = SentContext {
+            kind: "reminder".to_owned(),
+            uri: "am7://reminder/a".to_owned(),
+            passages: Vec::new(),
+        };
+        let mut history = chat(60);
+        for said in history.messages.iter_mut().filter(|said| said.role == Role::User) {
+            said.context = vec![sent.clone(); 110];
+        }
+        history.trim(1_000, 1 << 20);
+        let with_context = history.messages.iter().filter(|said| !said.context.is_empty());
+        assert_eq!(with_context.count(), 18);
+        assert!(history.messages[118].context.len() == 110, "the newest keeps its context");
     }
 
     #[test]

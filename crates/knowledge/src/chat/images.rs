@@ -1,11 +1,14 @@
 //! Pictures in messages that are named by their tags.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use marquetry_context_blocks::{Builder, InlineResource, blocks};
 use marquetry_rag::{Record, RecordError, RecordFilter};
 
-use crate::{access::Access, failure::Failure, kinds::DATA};
+use crate::{access::Access, failure::Failure, kinds::DATA, media::essence};
 
 /// Most lookups for one message and its history. Further resources stay as they are.
 const MOST_LOOKUPS: usize = 32;
@@ -76,10 +79,13 @@ impl<'a> Images<'a> {
         media_type: Option<String>,
         tags: &[String],
     ) -> Result<Option<Found>, Failure> {
-        if tags.is_empty() {
+        let tags: BTreeSet<&String> = tags.iter().collect();
+        // No record has more tags than a filter may name.
+        if tags.is_empty() || tags.len() > self.access.knowledge.records.limits().max_tags {
             return Ok(None);
         }
-        let key = (media_type, tags.to_vec());
+        let tags: Vec<String> = tags.into_iter().cloned().collect();
+        let key = (media_type, tags);
         if let Some(found) = self.found.get(&key) {
             return Ok(found.clone());
         }
@@ -87,7 +93,7 @@ impl<'a> Images<'a> {
             return Ok(None);
         }
         self.lookups += 1;
-        let found = self.newest(key.0.as_deref(), tags).await?;
+        let found = self.newest(key.0.as_deref(), &key.1).await?;
         self.found.insert(key, found.clone());
         Ok(found)
     }
@@ -140,12 +146,6 @@ fn is_wanted(record: &Record, media_type: Option<&str>) -> bool {
 
 fn is_picture(record: &Record) -> bool {
     essence(record).get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"))
-}
-
-/// Returns the media type without parameters.
-fn essence(record: &Record) -> &str {
-    let media_type = record.media_type.as_deref().unwrap_or_default();
-    media_type.split(';').next().unwrap_or_default().trim()
 }
 
 fn not_found(tags: &[String]) -> String {

@@ -12,8 +12,6 @@ use crate::{
     kinds::KEYFRAME,
 };
 
-/// Keyframes of one chat that are kept; older ones that the model wrote are removed.
-const KEPT: u64 = 10;
 /// Tokens of a keyframe.
 const MAX_TOKENS: u32 = 1_024;
 
@@ -22,7 +20,9 @@ const SYSTEM: &str =
 const REQUEST: &str = "Write the present state of the conversation above as one JSON object. Use the members that fit, such as \"location\", \
 \"participants\", \"mood\", \"objectives\", \"decisions\" and \"open_questions\". Write facts, not instructions, in few words.";
 
-/// Asks the model for the state of a conversation and stores it as the chat's newest keyframe. Returns its URI.
+/// Asks the model for the state of a conversation and stores it as the chat's keyframe, in place of
+/// the one before. Returns its URI. The conversation is without citations and contexts of Views, so
+/// that a document does not become a part of the state.
 ///
 /// # Errors
 ///
@@ -75,28 +75,34 @@ async fn store(
     let Access { knowledge, caller } = access;
     let records = &knowledge.records;
     let chat_uri = chat.uri().unwrap_or_default();
-    let number = chat.attributes.get("keyframes").and_then(Value::as_u64).unwrap_or(0) + 1;
-    // Counted first: two keyframes never have the same number, even if the process ends here.
-    let count = RecordPatch::new().attribute("keyframes", number);
-    records.update(caller, &chat_uri, count).await?;
-    let new = NewRecord::new(KEYFRAME, format!("Keyframe {number}"))
-        // One group for all chats: an owner may have 1,000 groups.
-        .group("~/Chats/Keyframes")
-        .attribute("chatRequest", chat_uri.as_str())
-        .attribute("number", number)
-        .attribute("timestamp", context::written(records.now()))
-        .attribute("state", state);
-    let keyframe = records.create(caller, new).await?;
-    for old in context::own_records(access, KEYFRAME).await? {
-        let of_chat = old.attributes.get("chatRequest").and_then(Value::as_str);
-        let old_number = old.attributes.get("number").and_then(Value::as_u64);
-        if of_chat == Some(&*chat_uri)
-            && old_number.is_some_and(|old| old + KEPT <= number)
-            && let Some(uri) = old.uri()
-        {
-            records.delete(caller, &uri, None).await?;
+    let is_of_chat = |record: &Record| {
+        let chat = record.attributes.get("chatRequest").and_then(Value::as_str);
+        chat == Some(&*chat_uri) && context::number(record).is_some()
+    };
+    let (before, _) = context::own_records(access, KEYFRAME, is_of_chat).await?;
+    let before = before.into_iter().max_by_key(context::number);
+    let number = before.as_ref().and_then(context::number).unwrap_or(0) + 1;
+    let timestamp = context::written(records.now());
+    let keyframe = match before.and_then(|record| record.uri()) {
+        Some(uri) => {
+            let patch = RecordPatch::new()
+                .name(format!("Keyframe {number}"))
+                .attribute("number", number)
+                .attribute("timestamp", timestamp)
+                .attribute("state", state);
+            records.update(caller, &uri, patch).await?
         }
-    }
+        None => {
+            let new = NewRecord::new(KEYFRAME, format!("Keyframe {number}"))
+                // One group for all chats: an owner may have 1,000 groups.
+                .group("~/Chats/Keyframes")
+                .attribute("chatRequest", chat_uri.as_str())
+                .attribute("number", number)
+                .attribute("timestamp", timestamp)
+                .attribute("state", state);
+            records.create(caller, new).await?
+        }
+    };
     Ok(keyframe.uri().unwrap_or_default())
 }
 

@@ -65,15 +65,16 @@ impl Access {
     ///
     /// Returns an error if the records cannot be read.
     pub async fn chats(&self) -> Result<ChatList, Failure> {
-        /// Chats that are read. Records have the order of their ids, so all are read before the newest are known.
-        const MOST: usize = 1_000;
-        /// Length of the stored chats that are read: they are in memory together.
-        const MOST_BYTES: usize = 64 << 20;
+        /// Chats that are read. Records have the order of their ids, so all are read before the
+        /// newest are known.
+        const MAX_CHATS: usize = 10_000;
         let mut filter: RecordFilter = self.filter();
         filter.types = vec![CHAT.to_owned()];
         filter.owners = vec![self.caller.user.clone()];
-        filter.limit = Some(MOST);
-        let (mut chats, next) = self.listed(filter, MOST_BYTES, summary).await?;
+        filter.limit = Some(MAX_CHATS);
+        // Summaries are short; the chats themselves are read in parts.
+        let summary = |chat| summary(chat).map(|summary| (summary, 1));
+        let (mut chats, next) = self.listed(filter, MAX_CHATS, summary).await?;
         chats.sort_by(|one, other| {
             other.modified.cmp(&one.modified).then_with(|| one.uri.cmp(&other.uri))
         });
@@ -119,11 +120,9 @@ impl Access {
     }
 }
 
-/// Returns a chat for a list, and the length of its messages.
-fn summary(record: Record) -> Option<(ChatSummary, usize)> {
-    let history = History::read(&record.attributes);
-    let bytes = history.messages.iter().map(|message| message.content.len()).sum();
-    let messages = history.messages.len();
+/// Returns a chat for a list.
+fn summary(record: Record) -> Option<ChatSummary> {
     let uri = record.uri()?;
-    Some((ChatSummary { uri, name: record.name, modified: record.modified, messages }, bytes))
+    let messages = History::read(&record.attributes).messages.len();
+    Some(ChatSummary { uri, name: record.name, modified: record.modified, messages })
 }

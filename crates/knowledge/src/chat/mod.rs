@@ -36,7 +36,7 @@ pub use self::{
     turn_context::{TurnContext, TurnItem},
 };
 use self::{
-    history::{History, StoredMessage, Window},
+    history::{History, StoredMessage},
     images::Images,
     listener::Progress,
     model::Models,
@@ -168,23 +168,18 @@ impl Chat {
             None => None,
         };
         let chat_id = begun.as_ref().map(|(chat, _)| chat.object_id.as_str());
-        // Before a chat is created.
-        self.check_context(access, &arguments, chat_id)?;
+        let now = access.knowledge.records.now();
+        // Before a chat is created, so that an invalid item leaves none behind.
+        self.check_context(access, &arguments, chat_id, now)?;
         let setting =
             self.setting(access, &arguments, begun.as_ref().map(|(chat, _)| chat)).await?;
         let (chat, turn) = match begun {
             Some(begun) => begun,
             None => self.begin_turn(create(access, &arguments.message, &setting.parts).await?)?,
         };
-        let before = History::read(&chat.attributes);
-        let window = if arguments.include_history {
-            let legacy = self.config.legacy_tokens.into();
-            before.window(setting.max_sent_messages, self.config.max_sent_bytes, legacy)
-        } else {
-            Window { messages: Vec::new(), left_out: 0 }
-        };
-        let mut prompt =
-            self.prompt(access, &arguments, &chat, &setting, window, principal).await?;
+        // Again, since the URIs of its blocks name the chat.
+        let given = self.check_context(access, &arguments, Some(&chat.object_id), now)?;
+        let mut prompt = self.prompt(access, &arguments, given, &chat, &setting, principal).await?;
         // Changes begin here.
         let mut said = StoredMessage::by_user(arguments.message);
         said.context = std::mem::take(&mut prompt.sent);
@@ -214,7 +209,14 @@ impl Chat {
         let mut problems = prompt.problems;
         if self.config.legacy_tokens == LegacyTokens::Upgrade {
             let upgraded = marquetry_context_blocks::upgrade(&text).into_owned();
-            text = Images::new(access).resolve(&upgraded, &mut problems).await?.into_owned();
+            // The answer is complete: it is stored even if its pictures cannot be looked up.
+            text = match Images::new(access).resolve(&upgraded, &mut problems).await {
+                Ok(resolved) => resolved.into_owned(),
+                Err(failure) => {
+                    problems.push(format!("pictures of the answer stay pending: {failure}"));
+                    upgraded
+                }
+            };
         }
         let name =
             if answer.model.is_empty() { setting.model.name().to_owned() } else { answer.model };
@@ -227,8 +229,7 @@ impl Chat {
             problems.push(format!("the chat is kept, but not found by a search: {failure}"));
         }
         let keyframe = if self.is_keyframe_due(&history) {
-            let mut conversation = prompt.request.messages;
-            conversation.retain(|message| !matches!(message, Message::System { .. }));
+            let mut conversation = prompt.conversation;
             conversation.push(Message::assistant(text.as_str()));
             let most = self.config.max_context_bytes.get() / 4;
             let model = setting.model.as_ref();
@@ -266,16 +267,17 @@ impl Chat {
         })
     }
 
-    /// Checks the context of a call; `chat` is the object id of the chat that it continues.
+    /// Checks the context of a call at a time; `chat` is the object id of the chat that it
+    /// continues.
     fn check_context(
         &self,
         access: &Access,
         arguments: &ChatArguments,
         chat: Option<&str>,
+        now: u64,
     ) -> Result<Vec<context::Entry>, Failure> {
         let items = arguments.context.as_deref().unwrap_or_default();
-        let owner = Owner::new(&access.caller, chat);
-        context::checked(items, &owner, access.knowledge.records.now())
+        context::checked(items, &Owner::new(&access.caller, chat), now)
     }
 
     fn is_keyframe_due(&self, history: &History) -> bool {

@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{
     Chat,
     arguments::ChatArguments,
-    history::{SentContext, SentPassage, Window},
+    history::{History, SentContext, SentPassage, Window},
     images::Images,
     setting::Setting,
     turn_context::Taken,
 };
 use crate::{
     access::Access,
-    context::{self, LeftOut, Owner, Plan},
+    context::{self, Entry, LeftOut, Owner, Plan},
     failure::{ErrorCode, Failure},
 };
 
@@ -29,6 +29,8 @@ const DATAMARK_RULE: &str = " Where a block has the attribute datamark, the char
 /// The request to the model, and what is reported about it.
 pub(super) struct Prompt {
     pub(super) request: ChatRequest,
+    /// The messages of user and model, without what the server adds to them.
+    pub(super) conversation: Vec<Message>,
     /// All blocks of this turn, in their order.
     pub(super) blocks: String,
     pub(super) citations: Citations,
@@ -49,14 +51,19 @@ impl Chat {
         &self,
         access: &Access,
         arguments: &ChatArguments,
+        given: Vec<Entry>,
         chat: &Record,
         setting: &Setting,
-        mut window: Window,
         principal: Option<&str>,
     ) -> Result<Prompt, Failure> {
         let mut problems = Vec::new();
+        let legacy = self.config.legacy_tokens.into();
+        let mut window = Window::default();
+        if arguments.include_history {
+            let (messages, bytes) = (setting.max_sent_messages, self.config.max_sent_bytes);
+            window = History::read(&chat.attributes).window(messages, bytes, legacy);
+        }
         let owner = Owner::new(&access.caller, Some(&chat.object_id));
-        let given = self.check_context(access, arguments, Some(&chat.object_id))?;
         let stored = context::stored(access, chat, &owner).await?;
         problems.extend(stored.problems);
         let budget = self.config.max_context_bytes.get();
@@ -78,7 +85,6 @@ impl Chat {
             ));
         }
 
-        let legacy = self.config.legacy_tokens.into();
         let mut images = Images::new(access);
         // The message first: lookups are limited.
         let message = user_text(&arguments.message, legacy);
@@ -93,6 +99,8 @@ impl Chat {
             };
         }
 
+        let mut conversation = window.messages.clone();
+        conversation.push(Message::user(message.as_str()));
         let before_message = views.blocks + &metrics + &citations.text();
         let blocks = before_history.clone() + &before_message;
         let history_sent = window.messages.len();
@@ -112,6 +120,7 @@ impl Chat {
         request.max_tokens = Some(setting.max_tokens);
         Ok(Prompt {
             request,
+            conversation,
             blocks,
             sent: sent_context(sent, &citations, views.sent),
             citations,

@@ -6,15 +6,18 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use marquetry_context_blocks::user_text;
+use marquetry_context_blocks::{neutralize, user_text};
 use marquetry_llm::sampling::{Sampler, SamplingError, SamplingLimits};
 use marquetry_protocol::{
     RpcError,
     server::Reply,
-    types::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
+    types::{
+        Content, CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage,
+        SamplingTool,
+    },
 };
 use marquetry_rag::Caller;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{Chat, TELL_EVERY, answer, lock, model};
 use crate::{
@@ -45,7 +48,7 @@ impl Chat {
 
     /// Writes the member `context` of a request (a list of [`ContextItem`]) as blocks: reminders and the newest keyframe
     /// before the first message of the user, metrics before the last one. The text of all messages is converted as in
-    /// chats. A request without the member stays as it is.
+    /// chats, and so are calls and results of tools. A request without the member stays as it is.
     ///
     /// # Errors
     ///
@@ -67,11 +70,14 @@ impl Chat {
         let legacy = self.config.legacy_tokens.into();
         for message in &mut params.messages {
             for item in &mut message.content {
-                if let Some(text) = item.as_text() {
+                if let SamplingContent::Tool(call) = item {
+                    neutralize_call(call);
+                } else if let Some(text) = item.as_text() {
                     *item = SamplingContent::text(user_text(text, legacy));
                 }
             }
         }
+        params.tools.iter_mut().flatten().for_each(neutralize_strings);
         let is_user = |message: &SamplingMessage| message.role == Role::User;
         let Some(first) = params.messages.iter().position(is_user) else {
             return Err(Failure::invalid(
@@ -260,5 +266,30 @@ fn failure(error: SamplingError) -> Failure {
         }
         SamplingError::NoToolCalled => Failure::new(ErrorCode::Unavailable, error.to_string()),
         invalid => Failure::invalid(invalid.to_string()),
+    }
+}
+
+/// Escapes the tags of blocks in a call of a tool or its result.
+fn neutralize_call(call: &mut SamplingTool) {
+    match call {
+        SamplingTool::ToolUse { input, .. } => input.values_mut().for_each(neutralize_strings),
+        SamplingTool::ToolResult { content, structured_content, .. } => {
+            for item in content {
+                if let Content::Text { text, .. } = item {
+                    *text = neutralize(text).into_owned();
+                }
+            }
+            structured_content.iter_mut().for_each(neutralize_strings);
+        }
+    }
+}
+
+/// Escapes the tags of blocks in all strings of a JSON value, except names of members.
+fn neutralize_strings(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = neutralize(text).into_owned(),
+        Value::Array(items) => items.iter_mut().for_each(neutralize_strings),
+        Value::Object(members) => members.values_mut().for_each(neutralize_strings),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -3,7 +3,7 @@
 //! | kind | from | trust |
 //! |---|---|---|
 //! | reminder | the call; records `narrative.reminder` of the user, for all chats or for one | `caller`; `server` |
-//! | keyframe | the call; records `narrative.keyframe`, some of which the model wrote | `caller`; `server` |
+//! | keyframe | the call; records `narrative.keyframe` of the user; those that the model wrote | `caller`; `server`; `untrusted` |
 //! | metrics | the call | `caller` |
 
 mod item;
@@ -18,7 +18,7 @@ pub use self::{
 pub(crate) use self::{
     item::{Entry, Owner, checked},
     plan::{Plan, plan, plan_whole},
-    stored::{own_records, stored},
+    stored::{number, own_records, stored},
     time::{now, written},
 };
 

@@ -38,8 +38,8 @@ pub(crate) struct Plan {
     pub(crate) room: usize,
     /// What was left out.
     pub(crate) left_out: Vec<LeftOut>,
-    /// Whether a block was left out because it did not fit.
-    pub(crate) is_over_budget: bool,
+    /// The first block that was left out because it did not fit.
+    pub(crate) too_large: Option<LeftOut>,
     /// Kind and URI of each block, in the order of the prompt.
     pub(crate) sent: Vec<(ContextKind, String)>,
 }
@@ -89,12 +89,11 @@ pub(crate) fn plan(given: Vec<Entry>, stored: Vec<Entry>, max_bytes: usize) -> P
 /// Returns an error if a block does not fit into `max_bytes`.
 pub(crate) fn plan_whole(given: Vec<Entry>, max_bytes: usize) -> Result<Plan, Failure> {
     let plan = plan(given, Vec::new(), max_bytes);
-    match plan.left_out.last() {
-        Some(left_out) if plan.is_over_budget => {
-            let LeftOut { uri, reason, .. } = left_out;
+    match plan.too_large {
+        Some(LeftOut { uri, reason, .. }) => {
             Err(Failure::new(ErrorCode::LimitExceeded, format!("context {uri}: {reason}")))
         }
-        _ => Ok(plan),
+        None => Ok(plan),
     }
 }
 
@@ -115,8 +114,9 @@ impl Plan {
                         block.len(),
                         self.room,
                     );
-                    self.left_out.push(LeftOut::of(&entry, reason));
-                    self.is_over_budget = true;
+                    let left_out = LeftOut::of(&entry, reason);
+                    self.too_large.get_or_insert_with(|| left_out.clone());
+                    self.left_out.push(left_out);
                 }
             }
         }

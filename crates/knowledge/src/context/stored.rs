@@ -16,7 +16,9 @@ use crate::{
 };
 
 /// Most records of each type that are read for a message.
-const MOST_RECORDS: usize = 2_000;
+const MAX_RECORDS: usize = 2_000;
+/// Most bytes of the records of each type that are kept for a message.
+const MAX_BYTES: usize = 4 << 20;
 
 /// The stored context of a chat.
 #[derive(Debug, Default)]
@@ -26,8 +28,9 @@ pub(crate) struct Stored {
     pub(crate) problems: Vec<String>,
 }
 
-/// Reads the caller's own reminders and keyframes for a chat. Those of other users do not count, even if the caller
-/// may read them: a shared record must not speak to the model in the caller's name.
+/// Reads the caller's own reminders and keyframes for a chat. Those of other users do not count,
+/// even if the caller may read them, nor do those that other users may change: they must not speak
+/// to the model in the caller's name.
 ///
 /// # Errors
 ///
@@ -41,13 +44,26 @@ pub(crate) async fn stored(
     let chat_uri = chat.uri();
     let mut stored = Stored::default();
     for kind in [ContextKind::Reminder, ContextKind::Keyframe] {
-        for record in own_records(access, type_of(kind)).await? {
-            let chat_request = attribute(&record, "chatRequest");
-            if chat_request.is_some() && chat_request != chat_uri.as_deref() {
-                continue;
-            }
+        let is_for_chat = |record: &Record| {
+            let chat_request = attribute(record, "chatRequest");
+            chat_request.is_none() || chat_request == chat_uri.as_deref()
+        };
+        let (records, are_all) = own_records(access, type_of(kind), is_for_chat).await?;
+        if !are_all {
+            let kind = kind.name();
+            stored.problems.push(format!(
+                "you have more {kind}s than are read for a message ({MAX_RECORDS} records, and {MAX_BYTES} bytes for one chat): some were not looked at; remove old ones"
+            ));
+        }
+        for record in records {
             let uri = record.uri().unwrap_or_default();
-            match entry(kind, &record, chat_request.is_some(), owner, now) {
+            let is_of_chat = attribute(&record, "chatRequest").is_some();
+            let entry = if access.knowledge.records.others_may_write(&record).await? {
+                Err("other users may change it, or a group above it".to_owned())
+            } else {
+                entry(kind, &record, is_of_chat, owner, now)
+            };
+            match entry {
                 Ok(Some(entry)) => stored.entries.push(entry),
                 Ok(None) => tracing::info!(uri, "an expired record is not put before the model"),
                 Err(problem) => {
@@ -60,20 +76,23 @@ pub(crate) async fn stored(
     Ok(stored)
 }
 
-/// Returns all records of a type that belong to the caller, up to [`MOST_RECORDS`].
-pub(crate) async fn own_records(access: &Access, kind: &str) -> Result<Vec<Record>, Failure> {
+/// Returns the records of a type that belong to the caller and pass a condition, and whether all
+/// were looked at.
+pub(crate) async fn own_records(
+    access: &Access,
+    kind: &str,
+    is_wanted: impl Fn(&Record) -> bool,
+) -> Result<(Vec<Record>, bool), Failure> {
     let mut filter = RecordFilter::new(&access.caller.organization);
     filter.types = vec![kind.to_owned()];
     filter.owners = vec![access.caller.user.clone()];
-    let mut records = Vec::new();
-    loop {
-        let page = access.knowledge.records.list(&access.caller, &filter).await?;
-        records.extend(page.records);
-        filter.after = page.next;
-        if filter.after.is_none() || records.len() >= MOST_RECORDS {
-            return Ok(records);
-        }
-    }
+    filter.limit = Some(MAX_RECORDS);
+    let sized = |record: Record| {
+        let bytes = serde_json::to_vec(&record.attributes).map_or(0, |bytes| bytes.len());
+        is_wanted(&record).then_some((record, bytes))
+    };
+    let (records, next) = access.listed(filter, MAX_BYTES, sized).await?;
+    Ok((records, next.is_none()))
 }
 
 fn type_of(kind: ContextKind) -> &'static str {
@@ -122,7 +141,8 @@ fn entry(
         id: Some(record.object_id.clone()),
         data,
         is_ephemeral: true,
-        trust: Trust::Server,
+        // The model's own words may repeat those of a document.
+        trust: if number(record).is_some() { Trust::Untrusted } else { Trust::Server },
         is_of_chat,
         time,
     }))
@@ -133,12 +153,19 @@ fn uri(kind: ContextKind, record: &Record, is_of_chat: bool, owner: &Owner) -> S
     let about = if is_of_chat { owner.chat_or_user() } else { owner.user() };
     match kind {
         ContextKind::Keyframe => {
-            let number = record.attributes.get("number").and_then(Value::as_u64);
-            let id = number.map_or_else(|| segment(&record.object_id), |number| number.to_string());
+            let id = match number(record) {
+                Some(number) => number.to_string(),
+                None => segment(&record.object_id),
+            };
             format!("am7://keyframe/{about}/{id}")
         }
         kind => format!("am7://{}/{about}", kind.name()),
     }
+}
+
+/// Returns the number of a keyframe that the model wrote.
+pub(crate) fn number(record: &Record) -> Option<u64> {
+    record.attributes.get("number").and_then(Value::as_u64)
 }
 
 fn attribute<'a>(record: &'a Record, name: &str) -> Option<&'a str> {

@@ -45,7 +45,7 @@ fn wrong_context_is_refused_with_its_member() {
     );
     refused(with("uri", json!("am7://reminder/../alice")), "is not a URI of the form");
     refused(with("uri", json!("https://example.com/reminder/alice")), "does not begin with");
-    refused(with("uri", json!("am7://reminder/alice/more")), "somebody else");
+    refused(with("uri", json!("am7://reminder/alice/more")), "is not a URI of the form");
     refused(
         with("expires", json!("2024-01-15T12:00:00Z")),
         "context[0].expires: it expired at 2024-01-15T12:00:00Z",
@@ -98,6 +98,33 @@ fn context_has_default_uris_and_keeps_given_ones() {
     let shown: Vec<bool> =
         parse(&plan.metrics).blocks.iter().map(|block| block.is_ephemeral()).collect();
     assert_eq!(shown, [true, false]);
+}
+
+#[test]
+fn a_uri_cannot_claim_another_kind() {
+    for (kind, schema, uri, is_good) in [
+        ("metrics", "urn:x", "am7://metrics/citations/x", false),
+        ("keyframe", KEYFRAME_SCHEMA, "am7://keyframe/vector/x", false),
+        ("keyframe", KEYFRAME_SCHEMA, "am7://keyframe/scene/3", true),
+        ("keyframe", KEYFRAME_SCHEMA, "am7://keyframe/scene", true),
+    ] {
+        let given =
+            items(json!([{"kind": kind, "schema": schema, "data": {"state": {}}, "uri": uri}]));
+        assert_eq!(checked(&given, &owner(), NOW).is_ok(), is_good, "{uri}");
+    }
+}
+
+#[test]
+fn context_that_must_fit_names_the_block_that_does_not() {
+    let given = items(json!([
+        {"kind": "metrics", "schema": "urn:x", "data": {"pulse": "6".repeat(300)}},
+        {"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": {"state": {}, "timestamp": "2024-01-15T10:00:00Z"}},
+        {"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": {"state": {}, "timestamp": "2024-01-15T11:00:00Z"}},
+    ]));
+    let given = checked(&given, &owner(), NOW).unwrap();
+    let failure = plan_whole(given.clone(), 300).unwrap_err();
+    assert!(failure.message.starts_with("context am7://metrics/x: its "), "{failure}");
+    assert_eq!(plan_whole(given, 10_000).unwrap().left_out.len(), 1, "the older keyframe");
 }
 
 #[test]

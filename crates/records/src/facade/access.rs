@@ -66,6 +66,21 @@ impl Records {
         self.may(caller, record, |record, names| names_any(&record.writers, names)).await
     }
 
+    /// Returns whether anybody but its owner and the administrators may change a record: its own
+    /// writers, the writers of a group above it, or another owner of such a group.
+    pub async fn others_may_write(&self, record: &Record) -> Result<bool, RecordError> {
+        let owner = record.owner.as_ref();
+        let is_written_by_others = |it: &Record| {
+            it.owner.as_ref() != owner || it.writers.iter().any(|writer| Some(writer) != owner)
+        };
+        if is_written_by_others(record) {
+            return Ok(true);
+        }
+        let group = record.group.clone();
+        let home = record.owner.as_deref();
+        self.any_around(&record.organization, home, group, is_written_by_others).await
+    }
+
     /// Returns whether this caller may remove a record. Its owner, the owners of the groups above it, and
     /// administrators may. Writers may not, because a removal cannot be undone.
     pub async fn may_delete(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {

@@ -99,7 +99,8 @@ impl World {
             format!(
                 "{}: {}",
                 message["role"].as_str().unwrap(),
-                message["content"].as_str().unwrap()
+                // A message that only calls tools has none.
+                message["content"].as_str().unwrap_or_default()
             )
         };
         body["messages"].as_array().unwrap().iter().map(line).collect()
