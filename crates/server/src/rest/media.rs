@@ -14,6 +14,7 @@ use axum::{
 };
 use marquetry_knowledge::Media;
 use marquetry_protocol::{RpcError, server::Peer};
+use tokio::sync::Semaphore;
 
 use super::{
     mcp_v1::{McpV1, Problem},
@@ -41,9 +42,12 @@ async fn media(State(site): State<Arc<McpV1>>, request: Request<Body>) -> Respon
 }
 
 async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>, Problem> {
+    /// Contents in memory at a time. Each has up to 64 MiB, and a range is cut from the whole.
+    static READS: Semaphore = Semaphore::const_new(4);
     let uri = record_uri(&head.uri).ok_or_else(not_found)?;
     let headers = &head.headers;
     let call = site.server.direct_call(peer).await?;
+    let _reading = READS.acquire().await.expect("the semaphore is never closed");
     let media = call
         .run("media", |cx| async move {
             let is_known = |version: &str| is_known(headers, &etag(version));
