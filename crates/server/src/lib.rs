@@ -9,6 +9,7 @@ mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod console;
+mod events;
 mod faults;
 mod file_headers;
 mod handler;

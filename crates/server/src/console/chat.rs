@@ -1,13 +1,13 @@
 //! Chats in the console: their list, a conversation, an answer as it is written, and cited passages.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc};
 
 use async_trait::async_trait;
 use axum::{
     Extension, Json, Router,
     body::{Body, Bytes},
     extract::{Query, State},
-    http::{HeaderValue, Response, StatusCode, header},
+    http::{Extensions, Response, StatusCode},
     response::IntoResponse as _,
     routing::get,
 };
@@ -16,43 +16,41 @@ use marquetry_knowledge::{
     Failure,
     chat::{AnswerListener, ChatArguments, ChatReply},
 };
-use marquetry_protocol::server::Principal;
+use marquetry_protocol::{
+    RpcError,
+    server::{DirectCall, Peer, Principal, Server, http::ConnectionInfo},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
-    sync::{
-        OwnedSemaphorePermit, Semaphore,
-        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    },
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::AbortHandle,
 };
 
-use crate::knowledge::{Knowledge, code_of_failure};
-
-/// Answers that are written to pages at the same time.
-const MAX_ANSWERS: usize = 16;
-/// Interval of comments to a page while the model writes nothing. Writing fails if the page has gone, and the model is
-/// stopped: connections stay open after the client's writing side has ended.
-const PROBE: Duration = Duration::from_millis(500);
+use crate::{
+    events::{self, Heartbeat},
+    knowledge::{Knowledge, code_of_failure},
+};
 
 /// - `GET /api/console/chats`: the caller's chats, and the reason why no message can be sent, if there is one.
 /// - `POST /api/console/chats`: sends a message; the answer comes as events while the model writes it. A page that closes
 ///   the stream stops the model.
 /// - `GET /api/console/chats/messages?uri=…`: the messages of a chat.
 /// - `GET /api/console/chats/passage?uri=…&chunk=N`: a cited passage, if the caller may read its document now.
-pub(crate) fn chat_routes(knowledge: Knowledge) -> Router {
-    let chats = Chats { knowledge, answers: Arc::new(Semaphore::new(MAX_ANSWERS)) };
+///
+/// Answers count among the requests in flight of `server`.
+pub(crate) fn chat_routes(server: Server, knowledge: Knowledge) -> Router {
     Router::new()
         .route("/api/console/chats", get(list).post(send))
         .route("/api/console/chats/messages", get(messages))
         .route("/api/console/chats/passage", get(passage))
-        .with_state(chats)
+        .with_state(Chats { server, knowledge })
 }
 
 #[derive(Clone)]
 struct Chats {
+    server: Server,
     knowledge: Knowledge,
-    answers: Arc<Semaphore>,
 }
 
 /// The caller, if authentication is on.
@@ -91,14 +89,15 @@ async fn list(State(chats): State<Chats>, caller: Caller) -> Response<Body> {
     }
 }
 
+/// The chat to read.
 #[derive(Deserialize)]
-struct Named {
+struct ChatQuery {
     uri: String,
 }
 
 async fn messages(
     State(chats): State<Chats>,
-    Query(Named { uri }): Query<Named>,
+    Query(ChatQuery { uri }): Query<ChatQuery>,
     caller: Caller,
 ) -> Response<Body> {
     let found = async {
@@ -111,15 +110,18 @@ async fn messages(
     }
 }
 
+/// The passage to read.
 #[derive(Deserialize)]
-struct Cited {
+struct PassageQuery {
+    /// URI of the document.
     uri: String,
+    /// Index of the passage, from 0.
     chunk: u32,
 }
 
 async fn passage(
     State(chats): State<Chats>,
-    Query(Cited { uri, chunk }): Query<Cited>,
+    Query(PassageQuery { uri, chunk }): Query<PassageQuery>,
     caller: Caller,
 ) -> Response<Body> {
     let found = async {
@@ -160,50 +162,66 @@ impl From<NewMessage> for ChatArguments {
     }
 }
 
-/// Answers with the events `text` (`{text}`, the text that was added), and one of `done` (the answer) and `failed`
-/// (`{error}`).
+/// Answers with these events:
+///
+/// - `started` (`{chatRequestUri}`) once the message is stored in the chat,
+/// - `text` (`{text}`, the text that was added) while the model writes,
+/// - `answered` (`{}`) once the answer is stored,
+/// - `done` (the answer) or `failed` (`{error}`) at the end.
 async fn send(
     State(chats): State<Chats>,
     caller: Caller,
+    extensions: Extensions,
     Json(message): Json<NewMessage>,
 ) -> Response<Body> {
-    let Ok(permit) = chats.answers.clone().try_acquire_owned() else {
-        let message =
-            format!("{MAX_ANSWERS} answers are being written; try again when one has ended");
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"error": message}))).into_response();
+    let principal = caller.map(|Extension(principal)| principal);
+    let peer = Peer::over_http(principal.clone(), &extensions);
+    let call = match chats.server.direct_call(peer).await {
+        Ok(call) => Arc::new(call),
+        Err(full) => {
+            let error = Json(json!({"error": full.message}));
+            return (StatusCode::TOO_MANY_REQUESTS, error).into_response();
+        }
     };
-    let (events, received) = unbounded_channel();
-    let caller = caller.map(|Extension(principal)| principal);
-    let answering = tokio::spawn(answer(chats.knowledge, caller, message, Events(events)));
-    let stream = AnswerStream { received, answering: answering.abort_handle(), _permit: permit };
+    let (sender, received) = unbounded_channel();
+    let events = EventSender(sender);
+    let answering =
+        tokio::spawn(answer(call.clone(), chats.knowledge, principal, message, events));
+    let stream = AnswerStream {
+        received,
+        heartbeat: Heartbeat::new(extensions.get::<ConnectionInfo>().cloned()),
+        answering: answering.abort_handle(),
+        _call: call,
+    };
     let parts = unfold(stream, async |mut stream| {
         let event = tokio::select! {
             event = stream.received.recv() => event?,
-            () = tokio::time::sleep(PROBE) => Bytes::from_static(b": \n\n"),
+            () = stream.heartbeat.due() => events::ALIVE,
         };
         Some((Ok::<_, Infallible>(event), stream))
     });
-    let mut response = Response::new(Body::from_stream(parts));
-    let events = HeaderValue::from_static("text/event-stream");
-    response.headers_mut().insert(header::CONTENT_TYPE, events);
-    response
+    events::response(Body::from_stream(parts))
 }
 
+/// Lets the model answer, and sends the events of the answer.
 async fn answer(
+    call: Arc<DirectCall>,
     knowledge: Knowledge,
-    caller: Option<Arc<Principal>>,
+    principal: Option<Arc<Principal>>,
     message: NewMessage,
-    events: Events,
+    events: EventSender,
 ) {
-    let id = caller.as_ref().map(|principal| principal.id());
-    let replied = async {
-        let access = knowledge.service().open_for(caller.as_deref()).await?;
+    let id = principal.as_ref().map(|principal| principal.id());
+    let reply = async {
+        let access = knowledge.service().open_for(principal.as_deref()).await?;
         let chat = knowledge.chat();
-        chat.say_for(&access, message.into(), id.as_deref(), Some(&events)).await
+        let reply = chat.say_for(&access, message.into(), id.as_deref(), Some(&events)).await?;
+        Ok::<_, RpcError>(reply)
     };
-    match replied.await {
+    // A panic and the end of the server are errors.
+    match call.run("console/chats", |_| reply).await {
         Ok(reply) => events.send("done", &done(reply)),
-        Err(failure) => events.send("failed", &json!({"error": failure.message})),
+        Err(error) => events.send("failed", &json!({"error": error.message})),
     }
 }
 
@@ -220,8 +238,10 @@ fn done(reply: ChatReply) -> Value {
 /// An answer that is being written. Dropping it stops the model.
 struct AnswerStream {
     received: UnboundedReceiver<Bytes>,
+    heartbeat: Heartbeat,
     answering: AbortHandle,
-    _permit: OwnedSemaphorePermit,
+    /// Keeps the request in flight until the page has read the answer.
+    _call: Arc<DirectCall>,
 }
 
 impl Drop for AnswerStream {
@@ -231,18 +251,26 @@ impl Drop for AnswerStream {
 }
 
 /// Writes events of a stream. The channel has no limit of its own: `max_answer_bytes` limits the answer.
-struct Events(UnboundedSender<Bytes>);
+struct EventSender(UnboundedSender<Bytes>);
 
-impl Events {
+impl EventSender {
     fn send(&self, name: &str, data: &Value) {
         // A page that has gone hears nothing; its stream has stopped the model.
-        let _ = self.0.send(format!("event: {name}\ndata: {data}\n\n").into());
+        let _ = self.0.send(events::event(name, data));
     }
 }
 
 #[async_trait]
-impl AnswerListener for Events {
+impl AnswerListener for EventSender {
+    async fn stored(&self, chat_request_uri: &str) {
+        self.send("started", &json!({"chatRequestUri": chat_request_uri}));
+    }
+
     async fn heard(&self, more: &str, _: usize) {
         self.send("text", &json!({"text": more}));
+    }
+
+    async fn answer_stored(&self) {
+        self.send("answered", &json!({}));
     }
 }

@@ -2,7 +2,6 @@
 //! parameters, and the body of the answer its result. The handlers are those of MCP.
 
 mod error;
-mod events;
 mod params;
 mod sampling;
 mod watch;
@@ -32,7 +31,10 @@ use serde_json::{
 pub(super) use self::error::Problem;
 pub(crate) use self::error::refusal;
 use super::{body, json_bytes_response, json_response, peer_of};
-use crate::knowledge::{ERROR, Knowledge};
+use crate::{
+    events,
+    knowledge::{ERROR, Knowledge},
+};
 
 const BASE: &str = "/mcp/v1/";
 

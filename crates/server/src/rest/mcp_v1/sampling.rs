@@ -1,22 +1,24 @@
 //! `POST /mcp/v1/sampling/createMessage` as server-sent events: the text as the model writes it, then the result.
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
 
 use axum::{
     body::Body,
     http::{HeaderMap, Response, header},
 };
 use bytes::Bytes;
-use futures_util::{FutureExt as _, future::BoxFuture, stream};
+use futures_util::stream;
 use marquetry_knowledge::chat::{CREATE_MESSAGE, SamplingPart, SamplingStream};
 use marquetry_protocol::{
     RpcError,
     server::{DirectCall, Principal, http::ConnectionInfo},
 };
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{McpV1, Problem, events};
+use super::{
+    McpV1, Problem,
+    events::{self, Heartbeat},
+};
 
 /// Removes the parameter `stream`, and returns whether the answer is to be a stream. Without the parameter, `Accept` decides.
 pub(super) fn takes_stream(
@@ -56,8 +58,7 @@ pub(super) fn start(
     let params = serde_json::from_value(Value::Object(params))
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let answer = site.knowledge.stream_message(params, principal).map_err(RpcError::from)?;
-    let half_closed = connection.map(|connection| connection.half_closed().boxed());
-    let events = Events { call, answer, half_closed };
+    let events = Events { call, answer, heartbeat: Heartbeat::new(connection) };
     let events = stream::unfold(Some(events), async |events| {
         let mut events = events?;
         let (event, is_last) = events.next().await?;
@@ -66,28 +67,18 @@ pub(super) fn start(
     Ok(events::response(Body::from_stream(events)))
 }
 
-/// An answer as events. The model works only while the client reads. Dropping this ends its work, and the request is no longer in flight.
+/// An answer as events. The model works only while the client reads. Dropping this ends its work,
+/// and the request is no longer in flight.
 struct Events {
     call: DirectCall,
     answer: SamplingStream,
-    /// The end of the client's writing side; [`None`] after it. The client may have gone.
-    half_closed: Option<BoxFuture<'static, ()>>,
+    heartbeat: Heartbeat,
 }
-
-/// Interval of comments to a client that may have gone. Writing to it fails if it has, and the answer is dropped.
-const PROBE: Duration = Duration::from_millis(500);
 
 impl Events {
     /// Waits for the next event, and returns whether it is the last; [`None`] after the last one.
     async fn next(&mut self) -> Option<(Bytes, bool)> {
-        let Self { call, answer, half_closed } = self;
-        let idle = if half_closed.is_some() { events::KEEP_ALIVE } else { PROBE };
-        let end = async {
-            match half_closed {
-                Some(half_closed) => half_closed.await,
-                None => std::future::pending().await,
-            }
-        };
+        let Self { call, answer, heartbeat } = self;
         // A panic and the end of the server are errors.
         let part = call.run(CREATE_MESSAGE, |_| async move {
             let part = answer.next().await.transpose();
@@ -95,27 +86,17 @@ impl Events {
         });
         let part = tokio::select! {
             part = part => part,
-            () = end => {
-                self.half_closed = None;
-                return Some((events::ALIVE, false));
-            }
-            () = tokio::time::sleep(idle) => return Some((events::ALIVE, false)),
+            () = heartbeat.due() => return Some((events::ALIVE, false)),
         };
         Some(match part {
-            Ok(Some(SamplingPart::Text(text))) => (event("delta", &json!({ "text": text })), false),
-            Ok(Some(SamplingPart::Result(result))) => (event("result", &result), true),
+            Ok(Some(SamplingPart::Text(text))) => {
+                (events::event("delta", &json!({ "text": text })), false)
+            }
+            Ok(Some(SamplingPart::Result(result))) => (events::event("result", &result), true),
             Ok(None) => return None,
-            Err(problem) => (event("error", &problem.body()), true),
+            Err(problem) => (events::event("error", &problem.body()), true),
         })
     }
-}
-
-fn event(name: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).unwrap_or_else(|error| {
-        json!({"code": "internal", "message": error.to_string()}).to_string()
-    });
-    // JSON has no line breaks.
-    format!("event: {name}\ndata: {data}\n\n").into()
 }
 
 #[cfg(test)]
