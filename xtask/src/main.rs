@@ -10,7 +10,6 @@ mod fuzz;
 mod house;
 #[cfg(target_os = "linux")]
 mod kills;
-mod names;
 mod proc_stat;
 mod scenarios;
 mod schema;
@@ -59,9 +58,6 @@ Examples:
     /// Check each crate alone: without features, with the default ones, and with each feature alone.
     #[command(after_help = features::EXAMPLES)]
     Features(features::Options),
-    /// Compare the public names of each crate with the file that lists them.
-    #[command(after_help = names::EXAMPLES)]
-    Names,
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
@@ -111,7 +107,6 @@ fn main() -> ExitCode {
         Task::Ci(options) => ci::run(&options),
         Task::House(options) => house::run(&options),
         Task::Features(options) => features::run(&options),
-        Task::Names => names::run(),
         Task::Conformance(options) => conformance::run(&options),
         Task::Test(options) => slow::run(&options),
         Task::Browser(options) => browser::run(&options),
@@ -204,13 +199,6 @@ pub(crate) fn forget_package(command: &mut Command) {
     }
 }
 
-/// The workspace, as `cargo metadata` describes it.
-#[derive(Deserialize)]
-pub(crate) struct Metadata {
-    pub(crate) packages: Vec<Package>,
-    pub(crate) target_directory: PathBuf,
-}
-
 /// A package of the workspace.
 #[derive(Deserialize)]
 pub(crate) struct Package {
@@ -239,19 +227,19 @@ pub(crate) struct Dependency {
 
 /// Returns all packages of the workspace.
 pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
-    Ok(metadata()?.packages)
-}
-
-/// Returns the packages and the build directory of the workspace.
-pub(crate) fn metadata() -> Result<Metadata, Failed> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
     let output = cargo_command()
         .args(["metadata", "--format-version=1", "--no-deps"])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;
-    serde_json::from_slice(&output.stdout).map_err(|error| {
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).map_err(|error| {
         Failed::new(format!("failed to parse the output of cargo metadata: {error}"))
-    })
+    })?;
+    Ok(metadata.packages)
 }
 
 /// The variable with the folder of the built programs. If it is set, nothing is built.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{built::Built, line::Line};
-use crate::{Failed, names, root};
+use crate::{Failed, root};
 
 /// One step: commands that must all succeed.
 pub(super) struct Step {
@@ -99,14 +99,9 @@ pub(super) const STEPS: &[Step] = &[
         about: "the documentation builds without broken links",
         needs: None,
         work: Work::Check(|| {
-            Ok(vec![Line::cargo(names::DOC).with_env("RUSTDOCFLAGS", "-D warnings")])
+            let line = Line::cargo("doc --workspace --all-features --no-deps");
+            Ok(vec![line.with_env("RUSTDOCFLAGS", "-D warnings")])
         }),
-    },
-    Step {
-        name: "names",
-        about: "public-names.txt of each crate is up to date",
-        needs: None,
-        work: Work::Check(|| Ok(vec![Line::xtask("names")?])),
     },
     Step {
         name: "doctest",
