@@ -20,8 +20,6 @@ pub mod matcher;
 mod models;
 mod page;
 mod redact;
-
-#[cfg(feature = "report")]
 pub mod report;
 pub mod result;
 mod runner;

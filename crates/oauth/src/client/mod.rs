@@ -20,7 +20,7 @@
 //! ```
 //!
 //! # What to know
-//! - Every URL that a server names must be `https:` (feature `tls`) or on this machine, and a server that is elsewhere
+//! - Every URL that a server names must be `https:` or on this machine, and a server that is elsewhere
 //!   can name none on this machine or in a private network. Redirects are not followed; size and time are bounded.
 //! - A client's id and secret belong to the issuer that gave them, and no other one sees them. A token goes to the
 //!   origin of its server alone.
