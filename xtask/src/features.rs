@@ -153,7 +153,6 @@ mod tests {
             name: "p".to_owned(),
             manifest_path: root().join("crates/q/Cargo.toml"),
             dependencies: Vec::new(),
-            targets: Vec::new(),
             features: features.collect(),
         }
     }

@@ -205,16 +205,8 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
-    pub(crate) targets: Vec<Target>,
     /// Each feature with the features that it enables.
     pub(crate) features: BTreeMap<String, Vec<String>>,
-}
-
-/// A library, program, test or example.
-#[derive(Deserialize)]
-pub(crate) struct Target {
-    pub(crate) name: String,
-    pub(crate) kind: Vec<String>,
 }
 
 /// A dependency of a package.

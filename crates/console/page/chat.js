@@ -23,7 +23,6 @@ let blocksModule;
 const turns = new Map();
 
 export async function chat(context) {
-  const fetch = async () => (await data('chats')).chats;
   let found;
   try {
     [found, blocksModule] = await Promise.all([data('chats'), import('./context-blocks/index.js')]);
@@ -40,13 +39,20 @@ export async function chat(context) {
     isCurrent: (it) => to('chat', it.uri) === location.hash,
     note: found.has_more ? ', and older ones' : '',
     kind: 'chats',
-    fetch,
+    fetch: async () => (await data('chats')).chats,
   });
   side.prepend(h('p', link('#/chat?new=1', 'New chat')));
-  const stored = uri === undefined ? undefined : await data(`chats/messages?uri=${encodeURIComponent(uri)}`);
+  const stored = uri === undefined ? undefined : await storedChat(uri);
   const isNew = context.query.has('new');
   if (stored || isNew) name(context, stored?.name ?? 'New chat');
   return chosen(side, Boolean(stored) || isNew, ['#/chat', 'All chats'], conversation(context, stored));
+}
+
+const storedChat = (uri) => data(`chats/messages?uri=${encodeURIComponent(uri)}`);
+
+/** Lets the list fetch the chats anew: one is new, or has another place in it. */
+function refreshList() {
+  live.dispatchEvent(new CustomEvent('catalog', { detail: { changed: 'chats' } }));
 }
 
 function name(context, text) {
@@ -72,20 +78,53 @@ function conversation(context, stored) {
 
   const message = h('textarea', { id: newId('message'), rows: 3, required: true, placeholder: 'Ctrl+Enter sends it' });
   const references = h('input', { type: 'text', id: newId('cite'), autocomplete: 'off' });
+  /** Stops the answer that the model writes now. */
   let answering;
   const status = h('span.muted', { role: 'status' });
   const send = h('button.primary', { type: 'submit', 'data-run': '' }, 'Send');
   const stop = button('Stop', () => answering?.abort(), { hidden: true });
-  const draw = () => {
-    send.disabled = answering !== undefined;
-    stop.hidden = answering === undefined;
+  const setAnswering = (controller) => {
+    answering = controller;
+    send.disabled = controller !== undefined;
+    stop.hidden = controller === undefined;
   };
   const form = h(
     'form.composer',
     {
-      onsubmit: (event) => {
+      onsubmit: async (event) => {
         event.preventDefault();
-        submit();
+        const text = message.value;
+        if (answering || !text.trim()) return;
+        setAnswering(new AbortController());
+        log.querySelector('.empty')?.remove();
+        const turn = new LiveTurn(text, pictures);
+        log.append(turn.asked, turn.answer);
+        turn.answer.scrollIntoView({ block: 'nearest' });
+        message.value = '';
+        status.textContent = 'The model answers…';
+        const body = { message: text, chat: uri, ...named(references.value) };
+        try {
+          const reply = await stream(body, answering.signal, {
+            onStarted: ({ chatRequestUri }) => {
+              turn.stage = 'stored';
+              if (uri === undefined) adopt(context, chatRequestUri);
+              uri = chatRequestUri;
+            },
+            onText: (answerSoFar) => turn.showAnswer(answerSoFar),
+            onAnswered: () => {
+              turn.stage = 'answered';
+              status.textContent = 'The answer is stored.';
+            },
+          });
+          turn.showReply(reply);
+          status.textContent = 'The answer is complete.';
+        } catch (error) {
+          await turn.showEnd(error, uri);
+          if (turn.stage !== 'answered') message.value ||= text;
+          status.textContent = isAbort(error) ? 'Stopped.' : '';
+        }
+        refreshList();
+        setAnswering(undefined);
       },
     },
     h('label', { for: message.id }, 'Message'),
@@ -95,76 +134,99 @@ function conversation(context, stored) {
     h('p.about', 'URIs of documents, or tags, with spaces between'),
     h('div.bar', send, stop, status),
   );
-
-  const submit = async () => {
-    const text = message.value;
-    if (answering || !text.trim()) return;
-    answering = new AbortController();
-    draw();
-    log.querySelector('.empty')?.remove();
-    const asked = saidByUser({ content: text });
-    const answer = saidByModel('', { pictures });
-    log.append(asked, answer);
-    answer.scrollIntoView({ block: 'nearest' });
-    message.value = '';
-    status.textContent = 'The model answers…';
-    try {
-      const reply = await stream({ message: text, chat: uri, ...named(references.value) }, answering.signal, (so) =>
-        fill(answer, ...saidByModel(so, { pictures: undefined }).childNodes),
-      );
-      const turn = { message: text, answer: reply.answer, blocks: reply.blocks, reasoning: reply.reasoning };
-      uri = reply.chatRequestUri;
-      turns.set(uri, [...(turns.get(uri) ?? []), turn]);
-      fill(asked, ...saidByUser({ content: text }, turn).childNodes);
-      fill(
-        answer,
-        ...saidByModel(reply.answer, {
-          model: reply.model,
-          reasoning: reply.reasoning,
-          pictures,
-          notes: notesOf(reply),
-        }).childNodes,
-      );
-      status.textContent = 'The answer is complete.';
-      if (context.isShown()) adopt(context, uri);
-    } catch (error) {
-      const isStopped = error.name === 'AbortError';
-      message.value ||= text;
-      answer.append(
-        isStopped ? h('p.muted', 'You stopped the model. The message is stored without an answer.') : failure(error),
-      );
-      status.textContent = isStopped ? 'Stopped.' : '';
-    }
-    answering = undefined;
-    draw();
-  };
   context.onLeave(() => answering?.abort());
   return [log, form];
 }
 
-/** Gives a new chat its address and its name, and lets the list fetch the chats. The page stays, with what only it knows. */
+const isAbort = (error) => error.name === 'AbortError';
+
+/** Gives a new chat its address and its name. The page stays, with what only it knows. */
 async function adopt(context, uri) {
-  const isNew = location.hash !== to('chat', uri);
+  if (!context.isShown()) return;
   history.replaceState(null, '', to('chat', uri));
-  live.dispatchEvent(new CustomEvent('catalog', { detail: { changed: 'chats' } }));
-  if (isNew)
-    name(context, (await data(`chats/messages?uri=${encodeURIComponent(uri)}`).catch(() => undefined))?.name ?? 'Chat');
+  refreshList();
+  const stored = await storedChat(uri).catch(() => undefined);
+  if (context.isShown()) name(context, stored?.name ?? 'Chat');
 }
 
-/** Sends a message. `hear` gets the answer so far. */
-async function stream(body, signal, hear) {
+/** A message that this page has sent, and its answer as far as it has come. */
+class LiveTurn {
+  /** 'sent', then 'stored' and 'answered' as the server reports them. */
+  stage = 'sent';
+
+  constructor(text, pictures) {
+    this.text = text;
+    this.pictures = pictures;
+    this.asked = saidByUser({ content: text });
+    this.answer = saidByModel('');
+  }
+
+  showAnswer(text, about) {
+    fill(this.answer, ...saidByModel(text, about).childNodes);
+  }
+
+  showReply(reply) {
+    const { answer, blocks, chatRequestUri: uri, model, reasoning } = reply;
+    const turn = { message: this.text, answer, blocks, reasoning };
+    turns.set(uri, [...(turns.get(uri) ?? []), turn]);
+    fill(this.asked, ...saidByUser({ content: this.text }, turn).childNodes);
+    this.showAnswer(answer, { model, reasoning, pictures: this.pictures, notes: notesOf(reply) });
+  }
+
+  /** Shows why the turn ended early, and what of it is stored. */
+  async showEnd(error, uri) {
+    if (this.stage === 'answered') {
+      // The page may lack the end of the answer, which comes with the last event.
+      const stored = await storedChat(uri).catch(() => undefined);
+      const last = stored?.messages.at(-1);
+      if (last && last.role !== 'user') {
+        this.showAnswer(last.content, { model: last.model, pictures: this.pictures });
+      }
+    }
+    if (!isAbort(error)) this.answer.append(failure(error));
+    const note = endNote(this.stage, isAbort(error));
+    if (note) this.answer.append(h('p.muted', note));
+  }
+}
+
+/** Says what the server has stored of a turn that the user has stopped, or that has failed. */
+function endNote(stage, isStopped) {
+  if (stage === 'answered') {
+    return isStopped
+      ? 'You stopped after the answer was stored; its keyframe may be missing.'
+      : 'The answer is stored; its keyframe may be missing.';
+  }
+  if (stage === 'stored') {
+    const advice = 'The message is stored in this chat; send it again for an answer.';
+    return isStopped ? `You stopped the model. ${advice}` : advice;
+  }
+  // An error says itself why the server did not store the message.
+  if (!isStopped) return undefined;
+  return 'You stopped before the server confirmed that the message is stored.';
+}
+
+/**
+ * Sends a message and returns the reply. `onStarted` gets the chat once the message is stored, and
+ * `onText` the answer so far; `onAnswered` follows once the answer is stored.
+ */
+async function stream(body, signal, { onStarted, onText, onAnswered }) {
   const response = await got('chats', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: stringify(body),
     signal,
   });
-  let so = '';
+  let answerSoFar = '';
   for await (const event of events(response.body)) {
-    const told = event.data ? JSON.parse(event.data) : {};
-    if (event.name === 'done') return told;
-    if (event.name === 'failed') throw new Error(told.error);
-    if (event.name === 'text') hear((so += told.text));
+    const detail = event.data ? JSON.parse(event.data) : {};
+    if (event.name === 'done') return detail;
+    if (event.name === 'failed') throw new Error(detail.error);
+    if (event.name === 'started') onStarted(detail);
+    if (event.name === 'answered') onAnswered();
+    if (event.name === 'text') {
+      answerSoFar += detail.text;
+      onText(answerSoFar);
+    }
   }
   throw new Error('the connection ended before the answer');
 }
@@ -198,7 +260,7 @@ function saidByUser(message, turn) {
   );
 }
 
-function saidByModel(text, { model, reasoning, pictures, notes = [] }) {
+function saidByModel(text, { model, reasoning, pictures, notes = [] } = {}) {
   return h(
     'article.said.model',
     h('h2', ...visible(model ?? 'Model')),
@@ -216,10 +278,18 @@ function answerParts(text, pictures) {
   const parts = [];
   let from = 0;
   for (const block of blocksModule.parse(content).blocks.filter((it) => it.inline)) {
-    parts.push(markdown(content.slice(from, block.start)), pictures?.show(block));
+    parts.push(markdown(content.slice(from, block.start), unescapeForms), pictures?.show(block));
     from = block.end;
   }
-  return [...parts, markdown(content.slice(from))];
+  return [...parts, markdown(content.slice(from), unescapeForms)];
+}
+
+/**
+ * Decodes the four characters that the server escapes in an answer, where a tag of a block or an
+ * older form would begin. For text nodes alone: in the text of a message they would begin one.
+ */
+function unescapeForms(text) {
+  return text.replace(/&#(36|40|45|60);/g, (_, code) => String.fromCharCode(code));
 }
 
 /** Pictures are fetched with the token of the page, which an address in an element would not send. */
@@ -302,12 +372,14 @@ function itemsOf(kind, block) {
 /** The facts of a reminder as a list; undefined for data of another form. */
 function factsOf(payload) {
   const items = payload?.items;
-  const isFact = (it) => typeof it?.key === 'string' && 'value' in it;
-  if (!Array.isArray(items) || !items.length || !items.every(isFact)) return undefined;
-  const textOf = (value) => (typeof value === 'string' ? value : stringify(value));
+  if (!Array.isArray(items) || !items.length) return undefined;
+  if (!items.every((it) => typeof it?.key === 'string' && 'value' in it)) return undefined;
   return h(
     'dl',
-    items.map(({ key, value }) => [h('dt', ...visible(key)), h('dd', ...visible(textOf(value)))]),
+    items.map(({ key, value }) => [
+      h('dt', ...visible(key)),
+      h('dd', ...visible(typeof value === 'string' ? value : stringify(value))),
+    ]),
   );
 }
 

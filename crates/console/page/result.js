@@ -75,8 +75,11 @@ function lazy(head, isOpen, make, path) {
   return details;
 }
 
-/** Markdown as elements: headings, lists, code, links. HTML in it stays text. */
-export function markdown(text) {
+/**
+ * Markdown as elements: headings, lists, code, links. HTML in it stays text. `decode` changes each
+ * part once the Markdown is parsed, before it becomes a text node or the address of a link.
+ */
+export function markdown(text, decode = (it) => it) {
   const box = h('div.markdown');
   const lines = text.slice(0, 200_000).split('\n');
   let list;
@@ -86,7 +89,8 @@ export function markdown(text) {
     if (fence) {
       const end = lines.findIndex((it, index) => index > at && it.trim().startsWith(fence[1]));
       const stop = end < 0 ? lines.length : end;
-      box.append(h('pre.literal', ...visible(lines.slice(at + 1, stop).join('\n')).filter((it) => it !== '')));
+      const code = decode(lines.slice(at + 1, stop).join('\n'));
+      box.append(h('pre.literal', ...visible(code).filter((it) => it !== '')));
       at = stop;
       list = undefined;
       continue;
@@ -94,36 +98,37 @@ export function markdown(text) {
     const heading = /^(#{1,6})\s+(.*)$/.exec(line);
     const item = /^\s*([-*+]|\d+[.)])\s+(.*)$/.exec(line);
     if (heading) {
-      box.append(h(heading[1].length < 3 ? 'h2' : 'h3', {}, inline(heading[2])));
+      box.append(h(heading[1].length < 3 ? 'h2' : 'h3', {}, inline(heading[2], decode)));
     } else if (item) {
       const tag = /\d/.test(item[1]) ? 'ol' : 'ul';
       if (list?.tagName !== tag.toUpperCase()) {
         list = h(tag, {});
         box.append(list);
       }
-      list.append(h('li', inline(item[2])));
+      list.append(h('li', inline(item[2], decode)));
       continue;
     } else if (line.trim()) {
       const last = box.lastElementChild;
-      if (last?.tagName === 'P' && at > 0 && lines[at - 1].trim()) last.append(' ', ...inline(line));
-      else box.append(h('p', inline(line)));
+      const parts = inline(line, decode);
+      if (last?.tagName === 'P' && at > 0 && lines[at - 1].trim()) last.append(' ', ...parts);
+      else box.append(h('p', parts));
     }
     list = undefined;
   }
   return box;
 }
 
-function inline(text) {
+function inline(text, decode) {
   const parts = [];
   let from = 0;
   for (const match of text.matchAll(/`([^`]+)`|\*\*([^*]+)\*\*|!?\[([^\]]*)\]\(([^)\s]+)[^)]*\)/g)) {
-    parts.push(...visible(text.slice(from, match.index)));
-    if (match[1] !== undefined) parts.push(h('code', ...visible(match[1])));
-    else if (match[2] !== undefined) parts.push(h('strong', ...visible(match[2])));
-    else parts.push(...outside(match[4], match[3]));
+    parts.push(...visible(decode(text.slice(from, match.index))));
+    if (match[1] !== undefined) parts.push(h('code', ...visible(decode(match[1]))));
+    else if (match[2] !== undefined) parts.push(h('strong', ...visible(decode(match[2]))));
+    else parts.push(...outside(decode(match[4]), decode(match[3])));
     from = match.index + match[0].length;
   }
-  parts.push(...visible(text.slice(from)));
+  parts.push(...visible(decode(text.slice(from))));
   return parts.filter((it) => it !== '');
 }
 

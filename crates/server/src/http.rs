@@ -18,8 +18,12 @@ use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
     error_code,
-    server::http::{
-        Authenticator, ConnectionInfo, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal,
+    server::{
+        Server,
+        http::{
+            Authenticator, ConnectionInfo, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint,
+            Refusal,
+        },
     },
 };
 use serde_json::json;
@@ -131,7 +135,8 @@ const SITE: &str = "sec-fetch-site";
 pub(crate) fn router(routes: Routes) -> Router {
     let (console, console_routes) = match routes.console {
         Some((console, backend)) => {
-            let data = console_routes(&console, backend, routes.authenticator.clone());
+            let server = routes.rest.server.clone();
+            let data = console_routes(&console, backend, server, routes.authenticator.clone());
             let routes = console.open_router().merge(data);
             (Some(console), routes)
         }
@@ -325,10 +330,11 @@ async fn for_administrators(
 fn console_routes(
     console: &Console,
     backend: Arc<ServerBackend>,
+    server: Server,
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
     let more = artifact_routes(backend.artifacts.clone());
-    let more = more.merge(chat_routes(backend.knowledge.clone()));
+    let more = more.merge(chat_routes(server, backend.knowledge.clone()));
     let more = console.guarded(more);
     let routes = console.api_router(backend).merge(more);
     routes.route_layer(from_fn_with_state(authenticator, as_viewer))

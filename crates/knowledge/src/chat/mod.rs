@@ -185,6 +185,9 @@ impl Chat {
         said.context = std::mem::take(&mut prompt.sent);
         let parts = setting.parts.clone();
         self.append(access, &turn.uri, &parts, said.clone(), None).await?;
+        if let Some(listener) = listener {
+            listener.stored(&turn.uri).await;
+        }
         let answered = self.ask(setting.model.as_ref(), &prompt.request, listener).await;
         let answered = answered.map_err(|failure| Failure {
             message: format!(
@@ -222,6 +225,9 @@ impl Chat {
             if answer.model.is_empty() { setting.model.name().to_owned() } else { answer.model };
         let reply = StoredMessage::by_model(text.clone(), &name);
         let kept = self.append(access, &turn.uri, &parts, said, Some(reply)).await?;
+        if let Some(listener) = listener {
+            listener.answer_stored().await;
+        }
         let history = History::read(&kept.attributes);
         if let Err(failure) =
             vectors::keep(&access.knowledge, &kept, &history, &setting.speakers, &parts).await

@@ -185,12 +185,11 @@ async fn send(
     };
     let (sender, received) = unbounded_channel();
     let events = EventSender(sender);
-    let answering =
-        tokio::spawn(answer(call.clone(), chats.knowledge, principal, message, events));
+    let answering = answer(call.clone(), chats.knowledge, principal, message, events);
     let stream = AnswerStream {
         received,
         heartbeat: Heartbeat::new(extensions.get::<ConnectionInfo>().cloned()),
-        answering: answering.abort_handle(),
+        answering: tokio::spawn(answering).abort_handle(),
         _call: call,
     };
     let parts = unfold(stream, async |mut stream| {

@@ -6,6 +6,7 @@ mod auth;
 mod book;
 mod bridge;
 mod command_line;
+mod console_chat;
 mod console_events;
 mod embed_tool;
 #[cfg(feature = "transformer")]
