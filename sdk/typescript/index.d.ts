@@ -350,7 +350,7 @@ export interface NewConfiguration {
   judgeConfig?: JudgeConfig;
 }
 
-/** A stored configuration. It has no secrets. */
+/** A stored configuration. It has no secrets: `…` is in place of each one that the cases of a run had. */
 export interface Configuration {
   id: string;
   name: string;

@@ -18,7 +18,8 @@ Examples:
   cargo xtask coverage --files extract            each file with lines that no test runs
 
 It needs llvm-profdata and llvm-cov of rustc's version of LLVM: `rustup component add llvm-tools`, or a package of the
-system such as llvm-22. Lines of unit tests do not count. Documentation tests, scenarios and programs that are killed are not measured.";
+system such as llvm-22. Lines of unit tests, conformance suites and fuzz targets do not count. Documentation tests,
+scenarios and programs that are killed are not measured.";
 
 /// Options of `coverage`.
 #[derive(Args, Debug)]
@@ -96,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     for aim in aims {
         let runs: Vec<&TestRun> = aim.tests.iter().map(|name| &runs[name]).collect();
         let files = parse_lcov(&tools.lcov(aim.name, &runs, &folder)?);
-        let files = without_tests(files)?;
+        let files = without_test_code(files)?;
         let total = Count::sum(files.values());
         is_reached &= total.reaches(aim.percent);
         let verdict = if total.reaches(aim.percent) { "" } else { "  BELOW" };
@@ -305,12 +306,16 @@ fn parse_lcov(text: &str) -> BTreeMap<PathBuf, Lines> {
     files
 }
 
-/// Removes the lines of unit tests, which tests always run.
-fn without_tests(files: BTreeMap<PathBuf, Lines>) -> Result<BTreeMap<PathBuf, Lines>, Failed> {
+/// Names of files of unit tests, of conformance suites and of fuzz targets.
+const TEST_FILES: [&str; 3] = ["conformance.rs", "fuzz.rs", "tests.rs"];
+
+/// Removes the lines of unit tests, conformance suites and fuzz targets, which tests always run.
+fn without_test_code(files: BTreeMap<PathBuf, Lines>) -> Result<BTreeMap<PathBuf, Lines>, Failed> {
     let mut rest = BTreeMap::new();
     for (path, mut lines) in files {
-        let is_test = path.iter().any(|part| part == "tests" || part == "tests.rs");
-        if is_test {
+        let is_test_file =
+            path.file_name().is_some_and(|name| TEST_FILES.iter().any(|file| name == *file));
+        if is_test_file || path.iter().any(|part| part == "tests") {
             continue;
         }
         let end = first_test_line(&fs::read_to_string(&path)?);
@@ -383,8 +388,21 @@ mod tests {
         let lines = Lines::from([(3, 1), (6, 1)]);
         let tests = folder.path().join("tests/b.rs");
         let files = [(path.clone(), lines.clone()), (tests, lines)].into();
-        let rest = without_tests(files).unwrap();
+        let rest = without_test_code(files).unwrap();
         assert_eq!(rest, [(path, Lines::from([(3, 1)]))].into());
+    }
+
+    #[test]
+    fn conformance_suites_and_fuzz_targets_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fuzzy.rs");
+        fs::write(&path, "fn a() {}\n").unwrap();
+        let lines = Lines::from([(1, 1)]);
+        let mut files = BTreeMap::from([(path.clone(), lines.clone())]);
+        for name in ["fuzz.rs", "conformance.rs", "store/conformance.rs", "a/b/fuzz.rs"] {
+            files.insert(folder.path().join(name), lines.clone());
+        }
+        assert_eq!(without_test_code(files).unwrap(), [(path, lines)].into());
     }
 
     #[test]

@@ -57,10 +57,14 @@ pub struct TestArgs {
     /// Model of the judge of all cases; the agent stays the same.
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) judge: Option<ModelName>,
-    /// Stored configuration, by its name or id, whose servers and judge replace those of all cases. Values of its variables come from the
-    /// environment.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["judge", "url", "command"])]
+    /// Stored configuration, by its id or name, whose servers and judge replace those of all cases.
+    /// The newest one of a name is used.
+    #[arg(long, value_name = "ID|NAME", conflicts_with_all = ["judge", "url", "command"])]
     pub(crate) configuration: Option<String>,
+    /// Variable of the environment that the configuration may read, such as API_TOKEN; may be given
+    /// several times. Variables whose names begin with MARQUETRY_TEST_ need not be named.
+    #[arg(long, value_name = "NAME", requires = "configuration", value_parser = parse_variable)]
+    pub(crate) variable: Vec<String>,
     /// Record what models and servers say into this folder, one cassette for each case that has a verdict.
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
@@ -295,6 +299,16 @@ impl ModelName {
 
 fn parse_url(text: &str) -> Result<String, ServerUrlError> {
     parse_server_url(text).map(|_| text.to_owned())
+}
+
+fn parse_variable(text: &str) -> Result<String, String> {
+    let is_name = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.bytes().all(|one| one.is_ascii_alphanumeric() || one == b'_');
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("this is not the name of a variable; its value comes from the environment".to_owned())
+    }
 }
 
 fn parse_revision(text: &str) -> Result<Revision, String> {

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use crate::{
     Environment, Failed,
     arguments::{OutcomeFormat, TestArgs},
-    configuration::Chosen,
+    configuration::SelectedConfiguration,
     database,
     progress::Progress,
     summary,
@@ -38,7 +38,7 @@ pub(crate) struct Loaded {
 /// them.
 pub(crate) fn load(
     arguments: &TestArgs,
-    configuration: Option<&Chosen>,
+    configuration: Option<&SelectedConfiguration>,
     files: &[PathBuf],
 ) -> Result<Vec<Loaded>, Failed> {
     let mut loaded: Vec<Loaded> = Vec::new();
@@ -54,8 +54,8 @@ pub(crate) fn load(
                     case.name
                 )));
             }
-            if let Some(chosen) = configuration {
-                chosen.resolved.apply(&mut case);
+            if let Some(selected) = configuration {
+                selected.resolved.apply(&mut case);
             }
             change(arguments, &mut case);
             loaded.push(Loaded { file: path.clone(), run: run.clone(), case });
@@ -109,10 +109,14 @@ fn server_of(arguments: &TestArgs) -> Option<ServerConfig> {
 pub(crate) fn run(
     arguments: &TestArgs,
     cases: Vec<Loaded>,
-    configuration: Option<Chosen>,
+    configuration: Option<SelectedConfiguration>,
     environment: Environment<'_>,
 ) -> Result<(), Failed> {
     let reports = reports(arguments)?;
+    if let Some(selected) = &configuration {
+        // Standard output may be a report. A closed pipe is no failure.
+        _ = std::io::stderr().lock().write_all(selected.description().as_bytes());
+    }
     let prints =
         reports.iter().all(|(format, file)| *format == OutcomeFormat::Text || file.is_some());
     let runtime = Runtime::new().map_err(Failed::error)?;
@@ -165,7 +169,7 @@ fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>
 async fn run_all(
     arguments: &TestArgs,
     cases: Vec<Loaded>,
-    configuration: Option<Chosen>,
+    configuration: Option<SelectedConfiguration>,
     prints: bool,
     environment: Environment<'_>,
 ) -> Result<(Vec<TestResult>, Result<(), Failed>), Failed> {
@@ -179,7 +183,7 @@ async fn run_all(
     let runner = database::runner(Arc::clone(&store), environment);
     let is_stored = configuration.is_some() && arguments.replay.is_none();
     let configuration = match configuration {
-        Some(chosen) => Some(chosen.configuration),
+        Some(selected) => Some(selected.configuration),
         None => Configuration::shared_by(cases.iter().map(|loaded| &loaded.case)),
     };
     if let Some(configuration) = configuration.as_ref().filter(|_| !is_stored) {
@@ -418,13 +422,13 @@ mod tests {
         };
         let configuration = Configuration::new(new).unwrap();
         let resolved = configuration.resolve(|_| None).unwrap();
-        let chosen = Chosen { configuration, resolved };
+        let selected = SelectedConfiguration { configuration, resolved };
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cases.yaml");
         let case = "{name: a, prompt: b, judgeConfig: {provider: openai, model: own}}";
         fs::write(&file, format!("cases: [{case}]")).unwrap();
         for (arguments, agent) in [(&[][..], "stored"), (&["--model", "ollama/new"], "new")] {
-            let loaded = load(&parsed(arguments), Some(&chosen), std::slice::from_ref(&file));
+            let loaded = load(&parsed(arguments), Some(&selected), std::slice::from_ref(&file));
             let case = loaded.ok().unwrap().remove(0).case;
             assert_eq!((&*case.agent().unwrap().model, case.judge()), (agent, Some(&judge)));
         }
@@ -432,6 +436,24 @@ mod tests {
             let given = ["test", "cases.yaml", "--configuration", "c"].iter().chain(conflict);
             let error = Cli::try_parse_from(given).err().unwrap().to_string();
             assert!(error.contains("cannot be used with"), "{error}");
+        }
+    }
+
+    #[test]
+    fn variables_are_names_for_a_configuration() {
+        let given = ["--configuration", "c", "--variable", "A", "--variable", "_b1"];
+        assert_eq!(parsed(&given).variable, ["A", "_b1"]);
+        for (arguments, reason) in [
+            (&["--variable", "A"][..], "--configuration"),
+            (
+                &["--configuration", "c", "--variable", "A=b"],
+                "its value comes from the environment",
+            ),
+            (&["--configuration", "c", "--variable", "${A}"], "is not the name of a variable"),
+        ] {
+            let given = ["test", "cases.yaml"].iter().chain(arguments);
+            let error = Cli::try_parse_from(given).err().unwrap().to_string();
+            assert!(error.contains(reason), "{error}");
         }
     }
 

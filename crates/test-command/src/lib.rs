@@ -88,7 +88,7 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
             "--configuration is for cases with a model: name the server of scenarios with --url URL or -- COMMAND",
         ));
     }
-    let configuration = configuration::chosen(arguments, environment)?;
+    let configuration = configuration::select(arguments, environment)?;
     let cases = cases::load(arguments, configuration.as_ref(), &files.cases)?;
     let is_for_programs =
         !arguments.report.is_empty() || arguments.format != arguments::OutcomeFormat::Text;

@@ -83,9 +83,10 @@ pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
     pub(crate) fn new(message: String) -> Self {
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new_spinner(),
-            false => ProgressBar::hidden(),
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new_spinner()
+        } else {
+            ProgressBar::hidden()
         };
         bar.set_message(message);
         bar.enable_steady_tick(Duration::from_millis(200));

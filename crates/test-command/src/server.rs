@@ -46,7 +46,7 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
     }
     let mut defaults = CaseDefaults::default();
     defaults.commands = if arguments.no_commands { Commands::Refused } else { Commands::Allowed };
-    defaults.judge_config = arguments.model.as_ref().map(|model| model.settings());
+    defaults.judge_config = arguments.model.as_ref().map(crate::arguments::ModelName::settings);
     let bounds = arguments.limit.iter().cloned().map(|Bound { name, number }| (name, number));
     defaults.limits = Some(Limits::bounds(bounds).map_err(Failed::usage)?);
     let mut servers = Vec::new();

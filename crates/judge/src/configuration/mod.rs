@@ -39,10 +39,10 @@ pub struct Configuration {
     /// Text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The servers, without secrets.
+    /// The servers. `…` is in place of each secret that the servers of a run had.
     #[serde(default)]
     pub server_configs: Vec<ServerConfig>,
-    /// The judge, without its key.
+    /// The judge. `…` is in place of each secret that the judge of a run had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_config: Option<ModelSettings>,
     /// Who made it.
@@ -116,15 +116,16 @@ pub enum ConfigurationError {
         /// What is wrong with it, and what to do.
         problem: String,
     },
-    /// A secret was left out when the configuration was stored with a run.
+    /// Secrets were left out when the configuration was stored with a run.
     #[error(
-        "{member} of the configuration {id:?} had a secret, which is not stored: create a configuration with a reference such as ${{NAME}} there"
+        "the configuration {id:?} was stored without the secrets of {}: create one without them, or with references such as ${{NAME}} in env, headers and apiKey",
+        .members.join(", ")
     )]
-    SecretLost {
+    SecretsLost {
         /// The id of the configuration.
         id: String,
-        /// The member.
-        member: String,
+        /// The members that had them, such as `serverConfigs[0].url`.
+        members: Vec<String>,
     },
     /// Variables have no value.
     #[error("the configuration {name:?} needs values for {}", references(.variables))]
@@ -203,7 +204,8 @@ impl Configuration {
         Ok(())
     }
 
-    /// Returns the configuration that these cases share, without secrets. `None` if their servers or judges differ, or if they name neither.
+    /// Returns the configuration that these cases share, with `…` in place of secrets. `None` if
+    /// their servers or judges differ, or if they name neither.
     ///
     /// Its id is a hash of its content, so that a configuration is stored once, however many runs have it.
     #[must_use]
@@ -299,10 +301,10 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        check(json!({"name": " "}), expect![[r#"name is blank: name the configuration"#]]);
+        check(json!({"name": " "}), expect!["name is blank: name the configuration"]);
         check(
             json!({"name": "a\nb"}),
-            expect![[r#"name has control characters: use one line of text"#]],
+            expect!["name has control characters: use one line of text"],
         );
         check(
             json!({"name": "a"}),

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use marquetry_protocol::client::without_secrets;
+
 use super::{Configuration, ConfigurationError, ConfigurationOrigin, member_error};
 use crate::{
     ModelSettings, ServerConfig, TestCase,
-    redact::{HIDDEN, Reference, hide_in_url, hide_server},
+    redact::{HIDDEN, Reference, hide_server},
 };
 
 /// Longest values of the variables of a configuration, in bytes, counted at each reference. Each case that runs has them.
@@ -31,17 +33,24 @@ impl ResolvedConfiguration {
 }
 
 impl Configuration {
-    /// Returns the configuration without secrets, as [`TestCase::redacted`]. References such as `${NAME}` remain.
+    /// Returns the configuration without the secrets that [`TestCase::redacted`] leaves out, and
+    /// with `…` in place of each. References such as `${NAME}` remain.
     #[must_use]
     pub fn redacted(&self) -> Self {
-        let is_reference = |value: &str| Reference::parse(value).is_some();
         let mut configuration = self.clone();
-        if let Some(model) = &mut configuration.judge_config {
-            model.api_key = model.api_key.take().filter(|key| is_reference(key));
-            hide_in_url(&mut model.base_url);
+        if let Some(judge) = &mut configuration.judge_config {
+            judge.api_key = judge.api_key.take().filter(|key| !key.is_empty());
+            if let Some(key) = judge.api_key.as_mut().filter(|key| !is_reference(key)) {
+                HIDDEN.clone_into(key);
+            }
+            if let Some(url) = &mut judge.base_url {
+                *url = hidden_url(url);
+            }
         }
-        for server in &mut configuration.server_configs {
+        for (server, original) in configuration.server_configs.iter_mut().zip(&self.server_configs)
+        {
             hide_server(server, is_reference);
+            mark_urls(server, original);
         }
         configuration
     }
@@ -50,7 +59,7 @@ impl Configuration {
     pub(super) fn check_secrets(&self) -> Result<(), ConfigurationError> {
         let stored = self.redacted();
         for (member, shown) in self.members().into_iter().zip(stored.members()) {
-            if !member.is_equal(&shown) {
+            if member.is_hidden(self.origin) || !member.is_equal(&shown) {
                 return Err(member_error(member.path, member.place.advice()));
             }
         }
@@ -75,12 +84,11 @@ impl Configuration {
         &self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<ResolvedConfiguration, ConfigurationError> {
-        // A created configuration has lost nothing, so its `…` are text.
-        if self.origin == ConfigurationOrigin::Derived
-            && let Some(member) = self.members().iter().find(|it| it.value.contains(HIDDEN))
-        {
-            let (id, member) = (self.id.clone(), member.path.clone());
-            return Err(ConfigurationError::SecretLost { id, member });
+        let mut lost = self.members();
+        lost.retain(|member| member.is_hidden(self.origin));
+        if !lost.is_empty() {
+            let members = lost.into_iter().map(|member| member.path).collect();
+            return Err(ConfigurationError::SecretsLost { id: self.id.clone(), members });
         }
         let mut values = BTreeMap::new();
         let mut missing = Vec::new();
@@ -110,7 +118,9 @@ impl Configuration {
             let (ServerConfig::Stdio { env: fields, .. }
             | ServerConfig::Sse { headers: fields, .. }
             | ServerConfig::Http { headers: fields, .. }) = server;
-            fields.values_mut().for_each(|field| resolve(field, &values));
+            for field in fields.values_mut() {
+                resolve(field, &values);
+            }
         }
         let mut judge_config = self.judge_config.clone();
         if let Some(key) = judge_config.as_mut().and_then(|judge| judge.api_key.as_mut()) {
@@ -142,10 +152,13 @@ impl Configuration {
             }));
         }
         if let Some(judge) = &self.judge_config {
-            let key = judge.api_key.as_deref().unwrap_or_default();
-            members.push(Member::new("judgeConfig.apiKey".to_owned(), key, Place::Value));
-            let url = judge.base_url.as_deref().unwrap_or_default();
-            members.push(Member::new("judgeConfig.baseUrl".to_owned(), url, Place::Url));
+            // An empty key is no key.
+            if let Some(key) = judge.api_key.as_deref().filter(|key| !key.is_empty()) {
+                members.push(Member::new("judgeConfig.apiKey".to_owned(), key, Place::Value));
+            }
+            if let Some(url) = &judge.base_url {
+                members.push(Member::new("judgeConfig.baseUrl".to_owned(), url, Place::Url));
+            }
         }
         members
     }
@@ -193,6 +206,19 @@ impl<'a> Member<'a> {
         Reference::parse(self.value).filter(|_| self.place == Place::Value)
     }
 
+    /// Returns whether the member has `…` in place of a secret. A URL without secrets has no user,
+    /// no query and no fragment, so each of these counts.
+    fn is_hidden(&self, origin: ConfigurationOrigin) -> bool {
+        match self.place {
+            Place::Value => self.value == HIDDEN,
+            Place::Url => without_secrets(self.value) != self.value,
+            // Secret arguments of a created configuration were refused, so its `…` are text.
+            Place::Argument => {
+                origin == ConfigurationOrigin::Derived && self.value.contains(HIDDEN)
+            }
+        }
+    }
+
     /// Returns whether a stored member has the same value. The spaces of a JSON object in an argument are not stored.
     fn is_equal(&self, stored: &Self) -> bool {
         let json = |text| serde_json::from_str::<serde_json::Map<_, _>>(text).ok();
@@ -201,6 +227,43 @@ impl<'a> Member<'a> {
                 && json(self.value).is_some_and(|value| Some(value) == json(stored.value))
         };
         self.value == stored.value || is_same_json()
+    }
+}
+
+fn is_reference(value: &str) -> bool {
+    Reference::parse(value).is_some()
+}
+
+/// Returns a URL with `…` in place of its user, and of its query and its fragment.
+fn hidden_url(url: &str) -> String {
+    let base = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let mut hidden = without_secrets(base);
+    if hidden != base {
+        hidden = hidden.replacen("://", &format!("://{HIDDEN}@"), 1);
+    }
+    if base.len() < url.len() {
+        hidden.push('?');
+        hidden.push_str(HIDDEN);
+    }
+    hidden
+}
+
+/// Marks the parts of URLs that [`hide_server`] removes without a trace. Otherwise a run would use
+/// the server without them.
+fn mark_urls(server: &mut ServerConfig, original: &ServerConfig) {
+    match (server, original) {
+        (ServerConfig::Stdio { args, .. }, ServerConfig::Stdio { args: originals, .. }) => {
+            for (arg, original) in args.iter_mut().zip(originals) {
+                if *arg != *original && *arg == without_secrets(original) {
+                    *arg = hidden_url(original);
+                }
+            }
+        }
+        (ServerConfig::Sse { url, .. }, ServerConfig::Sse { url: original, .. })
+        | (ServerConfig::Http { url, .. }, ServerConfig::Http { url: original, .. }) => {
+            *url = hidden_url(original);
+        }
+        _ => {}
     }
 }
 
@@ -216,7 +279,7 @@ fn resolve(field: &mut String, values: &BTreeMap<String, String>) {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::{
         super::tests::{check, judge, new, server},
@@ -261,6 +324,30 @@ mod tests {
                 "serverConfigs[0].headers.X-Key has a value, and values there may be secrets, which are not stored: write a reference such as ${NAME}, and give its value with each run"
             ],
         );
+    }
+
+    #[test]
+    fn marks_of_secrets_are_refused_as_secrets_are() {
+        check(
+            judge(json!({"apiKey": "…"})),
+            expect![
+                "judgeConfig.apiKey has a value, and values there may be secrets, which are not stored: write a reference such as ${NAME}, and give its value with each run"
+            ],
+        );
+        check(
+            server(json!({"type": "http", "url": "http://h/mcp?…"})),
+            expect![
+                "serverConfigs[0].url has a user, a query or a fragment, which may be secrets and are not stored: leave them out"
+            ],
+        );
+        check(
+            server(json!({"type": "stdio", "command": "c", "env": {"PIN": "…"}})),
+            expect![
+                "serverConfigs[0].env.PIN has a value, and values there may be secrets, which are not stored: write a reference such as ${NAME}, and give its value with each run"
+            ],
+        );
+        let text = server(json!({"type": "stdio", "command": "c", "args": ["--ellipsis", "…"]}));
+        new(text).unwrap().resolve(|_| None).unwrap();
     }
 
     #[test]
@@ -327,17 +414,83 @@ mod tests {
         assert_eq!(case.judge_config.unwrap().model, "m");
     }
 
-    #[test]
-    fn a_derived_configuration_with_a_lost_secret_is_not_used() {
+    /// Checks which members have lost a secret in the configuration that is derived from a case.
+    #[track_caller]
+    fn check_lost(servers: Value, model: Value, want: &[&str]) {
         let mut case = TestCase::new("a", "b");
-        let config = json!({"type": "stdio", "command": "c", "args": ["--token", "abc"]});
-        case.server_configs = Some(vec![serde_json::from_value(config).unwrap()]);
+        case.server_configs = serde_json::from_value(servers).unwrap();
+        case.judge_config = serde_json::from_value(model).unwrap();
         let derived = Configuration::shared_by([&case]).unwrap();
         assert_eq!(derived.origin, ConfigurationOrigin::Derived);
-        let error = derived.resolve(|_| Some(String::new())).unwrap_err();
-        let ConfigurationError::SecretLost { member, .. } = &error else { panic!("{error}") };
-        assert_eq!(member, "serverConfigs[0].args[1]");
-        let again = Configuration::shared_by([&case]).unwrap();
-        assert_eq!(again.id, derived.id);
+        assert_eq!(derived.redacted(), derived, "a store redacts it once more");
+        assert_eq!(Configuration::shared_by([&case]).unwrap().id, derived.id);
+        let shown = json!(derived).to_string();
+        assert!(!shown.contains("mine"), "{shown}");
+        let resolved = derived.resolve(|_| Some(String::new()));
+        if want.is_empty() {
+            resolved.unwrap();
+            return;
+        }
+        let Err(ConfigurationError::SecretsLost { id, members }) = resolved else {
+            panic!("{resolved:?}")
+        };
+        assert_eq!(id, derived.id);
+        assert_eq!(members, want);
+    }
+
+    #[test]
+    fn a_derived_configuration_that_lost_a_secret_is_refused() {
+        let key = json!({"provider": "openai", "model": "m", "apiKey": "sk-mine"});
+        check_lost(json!(null), key.clone(), &["judgeConfig.apiKey"]);
+        let query = json!([{"type": "http", "url": "http://h/mcp?key=mine"}]);
+        check_lost(query.clone(), json!(null), &["serverConfigs[0].url"]);
+        check_lost(query, key, &["serverConfigs[0].url", "judgeConfig.apiKey"]);
+        for url in ["http://u:mine@h/mcp", "http://mine@h", "http://h/mcp#mine"] {
+            let servers =
+                json!([{"type": "http", "url": "http://h/"}, {"type": "sse", "url": url}]);
+            check_lost(servers, json!(null), &["serverConfigs[1].url"]);
+            let judge = json!({"provider": "custom", "model": "m", "baseUrl": url});
+            check_lost(json!(null), judge, &["judgeConfig.baseUrl"]);
+            for arg in [url.to_owned(), format!("--url={url}?project=mine")] {
+                let servers = json!([{"type": "stdio", "command": "c", "args": ["a", arg]}]);
+                check_lost(servers, json!(null), &["serverConfigs[0].args[1]"]);
+            }
+        }
+        let args = json!([{"type": "stdio", "command": "c", "args": ["--token", "mine"]}]);
+        check_lost(args, json!(null), &["serverConfigs[0].args[1]"]);
+        let env = json!([{"type": "stdio", "command": "c", "env": {"PIN": "mine"}}]);
+        check_lost(env, json!(null), &["serverConfigs[0].env.PIN"]);
+        let headers = json!([{"type": "http", "url": "http://h", "headers": {"X-Key": "mine"}}]);
+        check_lost(headers, json!(null), &["serverConfigs[0].headers.X-Key"]);
+    }
+
+    #[test]
+    fn a_derived_configuration_that_lost_nothing_is_used() {
+        let args = ["mcp-remote", "http://h/mcp", r#"{"a": 1}"#];
+        let headers = json!({"Authorization": "Bearer ${TOKEN}"});
+        let servers = json!([
+            {"type": "stdio", "command": "c", "args": args},
+            {"type": "http", "url": "http://h/mcp", "headers": headers},
+        ]);
+        for key in [json!(null), json!(""), json!("${JUDGE_KEY}")] {
+            let judge = json!({"provider": "openai", "model": "m", "apiKey": key});
+            check_lost(servers.clone(), judge, &[]);
+        }
+    }
+
+    #[test]
+    fn a_lost_secret_distinguishes_derived_configurations() {
+        let mut case = TestCase::new("a", "b");
+        case.judge_config = Some(ModelSettings::new("openai", "m"));
+        let without = Configuration::shared_by([&case]).unwrap();
+        case.judge_config.as_mut().unwrap().api_key = Some("sk-mine".to_owned());
+        let lost = Configuration::shared_by([&case]).unwrap();
+        assert_ne!(lost.id, without.id);
+        let error = lost.resolve(|_| None).unwrap_err().to_string();
+        let want = format!(
+            "the configuration {:?} was stored without the secrets of judgeConfig.apiKey: create one without them, or with references such as ${{NAME}} in env, headers and apiKey",
+            lost.id
+        );
+        assert_eq!(error, want);
     }
 }

@@ -33,9 +33,10 @@ pub(crate) fn likely_secrets_of_url(url: &str) -> impl Iterator<Item = String> {
 }
 
 fn pairs_of_url(url: &str) -> impl Iterator<Item = (&str, &str)> {
-    let query = match url.contains("://") {
-        true => url.split_once(['?', '#']).map_or("", |(_, query)| query),
-        false => "",
+    let query = if url.contains("://") {
+        url.split_once(['?', '#']).map_or("", |(_, query)| query)
+    } else {
+        ""
     };
     query.split(['&', '#']).filter_map(|pair| pair.split_once('='))
 }
@@ -68,7 +69,9 @@ fn hide_in_json(value: &mut Value, is_named: bool, secrets: &mut Vec<String>) {
             HIDDEN.clone_into(text);
         }
         Value::Array(items) => {
-            items.iter_mut().for_each(|item| hide_in_json(item, is_named, secrets));
+            for item in items.iter_mut() {
+                hide_in_json(item, is_named, secrets);
+            }
         }
         Value::Object(members) => {
             for (name, member) in members {
@@ -101,9 +104,10 @@ pub(super) fn without_secret_args(args: &[String]) -> (Vec<String>, Vec<String>)
             hidden.push(format!("{name}{}{HIDDEN}", &arg[name.len()..=name.len()]));
         } else {
             secrets.extend(likely_secrets_of_url(arg));
-            let mut shown = match arg.contains("://") {
-                true => marquetry_protocol::client::without_secrets(arg),
-                false => arg.clone(),
+            let mut shown = if arg.contains("://") {
+                marquetry_protocol::client::without_secrets(arg)
+            } else {
+                arg.clone()
             };
             for token in tokens(arg) {
                 secrets.push(token.to_owned());

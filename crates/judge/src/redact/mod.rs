@@ -151,18 +151,14 @@ impl TestCase {
         let mut case = self.clone();
         for model in [&mut case.judge_config, &mut case.agent_config].into_iter().flatten() {
             model.api_key = None;
-            hide_in_url(&mut model.base_url);
+            if let Some(url) = &mut model.base_url {
+                *url = marquetry_protocol::client::without_secrets(url);
+            }
         }
         for server in case.server_configs.iter_mut().flatten() {
             hide_server(server, |_| false);
         }
         case
-    }
-}
-
-pub(crate) fn hide_in_url(url: &mut Option<String>) {
-    if let Some(url) = url {
-        *url = marquetry_protocol::client::without_secrets(url);
     }
 }
 

@@ -228,6 +228,7 @@ Examples:
   marquetry test tests/ --format junit --report tests.xml -- node build/index.js
   marquetry test cases.yaml --model openai/gpt-4o-mini --repeat 5 -- node build/index.js
   marquetry test cases.yaml --report junit=tests.xml --report html=tests.html
+  marquetry test cases.yaml --configuration staging --variable API_TOKEN
   marquetry test history \"creates a file\"
   marquetry test compare latest~1 latest")]
     Test(Box<test_command::TestArgs>),
@@ -417,7 +418,9 @@ impl ConfigArgs {
 fn refuse_faults(config: &Config) -> Result<(), Failure> {
     let mut faults = config.faults();
     let Some(last) = faults.pop() else { return Ok(()) };
-    faults.iter().for_each(|fault| print_error(&fault.to_string()));
+    for fault in &faults {
+        print_error(&fault.to_string());
+    }
     Err(last.into())
 }
 

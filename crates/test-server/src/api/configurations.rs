@@ -98,7 +98,7 @@ pub(super) async fn run(
     }
     let resolved = configuration.resolve(|name| variables.get(name).cloned());
     let resolved = resolved.map_err(|error| match error {
-        ConfigurationError::SecretLost { .. } => ApiError::Unusable(error),
+        ConfigurationError::SecretsLost { .. } => ApiError::Unusable(error),
         ConfigurationError::MissingVariables { .. } => {
             wrong(format!("{error}: give them in variables"))
         }
@@ -106,10 +106,14 @@ pub(super) async fn run(
     })?;
     // They are replaced when their test begins.
     if !configuration.server_configs.is_empty() {
-        cases.iter_mut().for_each(|case| case.server_configs = None);
+        for case in &mut cases {
+            case.server_configs = None;
+        }
     }
     if configuration.judge_config.is_some() {
-        cases.iter_mut().for_each(|case| case.judge_config = None);
+        for case in &mut cases {
+            case.judge_config = None;
+        }
     }
     batch::check(&shared, &cases, WANTED)?;
     if let Some(refusal) = shared.tests.refusal_of_servers(&configuration.server_configs) {
