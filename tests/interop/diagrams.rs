@@ -60,9 +60,10 @@ pub(crate) fn assert_plantuml_reads(texts: &[String], codes: &[String]) {
     // PlantUML restores the wrapper that a code leaves out, and prints another one around all of its output.
     let mut rest = output.as_str();
     for (text, code) in cases {
-        let wrapped = match text.starts_with("@start") {
-            true => text.clone(),
-            false => format!("@startuml\n{text}\n@enduml"),
+        let wrapped = if text.starts_with("@start") {
+            text.clone()
+        } else {
+            format!("@startuml\n{text}\n@enduml")
         };
         let shown = format!("@startuml\n{wrapped}\n@enduml\n");
         rest = rest

@@ -117,7 +117,7 @@ impl Served {
             .expect("the server says where it listens");
         // Output that is not read would block the server.
         std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+            lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"));
         });
         Self { child, url }
     }

@@ -300,7 +300,7 @@ async fn call(client: &Client, tool: &str, arguments: Value) -> Result<Value, St
 
 /// Waits for tools: upstreams start beside the server, and their tools appear when they are ready.
 async fn wait_for_tools(client: &Client, want: &[String]) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     loop {
         let have: Vec<String> =
             client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();

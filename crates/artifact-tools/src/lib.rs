@@ -101,16 +101,19 @@ impl ArtifactTools {
     }
 
     /// Sets who shares artifacts.
+    #[must_use]
     pub fn with_scope(self, rule: ArtifactScope) -> Self {
         Self { rule, ..self }
     }
 
     /// Sets how much a read returns, and how much memory whole reads use together.
+    #[must_use]
     pub fn with_limits(self, limits: ReadLimits) -> Self {
         Self { whole_reads: Arc::new(limits.whole_reads()), limits, ..self }
     }
 
     /// Calls `on_change` when the list of a caller's artifacts has changed.
+    #[must_use]
     pub fn on_change(self, on_change: impl Fn(ChangedFor<'_>) + Send + Sync + 'static) -> Self {
         Self { on_change: Arc::new(on_change), ..self }
     }
@@ -121,6 +124,7 @@ impl ArtifactTools {
     }
 
     /// Returns the tools and resources over the artifacts of a caller.
+    #[must_use]
     pub fn of(&self, cx: &RequestContext) -> Self {
         Self { scope: self.scope_of(cx), principal: cx.principal().cloned(), ..self.clone() }
     }

@@ -13,6 +13,10 @@ use super::{ArtifactTools, LIST, READ, ReadError, description, kib, uri_of};
 
 impl ArtifactTools {
     /// Returns a page of artifacts as resources, and the last name if more pages follow.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn resources(
         &self,
         after: Option<&str>,

@@ -629,7 +629,7 @@ impl ExecutedPlan {
             match key.as_str() {
                 "content" => members.push(("content", self.content(answer, notice))),
                 "structuredContent" => {
-                    members.push(("structuredContent", self.structured_content(value, report)))
+                    members.push(("structuredContent", self.structured_content(value, report)));
                 }
                 _ => members.push((key, value.to_owned())),
             }
@@ -652,7 +652,7 @@ impl ExecutedPlan {
                 Show::Rewritten(item) | Show::Start(item) => items.push(item.clone()),
                 Show::LinkOrStart(_) => items.extend(link),
                 Show::Link { otherwise } => {
-                    items.extend(link.or_else(|| otherwise.as_ref().map(sent)))
+                    items.extend(link.or_else(|| otherwise.as_ref().map(sent)));
                 }
                 Show::AsSentAndLink(span) => {
                     items.push(sent(span));

@@ -258,12 +258,12 @@ fn of_document(found: &Inspection, format: &str, keys: usize, levels: usize) -> 
     let mut summary = Summary { format: format.to_owned(), ..Summary::default() };
     match &found.root {
         Node::Object { members, count } => {
-            summary.kind = "object".to_owned();
+            "object".clone_into(&mut summary.kind);
             summary.keys = Some(first_keys(members, 10));
             summary.key_count = Some(*count);
         }
         Node::Array { first, length } => {
-            summary.kind = "array".to_owned();
+            "array".clone_into(&mut summary.kind);
             summary.length = Some(*length);
             if let Some(Node::Object { members, .. }) = first.as_deref()
                 && format == "json"
@@ -271,7 +271,7 @@ fn of_document(found: &Inspection, format: &str, keys: usize, levels: usize) -> 
                 summary.first_item_keys = Some(first_keys(members, 5));
             }
         }
-        Node::Leaf(kind) => summary.kind = (*kind).to_owned(),
+        Node::Leaf(kind) => (*kind).clone_into(&mut summary.kind),
     }
     (summary, Schema { structure: Some(found.structure(keys, levels)), ..Schema::default() })
 }
@@ -369,9 +369,9 @@ mod tests {
         );
         check(
             "plain",
-            expect![[r#"
+            expect![[r"
             null
-            null"#]],
+            null"]],
         );
         let wide = (0..300).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
         let outline = of(&format!("{wide}\n{wide}\n"));

@@ -59,7 +59,7 @@ struct Bounded<'b> {
     depth: usize,
 }
 
-impl<'b> Bounded<'b> {
+impl Bounded<'_> {
     fn deeper(self) -> Self {
         Self { depth: self.depth + 1, ..self }
     }

@@ -330,7 +330,7 @@ impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct KeyVisitor;
 
-        impl<'de> Visitor<'de> for KeyVisitor {
+        impl Visitor<'_> for KeyVisitor {
             type Value = Key;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -405,16 +405,16 @@ mod tests {
                 r#"{"b":"int","a":[{"x":"float","y":"NoneType"}],"c":{"d":{"e":{"f":"dict"}}}}"#
             ]],
         );
-        check(r#"[[[[[1]]]]]"#, expect![[r#"[[[["list"]]]]"#]]);
-        check(r#"[]"#, expect!["[]"]);
-        check(r#"{}"#, expect!["{}"]);
+        check(r"[[[[[1]]]]]", expect![[r#"[[[["list"]]]]"#]]);
+        check(r"[]", expect!["[]"]);
+        check(r"{}", expect!["{}"]);
         check(r#"[true, "x"]"#, expect![[r#"["bool"]"#]]);
         check(
             r#"{"k1":1,"k2":1,"k3":1,"k4":1,"k5":1}"#,
             expect![[r#"{"k1":"int","k2":"int","k3":"int","...":"2 more keys"}"#]],
         );
         check(r#"{"a": 1"#, expect!["EOF while parsing an object at line 1 column 7"]);
-        check(r#"[1] 2"#, expect!["trailing characters at line 1 column 5"]);
+        check(r"[1] 2", expect!["trailing characters at line 1 column 5"]);
         check(r#"{"a": {"b": 1e999}}"#, expect!["number out of range at line 1 column 17"]);
     }
 

@@ -283,7 +283,7 @@ struct Reader<'t> {
     file: &'t str,
 }
 
-impl<'t> Reader<'t> {
+impl Reader<'_> {
     fn error(self, key: &[&str], value: &RawValue, problem: impl Into<String>) -> ConfigError {
         ConfigError::of_key(self.file, self.text, offset_in(self.text, value.get()), key, problem)
     }
@@ -762,11 +762,11 @@ mod tests {
                     "old": {"type": "sse", "url": "https://old.example/sse"},
                     "db": {"type": "stdio", "command": "${CLAUDE_PLUGIN_ROOT:-.}/db", "args": [], "env": {"PORT": 5432, "TLS": true, "NOTHING": null}}
                 }}"#,
-                expect![[r#"
+                expect![[r"
                     api: http https://api.example/mcp Authorization=Bearer hush
                     old: sse https://old.example/sse
                     db: ./db [] PORT=5432 TLS=true
-                "#]],
+                "]],
             ),
             (
                 "VS Code, mcp.json",

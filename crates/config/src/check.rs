@@ -58,26 +58,22 @@ impl Config {
     fn artifact_problems(&self) -> Vec<SettingProblem> {
         let artifacts = &self.artifacts;
         let mut problems = Vec::new();
-        let sizes: &[_] = match artifacts.store {
-            StoreKind::Memory => &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)],
-            _ => {
-                if let Err(error) = artifacts.check_directory() {
-                    let advice = match error.kind() {
-                        io::ErrorKind::AlreadyExists => {
-                            ", or keep artifacts in memory with artifacts.store = \"memory\""
-                        }
-                        _ => "",
-                    };
-                    problems.push(("artifacts.directory", format!("{error}{advice}")));
-                }
-                &[
-                    ("artifacts.directory_max_bytes", artifacts.directory_max_bytes),
-                    (
-                        "artifacts.directory_max_artifact_bytes",
-                        artifacts.directory_max_artifact_bytes,
-                    ),
-                ]
+        let sizes: &[_] = if artifacts.store == StoreKind::Memory {
+            &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)]
+        } else {
+            if let Err(error) = artifacts.check_directory() {
+                let advice = match error.kind() {
+                    io::ErrorKind::AlreadyExists => {
+                        ", or keep artifacts in memory with artifacts.store = \"memory\""
+                    }
+                    _ => "",
+                };
+                problems.push(("artifacts.directory", format!("{error}{advice}")));
             }
+            &[
+                ("artifacts.directory_max_bytes", artifacts.directory_max_bytes),
+                ("artifacts.directory_max_artifact_bytes", artifacts.directory_max_artifact_bytes),
+            ]
         };
         let no_room = "0 leaves no room for an artifact; expected a number from 1 on";
         let empty = sizes.iter().filter(|(_, size)| *size == 0);
@@ -166,9 +162,9 @@ mod tests {
     fn an_empty_directory_is_refused() {
         check(
             "[artifacts]\ndirectory = \"\"\n",
-            expect![[r#"
+            expect![[r"
                 m.toml:2:13: artifacts.directory: the path is empty; expected a directory, or no setting
-            "#]],
+            "]],
         );
     }
 
@@ -191,10 +187,10 @@ mod tests {
             &format!(
                 "[artifacts]\ndirectory = {directory:?}\ndirectory_max_bytes = 0\ndirectory_max_artifact_bytes = 0\n"
             ),
-            expect![[r#"
+            expect![[r"
                 m.toml:3:23: artifacts.directory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
                 m.toml:4:32: artifacts.directory_max_artifact_bytes: 0 leaves no room for an artifact; expected a number from 1 on
-            "#]],
+            "]],
         );
     }
 

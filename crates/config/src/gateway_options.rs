@@ -52,7 +52,7 @@ impl Config {
         options.is_disabled = upstream.disabled;
         options.inherit_env = upstream.inherit_env;
         options.prefix = upstream.prefix.as_ref().map(|prefix| prefix.as_str().to_owned());
-        options.separator = gateway.separator.as_str().to_owned();
+        gateway.separator.as_str().clone_into(&mut options.separator);
         options.capture = self.tool_capture(upstream);
         options.filter = upstream.filter.clone();
         options.revision = upstream.revision;

@@ -590,7 +590,7 @@ mod tests {
         ];
         check(
             &texts,
-            expect![[r#"
+            expect![[r"
                 m.toml:3:11: mcp_servers.a.headers: invalid type: string, expected a map
                 m.toml:3:29: mcp_servers.a.headers.Authorization: invalid type: integer, expected a string
                 m.toml:3:8: mcp_servers.a.args: invalid type: string, expected a sequence
@@ -603,7 +603,7 @@ mod tests {
                 m.toml:2:17: auth.tokens.ci: invalid type: string, expected a table
                 m.toml:2:10: auth.tokens: invalid type: string, expected a map
                 m.toml:2:10: auth.issuer: invalid type: sequence, expected a string
-            "#]],
+            "]],
         );
     }
 

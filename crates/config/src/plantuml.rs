@@ -206,11 +206,12 @@ mod tests {
         assert_eq!(PlantUmlConfig::default().missing_java(None), None);
     }
 
-    fn set_executable(_file: &Path) {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            std::fs::set_permissions(_file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
+    #[cfg(unix)]
+    fn set_executable(file: &Path) {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
+
+    #[cfg(not(unix))]
+    fn set_executable(_: &Path) {}
 }

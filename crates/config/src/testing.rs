@@ -30,6 +30,7 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>
     })
 }
 
+#[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
 fn rfc3339<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(|time| humantime::format_rfc3339(time).to_string()).serialize(serializer)
 }

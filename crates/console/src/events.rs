@@ -32,7 +32,7 @@ const STATS_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_BATCH: usize = 500;
 /// When no page has listened for this time, no events are created: most servers have no open page, and calls should not bear the cost. A
 /// page that reconnects later is told to reload all data.
-const UNWATCHED: Duration = Duration::from_secs(60);
+const UNWATCHED: Duration = Duration::from_mins(1);
 /// Maximum size of all stored events together, in bytes of JSON. Events contain heads, never bodies, so only long names can reach this limit.
 const MAX_BYTES: usize = 8 << 20;
 

@@ -8,9 +8,9 @@ use std::{
 };
 
 /// Time in which a code must be used.
-const CODE_TIME: Duration = Duration::from_secs(60);
+const CODE_TIME: Duration = Duration::from_mins(1);
 /// Time for which a token is valid.
-const TOKEN_TIME: Duration = Duration::from_secs(12 * 3_600);
+const TOKEN_TIME: Duration = Duration::from_hours(12);
 /// Tokens at a time; the oldest one ends when there are more.
 const MAX_TOKENS: usize = 16;
 /// Prefix of every token, so that other tokens are not looked up.

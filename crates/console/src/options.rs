@@ -68,7 +68,7 @@ impl Default for ViewOptions {
         Self {
             max_views: 32,
             max_html_bytes: 10 << 20,
-            idle: Duration::from_secs(60),
+            idle: Duration::from_mins(1),
             ticket_time: Duration::from_secs(30),
             permissions: Permissions::NONE.with(Permission::ClipboardWrite),
             limits: Limits::default(),

@@ -114,13 +114,12 @@ pub(crate) fn page(console: &Console, site: &Site<'_>) -> Response {
 }
 
 fn file(name: &str) -> Response {
-    match FILES.iter().find(|file| file.name == name) {
-        Some(file) => answer(file.media_type, file.text.into()),
-        None => {
-            let mut response = answer("text/plain; charset=utf-8", "no such file\n".into());
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            response
-        }
+    if let Some(file) = FILES.iter().find(|file| file.name == name) {
+        answer(file.media_type, file.text.into())
+    } else {
+        let mut response = answer("text/plain; charset=utf-8", "no such file\n".into());
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        response
     }
 }
 

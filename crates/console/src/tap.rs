@@ -280,7 +280,9 @@ mod tests {
         let exchange =
             Exchange { console: console.clone(), slot: RecordSlot::default(), caller: "agent" };
         let mut log = ResponseLog { exchange, is_stream, part: Part::default() };
-        parts.iter().for_each(|part| log.read(&Bytes::copy_from_slice(part)));
+        for part in parts {
+            log.read(&Bytes::copy_from_slice(part));
+        }
         drop(log);
         let listed = console.messages().list(&Viewer::everything(), None, None, None, 10);
         let shown = listed.iter().rev();

@@ -40,10 +40,10 @@ pub fn blocks(data: &[u8]) {
             (show_ephemeral || !block.is_ephemeral())
                 && (show_reasoning || block.kind() != "reasoning")
         };
-        let kept = parsed.blocks.iter().filter(is_kept).map(|block| block.raw());
+        let kept = parsed.blocks.iter().filter(is_kept).map(super::block::Block::raw);
         let content = filter.apply(text).content;
         let left = parse(&content);
-        assert!(left.blocks.iter().map(|block| block.raw()).eq(kept), "{content}");
+        assert!(left.blocks.iter().map(super::block::Block::raw).eq(kept), "{content}");
         assert_eq!(left.problems, []);
         assert_eq!(filter.apply(&content).content, content);
         // An image is not a block, so rendering can only remove blocks.

@@ -207,15 +207,12 @@ pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find('&') {
         plain.push_str(&rest[..at]);
         rest = &rest[at..];
-        match entity(rest) {
-            Some((character, length)) => {
-                plain.push(character);
-                rest = &rest[length..];
-            }
-            None => {
-                plain.push('&');
-                rest = &rest[1..];
-            }
+        if let Some((character, length)) = entity(rest) {
+            plain.push(character);
+            rest = &rest[length..];
+        } else {
+            plain.push('&');
+            rest = &rest[1..];
         }
     }
     plain.push_str(rest);

@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Parsed<'_> {
         match found {
             Ok(block) => parsed.blocks.push(block),
             Err(problem) if parsed.problems.len() < Parsed::MAX_PROBLEMS => {
-                parsed.problems.push(problem)
+                parsed.problems.push(problem);
             }
             Err(_) => {}
         }

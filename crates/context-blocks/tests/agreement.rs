@@ -95,7 +95,7 @@ fn results(text: &str) -> Value {
     shows_all(&mut all);
     let mut raw = all.clone();
     (raw.render_resources, raw.show_reasoning) = (false, false);
-    all.media_base = "/base".to_owned();
+    "/base".clone_into(&mut all.media_base);
     let changed = [
         ("filtered", Filter::default().apply(text).content),
         ("shown", all.apply(text).content),
@@ -258,7 +258,7 @@ fn uri(text: &str) -> Value {
 
 /// Returns a text of pieces of tags, forms, entities and odd characters.
 fn text(random: &mut Random) -> String {
-    (0..1 + random.below(12)).map(|_| piece(random)).collect()
+    (0..=random.below(12)).map(|_| piece(random)).collect()
 }
 
 fn piece(random: &mut Random) -> String {

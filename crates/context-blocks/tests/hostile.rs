@@ -150,7 +150,7 @@ proptest! {
         });
         prop_assert!(!outside.contains("<mcp:") && !outside.contains("</mcp:"), "{outside}");
         let found = parse(&filtered.content);
-        prop_assert_eq!(found.blocks.iter().map(|block| block.raw()).collect::<Vec<_>>(), kept);
+        prop_assert_eq!(found.blocks.iter().map(marquetry_context_blocks::Block::raw).collect::<Vec<_>>(), kept);
         prop_assert_eq!(found.problems, vec![]);
         prop_assert_eq!(filter.apply(&filtered.content).content, filtered.content.clone());
     }

@@ -361,7 +361,8 @@ fn blocks_are_in_the_order_of_the_text() {
         <mcp:context type="b" uri="u3">2</mcp:context>
     "#;
     let parsed = parse(text);
-    let uris: Vec<_> = parsed.blocks.iter().filter_map(|block| block.uri()).collect();
+    let uris: Vec<_> =
+        parsed.blocks.iter().filter_map(marquetry_context_blocks::Block::uri).collect();
     assert_eq!(uris, ["u1", "u2", "u3"]);
     assert!(parsed.blocks.is_sorted_by_key(|block| block.span().start));
 }

@@ -18,7 +18,9 @@ pub(crate) fn normalized(
     // Computed in f64, in which the square of an f32 cannot overflow.
     let length = vector.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {
-        vector.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
+        for value in &mut vector {
+            *value = (f64::from(*value) / length) as f32;
+        }
     }
     Ok(vector)
 }

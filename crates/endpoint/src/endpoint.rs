@@ -51,7 +51,7 @@ impl Endpoint {
             client: http_client(&url)?,
             url,
             key: None,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             retry: RetryPolicy::default(),
             max_answer_bytes: 64 << 20,
         })

@@ -137,7 +137,7 @@ mod tests {
         };
         assert_eq!(asked("retry-after-ms", "250"), Some(Duration::from_millis(250)));
         assert_eq!(asked("retry-after", "7"), Some(Duration::from_secs(7)));
-        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(60));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_mins(1));
         let seconds = asked("retry-after", &date).unwrap().as_secs();
         assert!((55..=60).contains(&seconds), "{seconds}");
         for invalid in ["-1", "NaN", "1e300", "soon", ""] {

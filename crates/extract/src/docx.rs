@@ -117,7 +117,7 @@ fn page_count(app: &[u8]) -> Result<Option<u32>, ExtractError> {
         match event {
             Event::Start(element) => in_pages = element.local_name().as_ref() == "Pages",
             Event::Text(text) if in_pages => {
-                pages = text.trim().parse().ok().filter(|pages| *pages > 0)
+                pages = text.trim().parse().ok().filter(|pages| *pages > 0);
             }
             _ => in_pages = false,
         }

@@ -159,15 +159,12 @@ fn resolved(folder: &str, reference: &str) -> String {
     while let Some((&first, after)) = rest.split_first() {
         let digits = after.first_chunk::<2>().filter(|_| first == b'%');
         let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
+        if let Some(byte) = code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.push(first);
+            rest = after;
         }
     }
     let path = format!("{folder}{}", String::from_utf8_lossy(&bytes));

@@ -107,11 +107,10 @@ impl Lines<'_> {
                 if !scalars.is_empty() {
                     scalars.push(' ');
                 }
-                match token.starts_with('"') {
-                    true => {
-                        scalars.push_str(&Deserializer::from_str(token).deserialize_bytes(Text)?)
-                    }
-                    false => scalars.push_str(token),
+                if token.starts_with('"') {
+                    scalars.push_str(&Deserializer::from_str(token).deserialize_bytes(Text)?);
+                } else {
+                    scalars.push_str(token);
                 }
             }
             let length = self.text.len() + scalars.len();

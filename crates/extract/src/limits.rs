@@ -38,7 +38,7 @@ impl Default for Limits {
             max_unpacked_bytes: 256 * MIB,
             max_unpacked_bytes_at_once: 512 * MIB,
             max_pages: 10_000,
-            max_time: Duration::from_secs(60),
+            max_time: Duration::from_mins(1),
         }
     }
 }

@@ -44,7 +44,7 @@ impl Extractor for Markdown {
                     hidden.read(&extracted.content[span.clone()], span.start);
                 }
                 Event::Start(Tag::MetadataBlock(MetadataBlockKind::YamlStyle)) => {
-                    in_front_matter = true
+                    in_front_matter = true;
                 }
                 Event::End(TagEnd::MetadataBlock(_)) => in_front_matter = false,
                 Event::Text(text) if in_front_matter => extracted.title = title(&text),

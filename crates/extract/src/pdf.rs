@@ -138,13 +138,12 @@ fn malformed(reason: &str) -> ExtractError {
 
 /// Returns the error for a thread that panicked.
 fn refusal(panic: &(dyn std::any::Any + Send)) -> ExtractError {
-    match panic.downcast_ref() {
-        Some(PageStopped(error)) => error.clone(),
-        None => {
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
-            malformed(&format!("reading was cancelled: {}", message.unwrap_or("no reason given")))
-        }
+    if let Some(PageStopped(error)) = panic.downcast_ref() {
+        error.clone()
+    } else {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+        malformed(&format!("reading was cancelled: {}", message.unwrap_or("no reason given")))
     }
 }
 

@@ -158,7 +158,7 @@ mod tests {
         let outer = Stop::within(Duration::ZERO);
         assert_eq!(outer.and_within(Duration::MAX).check(), Err(Stopped::Time(Duration::ZERO)));
         let whole = Stop::never();
-        let part = whole.and_within(Duration::from_secs(3600));
+        let part = whole.and_within(Duration::from_hours(1));
         assert_eq!((whole.check(), part.check()), (Ok(()), Ok(())));
         whole.on_drop().disarm();
         assert_eq!(whole.check(), Ok(()));

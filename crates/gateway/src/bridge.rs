@@ -10,7 +10,7 @@
 //! | any | stateless, with a task | this server follows the task; its questions are handled like those of a session's
 //! call |
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use marquetry_protocol::{
     Era, RpcError,
@@ -149,7 +149,7 @@ impl Gateway {
             (Era::Stateless, Era::Stateless) if !has_tasks && sampler.is_none() => {
                 let (asker, options) = talk(AskVia::Nothing);
                 let work = self.pass(upstream, client, entry, params, options, asker, carried, cx);
-                events.forward_while(work, cx).await
+                events.forward_while(pin!(work), cx).await
             }
             (Era::Stateless, _) if offers_something => {
                 let (questions, asked) = mpsc::channel(AT_ONCE);
@@ -177,7 +177,7 @@ impl Gateway {
                 let (asker, options) = talk(via);
                 let (upstream, client) = (upstream.clone(), client.clone());
                 let work = work(upstream, client, entry, params, options, asker);
-                events.forward_while(work, cx).await
+                events.forward_while(pin!(work), cx).await
             }
         }
     }
@@ -224,7 +224,7 @@ impl Gateway {
                 }
             }
         };
-        events.forward_while(attending, cx).await
+        events.forward_while(pin!(attending), cx).await
     }
 
     /// Forwards a request between two stateless sides: the agent gets the upstream's questions, the upstream gets the

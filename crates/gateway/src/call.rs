@@ -92,6 +92,10 @@ pub enum CallFailure {
 
 impl Gateway {
     /// Calls a tool of an upstream.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the upstream cannot be reached, does not answer in time, or refuses.
     pub async fn call_tool(
         &self,
         params: CallToolParams,
@@ -133,7 +137,9 @@ impl Gateway {
             if !links.is_empty() && catalog.has_resources(index) {
                 let agent = LinkOwner::of(cx);
                 let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-                links.iter().for_each(|uri| known.remember(&agent, uri, index));
+                for uri in &links {
+                    known.remember(&agent, uri, index);
+                }
             }
             let is_stateless = is_stateless(&client);
             let (capture, output_schema) = (route.capture.clone(), route.output_schema.clone());
@@ -144,6 +150,10 @@ impl Gateway {
     }
 
     /// Reads a resource of the upstream that lists it, linked to it, or is likely to have it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the upstream cannot be reached, does not answer in time, or refuses.
     pub async fn read_resource(
         &self,
         params: ReadResourceParams,
@@ -182,6 +192,10 @@ impl Gateway {
     }
 
     /// Gets a prompt of an upstream.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the upstream cannot be reached, does not answer in time, or refuses.
     pub async fn get_prompt(
         &self,
         mut params: GetPromptParams,
@@ -202,6 +216,10 @@ impl Gateway {
     }
 
     /// Returns suggestions for an argument of a prompt or a resource template. An upstream without completions has none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the upstream cannot be reached, does not answer in time, or refuses.
     pub async fn complete(
         &self,
         mut params: CompleteParams,

@@ -1,7 +1,7 @@
 //! Forwards progress and log messages of an upstream during a call to the agent.
 
 use std::{
-    pin::pin,
+    pin::Pin,
     time::{Duration, Instant},
 };
 
@@ -57,7 +57,7 @@ impl CallEvents {
     /// Waits for some work, and forwards events meanwhile, as fast as the agent reads them.
     pub(super) async fn forward_while<T>(
         &mut self,
-        work: impl Future<Output = T>,
+        mut work: Pin<&mut impl Future<Output = T>>,
         cx: &RequestContext,
     ) -> T {
         /// Maximum delay of the answer by earlier events.
@@ -75,7 +75,6 @@ impl CallEvents {
                     }
                 }
             };
-            let mut work = pin!(work);
             tokio::select! {
                 biased;
                 // At the same time as the work: an agent that does not read progress must not stop the call's clock.

@@ -151,15 +151,12 @@ impl Catalog {
             }
             for resource in &listing.resources {
                 if let Ok(uri) = UiUri::new(resource.uri.as_str()) {
-                    match catalog.views.exposed(index, &uri) {
-                        Some(exposed) => {
-                            let uri = exposed.as_str().to_owned();
-                            catalog.resources.push(Resource { uri, ..resource.clone() });
-                        }
-                        None => {
-                            let why = NameError::TooLong { chars: resource.uri.len() };
-                            catalog.refuse(index, "resource", &resource.uri, why);
-                        }
+                    if let Some(exposed) = catalog.views.exposed(index, &uri) {
+                        let uri = exposed.as_str().to_owned();
+                        catalog.resources.push(Resource { uri, ..resource.clone() });
+                    } else {
+                        let why = NameError::TooLong { chars: resource.uri.len() };
+                        catalog.refuse(index, "resource", &resource.uri, why);
                     }
                     continue;
                 }
@@ -337,9 +334,10 @@ fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArgume
 
 /// Names the upstream `owner` in a message about a name of the upstream `index`.
 fn owner_name(upstreams: &[impl AsRef<Upstream>], owner: usize, index: usize) -> String {
-    match owner == index {
-        true => "an earlier entry of the same list".to_owned(),
-        false => format!("upstream '{}'", upstreams[owner].as_ref().name()),
+    if owner == index {
+        "an earlier entry of the same list".to_owned()
+    } else {
+        format!("upstream '{}'", upstreams[owner].as_ref().name())
     }
 }
 

@@ -52,9 +52,10 @@ fn readable(
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| is_passed(name))
-        .filter_map(|(name, value)| match value.into_string() {
-            Ok(value) => Some((name, value)),
-            Err(_) => {
+        .filter_map(|(name, value)| {
+            if let Ok(value) = value.into_string() {
+                Some((name, value))
+            } else {
                 tracing::warn!(name, "environment variable is not UTF-8 and not passed on");
                 None
             }

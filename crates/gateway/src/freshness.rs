@@ -127,7 +127,9 @@ impl Freshness {
             self.is_late[list as usize].store(false, Ordering::Relaxed);
         }
         self.fetched.send_modify(|counts| {
-            lists.iter().for_each(|&list| counts[list as usize] += 1);
+            for &list in lists {
+                counts[list as usize] += 1;
+            }
         });
     }
 

@@ -63,7 +63,7 @@ impl Default for GatewayOptions {
             list_refetch: Duration::from_secs(10),
             ping_timeout: Duration::from_secs(10),
             restart_delay: Duration::from_millis(500),
-            restart_max_delay: Duration::from_secs(60),
+            restart_max_delay: Duration::from_mins(1),
             restart_max_failures: 0,
             stop_grace: Duration::from_secs(2),
             pass_env: Vec::new(),
@@ -131,7 +131,7 @@ impl Default for GatewayLimits {
             max_in_flight_per_caller: 32,
             max_in_flight_total: 1_024,
             queue_time: Duration::from_secs(1),
-            question_time: Duration::from_secs(600),
+            question_time: Duration::from_mins(10),
             max_questions_per_call: 100,
             max_parked_calls: 256,
             max_parked_calls_per_caller: 64,
@@ -191,8 +191,8 @@ impl UpstreamOptions {
             capture: ToolCapture::default(),
             filter: ToolFilter::default(),
             revision: None,
-            start_timeout: Duration::from_secs(60),
-            call_timeout: Duration::from_secs(600),
+            start_timeout: Duration::from_mins(1),
+            call_timeout: Duration::from_mins(10),
             sampler: None,
         }
     }

@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(rate.admit_at(start + Duration::from_millis(500)), Some(980));
         assert_eq!(rate.admit_at(start + Duration::from_millis(500)), None);
         assert_eq!(rate.take_suppressed(), 1);
-        let later = start + Duration::from_secs(3_600);
+        let later = start + Duration::from_hours(1);
         assert_eq!((0..1_000).filter(|_| rate.admit_at(later).is_some()).count(), 20);
     }
 }

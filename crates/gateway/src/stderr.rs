@@ -56,9 +56,10 @@ impl StderrLog {
             state.known.clear();
             state.current.clear();
         }
-        match state.is_traceback(line) {
-            true => state.known.insert(hash),
-            false => state.current.insert(hash),
+        if state.is_traceback(line) {
+            state.known.insert(hash)
+        } else {
+            state.current.insert(hash)
         };
         if is_known { Level::DEBUG } else { Level::INFO }
     }

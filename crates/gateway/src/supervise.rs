@@ -69,7 +69,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 has_switched = false;
                 let ready_since = Instant::now();
                 let client = running.client.clone();
-                let end = watch(&gateway, index, running).await;
+                let end = Box::pin(watch(&gateway, index, running)).await;
                 client.close().await;
                 let problem = match end {
                     End::Stopping => break,
@@ -268,7 +268,7 @@ impl Session<'_> {
                     }
                 }
                 lists = self.upstream.freshness.wanted() => {
-                    lists.iter().for_each(|&list| self.stale[list as usize].wanted.notify_one());
+                    for &list in &lists { self.stale[list as usize].wanted.notify_one(); }
                 }
                 told = notifications.recv() => match told {
                     Ok(notification) => if let Some(list) = changed_list(&notification.method) {

@@ -6,14 +6,14 @@ use marquetry_protocol::server::{Caller, ConversationId};
 use tokio::time::Instant;
 
 /// Time after a question during which calls like the one that caused it are kept apart from calls of other agents.
-const ASKED: Duration = Duration::from_secs(600);
+const ASKED: Duration = Duration::from_mins(10);
 
 /// The same time for a question that one of several kinds of calls may have caused.
-const SUSPECTED: Duration = Duration::from_secs(60);
+const SUSPECTED: Duration = Duration::from_mins(1);
 
 /// Time during which others do not wait again for calls that ask of an owner that they have waited for too long. It is short,
 /// because a form that a user fills in takes longer than [`PATIENCE`], too.
-const PASSED: Duration = Duration::from_secs(60);
+const PASSED: Duration = Duration::from_mins(1);
 
 /// Time that a call waits for calls of other agents. It then starts beside them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -83,9 +83,10 @@ impl Turns {
         if asked.is_empty() && targets.windows(2).all(|pair| pair[0] == pair[1]) {
             asked.extend(targets.first());
         }
-        let (targets, certainty, time) = match asked.is_empty() {
-            true => (targets, Certainty::Suspected, SUSPECTED),
-            false => (asked, Certainty::Asked, ASKED),
+        let (targets, certainty, time) = if asked.is_empty() {
+            (targets, Certainty::Suspected, SUSPECTED)
+        } else {
+            (asked, Certainty::Asked, ASKED)
         };
         for target in targets {
             self.asking.insert(target.clone(), (certainty, now + time));

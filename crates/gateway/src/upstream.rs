@@ -189,7 +189,9 @@ impl Upstream {
 
     /// Marks every list as settled, as [`Self::settle`] does for one.
     pub(super) fn settle_all(&self) {
-        List::ALL.into_iter().for_each(|list| self.settle(list));
+        for list in List::ALL {
+            self.settle(list);
+        }
     }
 
     /// Returns its state after its connection was lost. Waits a moment until the loss is noticed.

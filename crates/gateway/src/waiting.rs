@@ -96,12 +96,11 @@ impl Gateway {
         if polled_once(wait.as_mut()).await.is_some() {
             return Ok(());
         }
-        match self.waiting.try_enter(cx.caller(), 1) {
-            Ok(_waiting) => cx.without_slot(wait).await,
-            Err(_) => {
-                wait.await;
-                Ok(())
-            }
+        if let Ok(_waiting) = self.waiting.try_enter(cx.caller(), 1) {
+            cx.without_slot(wait).await
+        } else {
+            wait.await;
+            Ok(())
         }
     }
 

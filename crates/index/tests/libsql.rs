@@ -264,7 +264,7 @@ async fn invalid_paths_are_refused_before_opening() {
     ] {
         let Err(error) = LibsqlStore::open(path, model()).await else { panic!("{path:?}") };
         let place = if problem.starts_with("its") { "" } else { path.to_str().unwrap() };
-        let want = format!("the database cannot be used: {} {problem}", place).replace("  ", " ");
+        let want = format!("the database cannot be used: {place} {problem}").replace("  ", " ");
         assert_eq!(error.to_string(), want);
     }
 }

@@ -188,7 +188,7 @@ impl Agent<'_> {
                 let mut text = cut(&text_of(&record.response), most);
                 if !record.success {
                     if text.trim().is_empty() {
-                        text = "the tool says that it failed, and nothing more".to_owned();
+                        "the tool says that it failed, and nothing more".clone_into(&mut text);
                     }
                     record.error = Some(cut(&text, 2000));
                     text = format!("Error: {text}");

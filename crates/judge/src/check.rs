@@ -240,28 +240,27 @@ fn of_results(
     CheckResult {
         name: "results".to_owned(),
         passed,
-        detail: match passed {
-            true => "the expected results were found".to_owned(),
-            false => format!(
-                "{} of {} expected results were not found",
-                unmet.len(),
-                by_call.len()
-            ),
+        detail: if passed {
+            "the expected results were found".to_owned()
+        } else {
+            format!("{} of {} expected results were not found", unmet.len(), by_call.len())
         },
-        actual: match passed {
-            true => Value::Null,
-            false => by_call
-                .iter()
-                .filter(|(_, column)| is_left(*column))
-                .map(|(_, column)| {
-                    let call = &calls[*column];
-                    json!({"name": call.tool_name, "success": call.success, "response": call.response})
-                })
-                .collect(),
+        actual: if passed {
+            Value::Null
+        } else {
+            by_call
+        .iter()
+        .filter(|(_, column)| is_left(*column))
+        .map(|(_, column)| {
+            let call = &calls[*column];
+            json!({"name": call.tool_name, "success": call.success, "response": call.response})
+        })
+        .collect()
         },
-        expected: match passed {
-            true => Value::Null,
-            false => unmet.iter().map(|row| json!(expected[*row])).collect(),
+        expected: if passed {
+            Value::Null
+        } else {
+            unmet.iter().map(|row| json!(expected[*row])).collect()
         },
     }
 }
@@ -309,9 +308,10 @@ fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResu
         results.push(CheckResult {
             name: "forbiddenTools".to_owned(),
             passed: called.is_empty(),
-            detail: match called.is_empty() {
-                true => "no forbidden tool was called".to_owned(),
-                false => format!("called: {}", called.join(", ")),
+            detail: if called.is_empty() {
+                "no forbidden tool was called".to_owned()
+            } else {
+                format!("called: {}", called.join(", "))
             },
             expected: Value::Null,
             actual: Value::Null,
@@ -336,12 +336,13 @@ fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResu
             passed: failed.is_empty(),
             detail: format!("{} of {} calls failed", failed.len(), work.calls.len()),
             expected: Value::Null,
-            actual: match failed.is_empty() {
-                true => Value::Null,
-                false => failed
+            actual: if failed.is_empty() {
+                Value::Null
+            } else {
+                failed
                     .iter()
                     .map(|call| json!({"name": call.tool_name, "error": call.error}))
-                    .collect(),
+                    .collect()
             },
         });
     }

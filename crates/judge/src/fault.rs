@@ -295,7 +295,7 @@ mod tests {
 
     #[async_trait]
     impl ChatModel for Scripted {
-        fn name(&self) -> &str {
+        fn name(&self) -> &'static str {
             "scripted"
         }
 

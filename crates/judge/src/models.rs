@@ -24,10 +24,7 @@ pub(crate) async fn ask(
     request: &ChatRequest,
     is_streamed: bool,
 ) -> Result<ChatAnswer, ChatError> {
-    match is_streamed {
-        true => model.stream(request, &mut |_| {}).await,
-        false => model.chat(request).await,
-    }
+    if is_streamed { model.stream(request, &mut |_| {}).await } else { model.chat(request).await }
 }
 
 /// Returns what to change in a case after this error, to append to the error: `member` is that of the model.

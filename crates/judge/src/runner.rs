@@ -304,10 +304,8 @@ impl Runner {
             Role::Judge => "judge",
         };
         let channel = cassette.channel(format!("{}/{name}", case.name), Arc::clone(redactor));
-        let live = match cassette.is_replay() {
-            true => None,
-            false => Some(self.models.model(role, settings)?),
-        };
+        let live =
+            if cassette.is_replay() { None } else { Some(self.models.model(role, settings)?) };
         Ok(Arc::new(TapedModel::new(channel, &settings.model, live)))
     }
 }
@@ -426,9 +424,10 @@ impl TrialState {
             .filter(|check| !check.passed)
             .map(|check| format!("{}: {}", check.name, check.detail))
             .collect();
-        let by_code = match failed.is_empty() {
-            true => format!("All {} checks passed.", self.checks.len()),
-            false => format!("Failed checks: {}.", failed.join("; ")),
+        let by_code = if failed.is_empty() {
+            format!("All {} checks passed.", self.checks.len())
+        } else {
+            format!("Failed checks: {}.", failed.join("; "))
         };
         let (status, error, verdict) = match outcome {
             Err(error) => {
@@ -451,9 +450,10 @@ impl TrialState {
                     Some(judged) => Verdict {
                         passed,
                         confidence: judged.confidence,
-                        reasoning: match failed.is_empty() {
-                            true => judged.reasoning,
-                            false => format!("{by_code} Judge: {}", judged.reasoning),
+                        reasoning: if failed.is_empty() {
+                            judged.reasoning
+                        } else {
+                            format!("{by_code} Judge: {}", judged.reasoning)
                         },
                         tool_accuracy: self.tool_accuracy,
                         suggestions: judged.suggestions,

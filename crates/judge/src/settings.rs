@@ -35,7 +35,7 @@ pub(crate) fn check_settings(
     }
     let votes = settings.votes.into_iter().chain(settings.max_votes);
     if votes.into_iter().any(|votes| !(1..=MAX_VOTES).contains(&votes)) {
-        let problem = format!("has votes or maxVotes outside of 1 to {}", MAX_VOTES);
+        let problem = format!("has votes or maxVotes outside of 1 to {MAX_VOTES}");
         return Err(TrialError::case(member, problem));
     }
     Ok(())

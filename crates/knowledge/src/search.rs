@@ -187,9 +187,10 @@ impl Access {
         let uris: BTreeMap<String, bool> =
             hits.iter().map(|hit| (hit.chunk.document.clone(), hit.object_id.is_some())).collect();
         let checks = uris.into_iter().map(|(uri, is_record)| async move {
-            let is_true = match is_record {
-                true => self.is_true(&uri).await?,
-                false => self.names_one(&uri, readers).await?,
+            let is_true = if is_record {
+                self.is_true(&uri).await?
+            } else {
+                self.names_one(&uri, readers).await?
             };
             Ok::<_, Failure>(is_true.then_some(uri))
         });
@@ -201,12 +202,11 @@ impl Access {
 
     /// Returns whether the caller may see the passages of a document now.
     pub(crate) async fn may_see(&self, document: &Document) -> Result<bool, Failure> {
-        match document.object_id {
-            Some(_) => self.is_true(&document.uri).await,
-            None => {
-                let principals = self.knowledge.records.principals(&self.caller).await?;
-                Ok(!document.readers.is_disjoint(&principals))
-            }
+        if document.object_id.is_some() {
+            self.is_true(&document.uri).await
+        } else {
+            let principals = self.knowledge.records.principals(&self.caller).await?;
+            Ok(!document.readers.is_disjoint(&principals))
         }
     }
 

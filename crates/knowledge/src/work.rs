@@ -70,7 +70,7 @@ impl Job {
 
 /// The slots of this process: several for each processor, because some of the work waits.
 static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
-    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Slots::new((2 * processors).max(4))
 });
 
@@ -148,15 +148,14 @@ impl Slots {
         let (send, receive) = oneshot::channel();
         self.state().waiting.push(Waiter { caller: job.caller.clone(), send });
         self.give();
-        match timeout(job.time, receive).await {
-            Ok(Ok(slot)) => Ok(slot),
-            _ => {
-                let seconds = job.time.as_secs_f64();
-                let message = format!(
-                    "{what} was not begun for {seconds} seconds: other documents are being worked on"
-                );
-                Err(Failure::new(ErrorCode::Busy, message))
-            }
+        if let Ok(Ok(slot)) = timeout(job.time, receive).await {
+            Ok(slot)
+        } else {
+            let seconds = job.time.as_secs_f64();
+            let message = format!(
+                "{what} was not begun for {seconds} seconds: other documents are being worked on"
+            );
+            Err(Failure::new(ErrorCode::Busy, message))
         }
     }
 

@@ -245,9 +245,10 @@ async fn watch(
     stop: &CancellationToken,
 ) -> Result<(), Failed> {
     if !arguments.database.is_json() {
-        let hint = match arguments.prune {
-            true => "",
-            false => "; files that are deleted stay indexed without --prune",
+        let hint = if arguments.prune {
+            ""
+        } else {
+            "; files that are deleted stay indexed without --prune"
         };
         print(&format!("watching for changes; Ctrl-C stops it{hint}\n"))?;
     }

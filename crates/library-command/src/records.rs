@@ -186,12 +186,16 @@ fn described(record: &Record, chunks: u64) -> String {
     for (name, value) in
         [("group", &record.group), ("owner", &record.owner), ("mediaType", &record.media_type)]
     {
-        value.iter().for_each(|value| line(name, value));
+        if let Some(value) = value {
+            line(name, value);
+        }
     }
     for (name, uris) in
         [("tag", &record.tags), ("reader", &record.readers), ("writer", &record.writers)]
     {
-        uris.iter().for_each(|uri| line(name, uri));
+        for uri in uris {
+            line(name, uri);
+        }
     }
     line("created", &time(record.created));
     line("modified", &time(record.modified));

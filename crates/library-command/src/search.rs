@@ -186,7 +186,7 @@ fn shown(uri: &str) -> String {
     let path = uri
         .strip_prefix("file://")
         .and_then(|path| percent_encoding::percent_decode_str(path).decode_utf8().ok());
-    path.map_or_else(|| uri.to_owned(), |path| path.into_owned())
+    path.map_or_else(|| uri.to_owned(), std::borrow::Cow::into_owned)
 }
 
 fn as_json(hit: &Hit, document: Option<&Document>, question: &str) -> Value {

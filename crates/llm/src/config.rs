@@ -70,10 +70,10 @@ impl ModelConfig {
             model: model.into(),
             base_url: None,
             api_key: None,
-            timeout: Duration::from_secs(120),
+            timeout: Duration::from_mins(2),
             retries: 3,
             longest_wait: Duration::from_secs(30),
-            answer_timeout: Duration::from_secs(600),
+            answer_timeout: Duration::from_mins(10),
             max_answer_bytes: 4 << 20,
         }
     }

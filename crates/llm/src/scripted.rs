@@ -52,7 +52,7 @@ impl ScriptedModel {
 
 #[async_trait]
 impl ChatModel for ScriptedModel {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "scripted"
     }
 

@@ -449,9 +449,10 @@ async fn nothing_without_end_fills_the_memory() {
         config.retries = 0;
         let model = RemoteModel::new(config).unwrap();
         let mut heard = 0;
-        let outcome = match is_streamed {
-            true => model.stream(&question(), &mut |text| heard += text.len()).await,
-            false => model.chat(&question()).await,
+        let outcome = if is_streamed {
+            model.stream(&question(), &mut |text| heard += text.len()).await
+        } else {
+            model.chat(&question()).await
         };
         let start = &piece[..piece.len().min(60)];
         assert_eq!(

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_limit_counts_bytes_of_untrimmed_text() {
         let check = |text: String, want| {
-            assert_eq!(Source::new(&text).map(|source| source.as_str().len()), want)
+            assert_eq!(Source::new(&text).map(|source| source.as_str().len()), want);
         };
         check("x".repeat(51_200), Ok(51_200));
         check("x".repeat(51_201), Err(SourceError::TooLong { bytes: 51_201 }));

@@ -217,7 +217,7 @@ mod tests {
     fn urls_name_server_and_format() {
         let code = code("A --> B");
         let check = |base, format, want| {
-            assert_eq!(Server::new(base).unwrap().url(&code, format).as_str(), want)
+            assert_eq!(Server::new(base).unwrap().url(&code, format).as_str(), want);
         };
         check(Server::PUBLIC, Format::Svg, "https://www.plantuml.com/plantuml/svg/SrJGrRLJS080");
         check("http://[::1]:8080", Format::Png, "http://[::1]:8080/png/SrJGrRLJS080");

@@ -293,12 +293,11 @@ impl Shared {
 
     fn give(self: &Arc<Self>, state: &mut State, caller: Caller, weight: usize) -> Slot {
         state.used += weight;
-        match state.callers.get_mut(&caller) {
-            Some(share) => share.used += weight,
-            None => {
-                let share = Share { used: weight, ..Share::default() };
-                state.callers.insert(caller.clone(), share);
-            }
+        if let Some(share) = state.callers.get_mut(&caller) {
+            share.used += weight;
+        } else {
+            let share = Share { used: weight, ..Share::default() };
+            state.callers.insert(caller.clone(), share);
         }
         Slot { shared: self.clone(), caller, weight }
     }

@@ -34,7 +34,8 @@ pub(super) async fn introduce(
             }
             RevisionChoice::Only(revision) => initialize(link, options, revision).await,
             RevisionChoice::Session => initialize(link, options, Revision::LATEST_SESSION).await,
-            RevisionChoice::Auto => negotiate(link, options).await,
+            // Boxed, since it would make all futures that connect three times as large.
+            RevisionChoice::Auto => Box::pin(negotiate(link, options)).await,
         }
     };
     tokio::time::timeout(limit, introduction)

@@ -76,7 +76,7 @@ impl Link {
             Self::Http(link)
                 if server.revision.era() == marquetry_protocol_wire::Era::Stateless =>
             {
-                link.learn(tools)
+                link.learn(tools);
             }
             // Only HTTP requests have headers.
             _ => _ = (server, tools),

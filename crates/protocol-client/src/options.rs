@@ -75,15 +75,15 @@ impl Default for ClientOptions {
             network: Network::default(),
             revision: RevisionChoice::Auto,
             probe_timeout: Duration::from_secs(5),
-            connect_timeout: Duration::from_secs(60),
-            request_timeout: Duration::from_secs(300),
+            connect_timeout: Duration::from_mins(1),
+            request_timeout: Duration::from_mins(5),
             max_message_bytes: 64 << 20,
             max_reconnects: 5,
             max_rounds: 10,
             check_results: true,
             remove_nulls: false,
             tasks: true,
-            task_timeout: Duration::from_secs(3_600),
+            task_timeout: Duration::from_hours(1),
             max_list_items: 10_000,
         }
     }

@@ -360,17 +360,17 @@ impl Reading {
                     if let Some(sender) = self.pending.progress_of(token) {
                         _ = sender.try_send(progress);
                     }
-                })
+                });
             }
             Ok(Message::Request(request)) => {
                 let Some(outbound) = self.outbound.upgrade() else { return };
                 self.shared.answer(&request, None, async move |answer| {
-                    _ = outbound.send(answer.into()).await
+                    _ = outbound.send(answer.into()).await;
                 });
             }
             Err(error) => match error.answers.as_ref().and_then(|id| self.pending.take(id)) {
                 Some(waiting) => {
-                    _ = waiting.answer.send(Err(ProtocolError::Message(error.to_string()).into()))
+                    _ = waiting.answer.send(Err(ProtocolError::Message(error.to_string()).into()));
                 }
                 // Servers print to standard output by mistake. The connection goes on.
                 None => {

@@ -43,7 +43,7 @@ impl Schemas {
             let compile = || {
                 Schema::untrusted(&listed.schema)
                     .inspect_err(|why| {
-                        tracing::warn!(tool, why, "results cannot be checked: no usable schema")
+                        tracing::warn!(tool, why, "results cannot be checked: no usable schema");
                     })
                     .ok()
             };

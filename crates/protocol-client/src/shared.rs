@@ -137,9 +137,12 @@ impl Shared {
             progress: Progress,
         }
         if notification.method == "notifications/progress" {
-            match notification.params.map(|params| serde_json::from_str::<Told>(params.get())) {
-                Some(Ok(told)) => progress(&told.progress_token, told.progress),
-                _ => tracing::debug!("a progress notification without token or progress"),
+            if let Some(Ok(told)) =
+                notification.params.map(|params| serde_json::from_str::<Told>(params.get()))
+            {
+                progress(&told.progress_token, told.progress);
+            } else {
+                tracing::debug!("a progress notification without token or progress");
             }
             return;
         }

@@ -193,9 +193,10 @@ impl Client {
     }
 
     fn has_skills(&self) -> Result<(), SkillError> {
-        match self.server().capabilities.extensions.contains_key(SKILLS_EXTENSION) {
-            true => Ok(()),
-            false => Err(SkillError::NotOffered),
+        if self.server().capabilities.extensions.contains_key(SKILLS_EXTENSION) {
+            Ok(())
+        } else {
+            Err(SkillError::NotOffered)
         }
     }
 
@@ -243,9 +244,10 @@ impl LoadedSkill {
     /// If it does not belong to the skill, or differs from the entry.
     pub async fn read(&self, file: &str) -> Result<Vec<u8>, SkillError> {
         let path = file.strip_prefix("./").unwrap_or(file);
-        let uri = match file.contains("://") {
-            true => file.to_owned(),
-            false => format!("{}{path}", self.entry.root()),
+        let uri = if file.contains("://") {
+            file.to_owned()
+        } else {
+            format!("{}{path}", self.entry.root())
         };
         self.client.skill_file(&self.entry, &uri).await
     }
@@ -267,9 +269,10 @@ fn verify(file: &SkillFile, bytes: &[u8]) -> Result<(), SkillError> {
         return Err(SkillError::Size { uri: file.uri.clone(), expected, found });
     }
     let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    match file.digest.strip_prefix("sha256:") == Some(&digest) {
-        true => Ok(()),
-        false => Err(SkillError::Digest { uri: file.uri.clone() }),
+    if file.digest.strip_prefix("sha256:") == Some(&digest) {
+        Ok(())
+    } else {
+        Err(SkillError::Digest { uri: file.uri.clone() })
     }
 }
 

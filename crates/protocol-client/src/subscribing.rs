@@ -55,10 +55,8 @@ impl Client {
             return Ok(());
         }
         let uris = watched.uris.clone();
-        watched.stream = match uris.is_empty() {
-            true => None,
-            false => Some(self.listen_to(&uris, None).await?),
-        };
+        watched.stream =
+            if uris.is_empty() { None } else { Some(self.listen_to(&uris, None).await?) };
         Ok(())
     }
 

@@ -48,7 +48,7 @@ pub struct TaskHandle {
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest poll interval, even if the server asks for a shorter one.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
-const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+const LONGEST_INTERVAL: Duration = Duration::from_mins(1);
 /// Failed polls in succession after which the client gives up. A task survives a broken connection, so a few failures
 /// say nothing about it.
 const MOST_FAILURES: usize = 5;
@@ -76,9 +76,10 @@ impl Client {
             () = cancel.cancelled() => return Err(ClientError::Cancelled),
             answer = self.rounds("tools/call", Some(&params), timeout, &own) => answer?,
         };
-        Ok(match self.is_task(&answer) {
-            true => StartedCall::Task(TaskHandle::created(self, "tools/call", &answer, &own)?),
-            false => StartedCall::Done(self.without_nulls("tools/call", answer)),
+        Ok(if self.is_task(&answer) {
+            StartedCall::Task(TaskHandle::created(self, "tools/call", &answer, &own)?)
+        } else {
+            StartedCall::Done(self.without_nulls("tools/call", answer))
         })
     }
 

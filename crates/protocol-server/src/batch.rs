@@ -55,7 +55,7 @@ impl Server {
                     }
                 }
                 Ok(Message::Notification(notification)) => {
-                    self.notified(conversation, &notification)
+                    self.notified(conversation, &notification);
                 }
                 Ok(Message::Response(response)) => conversation.questions.answered(response),
                 Err(error) => batch.refused.push(Outgoing::error(error.id.as_ref(), &error.error)),

@@ -165,11 +165,12 @@ impl Server {
         if notification.method != "notifications/cancelled" {
             return;
         }
-        match notification.params.map(|params| serde_json::from_str::<Cancelled>(params.get())) {
-            Some(Ok(Cancelled { request_id, reason })) => {
-                conversation.in_flight.cancel(&request_id, reason.as_str());
-            }
-            _ => tracing::debug!("a cancellation names no request"),
+        if let Some(Ok(Cancelled { request_id, reason })) =
+            notification.params.map(|params| serde_json::from_str::<Cancelled>(params.get()))
+        {
+            conversation.in_flight.cancel(&request_id, reason.as_str());
+        } else {
+            tracing::debug!("a cancellation names no request");
         }
     }
 }

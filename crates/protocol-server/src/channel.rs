@@ -67,12 +67,12 @@ impl Channel {
                 self.server.notified(&self.conversation, &notification);
             }
             Ok(Incoming::Message(Message::Response(response))) => {
-                self.conversation.questions.answered(response)
+                self.conversation.questions.answered(response);
             }
             Ok(Incoming::Batch(messages)) => {
                 match self.server.accept_batch(&self.conversation, peer, messages) {
                     Ok(batch) => {
-                        _ = self.calls.spawn(self.answer(batch.run(self.outbound.clone())))
+                        _ = self.calls.spawn(self.answer(batch.run(self.outbound.clone())));
                     }
                     Err(refused) => self.send(refused).await,
                 }

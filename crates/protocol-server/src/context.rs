@@ -333,10 +333,8 @@ impl RequestContext {
         if least.is_none_or(|least| level < least) {
             return;
         }
-        let level = match self.revision().has(Feature::EightLogLevels) {
-            true => level,
-            false => level.of_four(),
-        };
+        let level =
+            if self.revision().has(Feature::EightLogLevels) { level } else { level.of_four() };
         let mut params = json!({ "level": level, "data": data });
         if let Some(logger) = logger {
             params["logger"] = logger.into();

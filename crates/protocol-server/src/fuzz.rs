@@ -301,7 +301,9 @@ fn knows(method: &str, revision: Revision, result: &Value) {
             items(&result["toolResult"]).iter().for_each(content);
         }
         "prompts/get" => {
-            items(&result["messages"]).iter().for_each(|message| content(&message["content"]));
+            for message in &items(&result["messages"]) {
+                content(&message["content"]);
+            }
         }
         "initialize" => lacks(&result["serverInfo"], Feature::Icons, &["icons", "websiteUrl"]),
         _ => {

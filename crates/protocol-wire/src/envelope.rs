@@ -368,7 +368,7 @@ pub fn write_text_result(id: &RequestId, around: Around<'_>, text: &str) -> Vec<
 
 /// Appends a JSON string in the form of `serde_json`, but several bytes at a time.
 fn append_string(out: &mut Vec<u8>, text: &str) {
-    let needs_escape = |byte: u8| (byte < b' ') | (byte == b'"') | (byte == b'\\');
+    let needs_escape = |byte: u8| (byte < b' ') || (byte == b'"') || (byte == b'\\');
     let mut rest = text.as_bytes();
     out.push(b'"');
     while let Some(at) = crate::scan::position(rest, needs_escape) {

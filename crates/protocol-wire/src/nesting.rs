@@ -31,7 +31,7 @@ pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
 pub(crate) fn after_string(json: &[u8]) -> &[u8] {
     let mut rest = json;
     loop {
-        let Some(at) = position(rest, |byte| (byte == b'"') | (byte == b'\\')) else { return &[] };
+        let Some(at) = position(rest, |byte| (byte == b'"') || (byte == b'\\')) else { return &[] };
         if rest[at] == b'"' {
             return &rest[at + 1..];
         }

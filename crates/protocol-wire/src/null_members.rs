@@ -113,22 +113,18 @@ impl<'a> Pass<'a> {
                             has_kept = true;
                             continue;
                         }
-                        match comma.filter(|_| has_kept) {
-                            Some(comma) => self.replace(comma..self.at, ""),
-                            None => {
-                                if self.peek() == Some(b',') {
-                                    self.at += 1;
-                                }
-                                self.replace(start..self.at, "");
+                        if let Some(comma) = comma.filter(|_| has_kept) {
+                            self.replace(comma..self.at, "");
+                        } else {
+                            if self.peek() == Some(b',') {
+                                self.at += 1;
                             }
+                            self.replace(start..self.at, "");
                         }
                         continue;
                     }
                     has_kept = true;
-                    match NESTED.contains(&&*name) {
-                        true => self.value(levels),
-                        false => self.skip_value(),
-                    }
+                    if NESTED.contains(&&*name) { self.value(levels) } else { self.skip_value() }
                 }
             }
         }
@@ -315,10 +311,7 @@ mod tests {
     proptest! {
         #[test]
         fn text_is_changed_as_its_value_is(value in any_json(), is_pretty: bool) {
-            let text = match is_pretty {
-                true => serde_json::to_string_pretty(&value),
-                false => serde_json::to_string(&value),
-            };
+            let text = if is_pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
             let got = removed("tools/call", Era::Session, &text.unwrap());
             let mut want = value;
             reference(&mut want, MAX_LEVELS);

@@ -117,7 +117,11 @@ pub(crate) fn value_len(json: &str) -> usize {
             let mut depth = 0_usize;
             let mut rest = bytes;
             while let Some(at) = position(rest, |byte| {
-                (byte == b'"') | (byte == b'{') | (byte == b'}') | (byte == b'[') | (byte == b']')
+                (byte == b'"')
+                    || (byte == b'{')
+                    || (byte == b'}')
+                    || (byte == b'[')
+                    || (byte == b']')
             }) {
                 let byte = rest[at];
                 rest = &rest[at + 1..];
@@ -143,9 +147,10 @@ pub(crate) fn value_len(json: &str) -> usize {
 
 pub(crate) fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
-    match inner.contains('\\') {
-        true => serde_json::from_str(json).ok().map(Cow::Owned),
-        false => Some(Cow::Borrowed(inner)),
+    if inner.contains('\\') {
+        serde_json::from_str(json).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inner))
     }
 }
 

@@ -145,11 +145,10 @@ impl Filled {
         let mut documents = Vec::new();
         for entry in corpus {
             let text = entry.whole();
-            let texts = match passages {
-                true => {
-                    chunk(&text, &options, count_words)?.into_iter().map(|it| it.content).collect()
-                }
-                false => vec![text],
+            let texts = if passages {
+                chunk(&text, &options, count_words)?.into_iter().map(|it| it.content).collect()
+            } else {
+                vec![text]
             };
             let vectors = model.embed(&texts).await?;
             let chunks = texts.into_iter().zip(vectors);
@@ -175,9 +174,10 @@ impl Filled {
             let Some(relevant) = relevant.get(&query.id) else { continue };
             let text = if system.words { query.text.clone() } else { String::new() };
             let start = Instant::now();
-            let vector = match system.vectors {
-                true => Some(self.model.embed_query(&query.text).await?),
-                false => None,
+            let vector = if system.vectors {
+                Some(self.model.embed_query(&query.text).await?)
+            } else {
+                None
             };
             let mut request = SearchRequest::new(text, vector);
             request.limit = 100;

@@ -51,7 +51,7 @@ impl World {
             NewRecord::new("olio.llm.chatRequest", name).attribute("messages", messages.clone());
         let record = self.create(caller, new).await;
         let mut document = record_document(&record);
-        document.vector_model = Document::CHAT_HISTORY.to_owned();
+        Document::CHAT_HISTORY.clone_into(&mut document.vector_model);
         document.metadata.extend(metadata.as_object().cloned().unwrap());
         let model = StaticModel::built_in();
         let chunk = |message: &Value| {
@@ -109,7 +109,7 @@ fn contents(citations: &Citations) -> Vec<&str> {
     citations
         .blocks
         .iter()
-        .flat_map(|block| block.passages())
+        .flat_map(marquetry_rag::CitationBlock::passages)
         .map(|passage| passage.content.as_str())
         .collect()
 }

@@ -102,14 +102,16 @@ fn manuals() -> Vec<Manual> {
                 "The warranty is two years. Keep the bill. Parts that wear are not covered.",
             ),
         ];
-        let mut text = match is_page {
-            true => format!("<html><head><title>{title}</title></head><body>"),
-            false => format!("# {title}\n\n"),
+        let mut text = if is_page {
+            format!("<html><head><title>{title}</title></head><body>")
+        } else {
+            format!("# {title}\n\n")
         };
         for (heading, said) in sections {
-            text += &match is_page {
-                true => format!("<h2>{heading}</h2><p>{said}</p>"),
-                false => format!("## {heading}\n\n{said}\n\n"),
+            text += &if is_page {
+                format!("<h2>{heading}</h2><p>{said}</p>")
+            } else {
+                format!("## {heading}\n\n{said}\n\n")
             };
         }
         manuals.push(Manual { title, folder, file, heading, text });

@@ -76,7 +76,7 @@ async fn it_conforms_with_an_index() {
 async fn indexed(client: &Client, want: i64) {
     let indexes = "SELECT count(*) FILTER (WHERE indisvalid), count(*) FILTER (WHERE NOT indisvalid) \
         FROM pg_index WHERE pg_get_indexdef(indexrelid) LIKE '%hnsw%'";
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     loop {
         let row = client.query_one(indexes, &[]).await.unwrap();
         let (valid, other): (i64, i64) = (row.get(0), row.get(1));
@@ -143,7 +143,7 @@ async fn writers_and_readers_do_not_wait_for_the_index() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // Far less than this, had they waited: the index cannot be made before the reader ends.
-    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_mins(1), "{:?}", start.elapsed());
     let at_it = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
         AND state = 'active' AND (query LIKE 'CREATE INDEX%' OR query LIKE 'DROP INDEX%')";
     until(&client, at_it, 1).await;
@@ -285,7 +285,7 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
             reader.replace(Document::new(format!("doc-{at}")), version(at)).await.unwrap();
         }
         let children = [(); 2].map(|()| Child::start(CHILD_TEST, CHILD, &url));
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         while check(&reader).await < 8 {
             assert!(Instant::now() < end, "the children write nothing");
         }

@@ -181,7 +181,7 @@ async fn revisions_grow(store: &impl RecordStore) {
     assert_eq!(first.revision, 1, "a new record's revision is not its maker's");
     let mut second = first.clone();
     (second.created, second.modified, second.revision) = (20, 20, 77);
-    second.name = "Other".to_owned();
+    "Other".clone_into(&mut second.name);
     let second = store.put(Put::update(second, 1)).await.expect("put");
     assert_eq!((second.revision, second.created, second.modified), (2, 10, 20));
     assert_eq!(get(store, &first).await.as_ref(), Some(&second));
@@ -197,7 +197,7 @@ async fn revisions_grow(store: &impl RecordStore) {
 async fn an_unexpected_revision_changes_nothing(store: &impl RecordStore) {
     let one = store.put(Put::new(note("a")).with_content("one")).await.expect("put");
     let mut other = one.clone();
-    other.name = "Other".to_owned();
+    "Other".clone_into(&mut other.name);
     let refused = |error: RecordStoreError| match error {
         RecordStoreError::Conflict { uri, expected, found } => (uri, expected, found),
         error => panic!("{error}"),
@@ -242,7 +242,7 @@ async fn contents_stay_until_they_change(store: &impl RecordStore) {
 async fn a_batch_is_kept_as_one(store: &impl RecordStore) {
     let before = store.put(Put::new(note("a")).with_content("old")).await.expect("put");
     let mut changed = note("a");
-    changed.name = "Changed".to_owned();
+    "Changed".clone_into(&mut changed.name);
     let batch = vec![
         Put::any(changed.clone()).with_content("new"),
         Put::new(group("g", "/G")),
@@ -325,8 +325,8 @@ async fn filters_are_exact(store: &impl RecordStore) {
     let mut all = vec![group("g1", "/G"), group("g2", "/G/H"), group("g3", "~/G")];
     for number in 0..48_usize {
         let mut record = note(&format!("n{number}"));
-        record.kind = ["data.note", "data.data", "common.tag"][number % 3].to_owned();
-        record.name = ["One", "Two", "one"][number / 3 % 3].to_owned();
+        ["data.note", "data.data", "common.tag"][number % 3].clone_into(&mut record.kind);
+        ["One", "Two", "one"][number / 3 % 3].clone_into(&mut record.name);
         record.owner = [None, Some(ALICE), Some(BOB)][number / 5 % 3].map(str::to_owned);
         record.tags =
             ["t1", "t2", "t3"].iter().take(number % 4).map(|tag| (*tag).to_owned()).collect();
@@ -402,7 +402,7 @@ async fn organizations_are_apart(store: &impl RecordStore) {
     let organizations = ["default", "other", "default/more", "Default"];
     for organization in organizations {
         let mut group = group("g", "/G").with_organization(organization);
-        group.name = "G".to_owned();
+        "G".clone_into(&mut group.name);
         put(store, group).await;
         let note = within(note("n"), "/G").with_organization(organization);
         store.put(Put::new(note).with_content(organization)).await.expect("put");
@@ -448,7 +448,7 @@ async fn records_lie_in_groups_that_are_there(store: &impl RecordStore) {
     missing(within(note("d"), "/Team"), "/Team").await;
     // A record of another type with that name does not contain records, either.
     let mut fake = within(note("e"), "/");
-    fake.name = "Fake".to_owned();
+    "Fake".clone_into(&mut fake.name);
     put(store, fake).await;
     missing(within(note("d"), "/Fake"), "/Fake").await;
     for path in ["", "G", "/G/", "//", "/G//H", "~x", "~alice/G", "~/", "~//x"] {
@@ -466,19 +466,19 @@ async fn paths_are_taken_once(store: &impl RecordStore) {
         };
     taken(store.put(Put::new(group("two", "/G"))).await).await;
     let mut other = put(store, group("three", "/H")).await;
-    other.name = "G".to_owned();
+    "G".clone_into(&mut other.name);
     taken(store.put(Put::any(other)).await).await;
     // A group does not conflict with itself, nor with a removed group.
     store.put(Put::any(group("one", "/G"))).await.expect("put");
     let mut moved = group("one", "/G");
-    moved.name = "I".to_owned();
+    "I".clone_into(&mut moved.name);
     store.put(Put::any(moved)).await.expect("put");
     put(store, group("two", "/G")).await;
     store.delete(&uri(&group("two", "/G")), None).await.expect("delete");
     put(store, group("four", "/G")).await;
     // Only groups need unique names.
     let mut same = within(note("n"), "/");
-    same.name = "G".to_owned();
+    "G".clone_into(&mut same.name);
     put(store, same.clone()).await;
     put(store, same.with_object_id("m")).await;
 }
@@ -496,7 +496,7 @@ async fn groups_keep_what_lies_in_them(store: &impl RecordStore) {
     kept(store.delete(&uri(&g), None).await.map(drop), "/G").await;
     kept(store.delete(&uri(&h), Some(1)).await.map(drop), "/G/H").await;
     let mut renamed = h.clone();
-    renamed.name = "I".to_owned();
+    "I".clone_into(&mut renamed.name);
     kept(store.put(Put::any(renamed)).await.map(drop), "/G/H").await;
     let mut elsewhere = h.clone();
     elsewhere.group = None;

@@ -118,12 +118,11 @@ impl RecordError {
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {
-    match nearest {
-        Some(nearest) => format!("; did you mean {nearest}?"),
-        None => {
-            let names: Vec<_> = ModelType::ALL.iter().map(|model| model.name).collect();
-            format!("; the types are {}", names.join(", "))
-        }
+    if let Some(nearest) = nearest {
+        format!("; did you mean {nearest}?")
+    } else {
+        let names: Vec<_> = ModelType::ALL.iter().map(|model| model.name).collect();
+        format!("; the types are {}", names.join(", "))
     }
 }
 

@@ -69,8 +69,8 @@ impl ResourceView {
             ));
         }
         let mut record = Record::from_fields(kind, self.contents.clone())?;
-        record.organization = uri.organization().to_owned();
-        record.object_id = uri.id().unwrap_or_default().to_owned();
+        uri.organization().clone_into(&mut record.organization);
+        uri.id().unwrap_or_default().clone_into(&mut record.object_id);
         if record.name.is_empty() {
             record.name.clone_from(&self.name);
         }

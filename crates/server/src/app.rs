@@ -635,7 +635,7 @@ async fn announce(
                 console.resources_changed();
             }
             principals = changes.own_resources.take() => {
-                principals.iter().for_each(|principal| notifier.resources_changed_for(principal.as_deref()));
+                for principal in &principals { notifier.resources_changed_for(principal.as_deref()); }
             }
             updated = changes.updated.take() => updated.iter().for_each(|uri| notifier.resource_updated(uri)),
             () = stop.cancelled() => return,

@@ -349,22 +349,21 @@ async fn as_viewer(
     next: Next,
 ) -> Response<Body> {
     let (mut head, body) = request.into_parts();
-    let viewer = match &authenticator {
-        Some(authenticator) => match authenticator.authenticate(&head).await {
+    let viewer = if let Some(authenticator) = &authenticator {
+        match authenticator.authenticate(&head).await {
             Ok(principal) => {
                 let viewer = viewer_of(&principal);
                 head.extensions.insert(principal);
                 Some(viewer)
             }
             Err(denial) => return denied(head.uri.path(), denial),
-        },
-        None => {
-            let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
-            match may_see_details(is_here, &head, None).await {
-                Ok(true) => Some(Viewer::everything()),
-                // The console's error says why it shows nothing.
-                _ => None,
-            }
+        }
+    } else {
+        let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
+        match may_see_details(is_here, &head, None).await {
+            Ok(true) => Some(Viewer::everything()),
+            // The console's error says why it shows nothing.
+            _ => None,
         }
     };
     if let Some(viewer) = viewer {

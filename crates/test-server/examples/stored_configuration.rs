@@ -22,18 +22,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     filter.name = Some("files".to_owned());
     filter.page.limit = Some(1);
     let newest = test_sdk.configurations(&filter).await?.items.into_iter().next();
-    let configuration = match newest {
-        Some(configuration) => configuration,
-        None => {
-            let args = ["-y", "@modelcontextprotocol/server-filesystem", "."];
-            let new = NewConfiguration {
-                name: "files".to_owned(),
-                server_configs: vec![ServerConfig::stdio("npx", args).named("files")],
-                judge_config: Some(ModelSettings::new("openai", "gpt-4o-mini")),
-                ..NewConfiguration::default()
-            };
-            test_sdk.create_configuration(&new).await?
-        }
+    let configuration = if let Some(configuration) = newest {
+        configuration
+    } else {
+        let args = ["-y", "@modelcontextprotocol/server-filesystem", "."];
+        let new = NewConfiguration {
+            name: "files".to_owned(),
+            server_configs: vec![ServerConfig::stdio("npx", args).named("files")],
+            judge_config: Some(ModelSettings::new("openai", "gpt-4o-mini")),
+            ..NewConfiguration::default()
+        };
+        test_sdk.create_configuration(&new).await?
     };
 
     let mut case = TestCase::new("File Reading", "Read package.json and tell me the project name");

@@ -149,11 +149,11 @@ impl CaseFile {
             &self;
         let mut cases = self.cases.clone();
         for case in &mut cases {
-            fill(&mut case.server_configs, server_configs);
-            fill(&mut case.judge_config, judge_config);
-            fill(&mut case.agent_config, agent_config);
-            fill(&mut case.system_prompt, system_prompt);
-            fill(&mut case.checklist, checklist);
+            fill(&mut case.server_configs, server_configs.as_ref());
+            fill(&mut case.judge_config, judge_config.as_ref());
+            fill(&mut case.agent_config, agent_config.as_ref());
+            fill(&mut case.system_prompt, system_prompt.as_ref());
+            fill(&mut case.checklist, checklist.as_ref());
         }
         cases
     }
@@ -170,9 +170,9 @@ fn cases_or_none<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<TestCase>, D
     Ok(Option::deserialize(value)?.unwrap_or_default())
 }
 
-fn fill<T: Clone>(given: &mut Option<T>, default: &Option<T>) {
+fn fill<T: Clone>(given: &mut Option<T>, default: Option<&T>) {
     if given.is_none() {
-        given.clone_from(default);
+        *given = default.cloned();
     }
 }
 
@@ -252,16 +252,13 @@ fn has_cases(text: &str) -> bool {
 fn content_error(error: &serde_yaml::Error, path: &Path) -> CaseFileError {
     let error = error.without_snippet();
     let text = error.to_string();
-    let problem = match error {
-        serde_yaml::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key `{key}` is given twice")
-        }
-        _ => {
-            let problem = text.split(" at line ").next().unwrap_or(&text);
-            // The library names the events of its parser.
-            let problem = problem.replace("expected mapping start", "expected keys with values");
-            problem.replace("expected sequence start", "expected a list")
-        }
+    let problem = if let serde_yaml::Error::DuplicateMappingKey { key: Some(key), .. } = error {
+        format!("the key `{key}` is given twice")
+    } else {
+        let problem = text.split(" at line ").next().unwrap_or(&text);
+        // The library names the events of its parser.
+        let problem = problem.replace("expected mapping start", "expected keys with values");
+        problem.replace("expected sequence start", "expected a list")
     };
     let mut position = path.display().to_string();
     if let Some(at) = error.location() {

@@ -114,7 +114,9 @@ impl Tests {
     #[must_use]
     pub fn configuration(&self, cases: &[TestCase]) -> Option<Configuration> {
         let mut cases = cases.to_vec();
-        cases.iter_mut().for_each(|case| self.complete(case));
+        for case in &mut cases {
+            self.complete(case);
+        }
         Configuration::shared_by(&cases)
     }
 

@@ -40,7 +40,7 @@ struct Gated {
 
 #[async_trait]
 impl ChatModel for Gated {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "gated"
     }
 

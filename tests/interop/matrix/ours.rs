@@ -84,19 +84,16 @@ pub(super) async fn rows(sdk: Sdk, transport: Transport) -> Vec<Row> {
             ..ClientOptions::default()
         };
         let connecting = async {
-            match &url {
-                Some(url) => {
-                    let target = HttpTarget { url: url.clone(), ..HttpTarget::default() };
-                    Client::http(target, options).await
-                }
-                None => {
-                    let args = [script.to_string_lossy().into_owned(), "stdio".to_owned()];
-                    let command = StdioCommand {
-                        stderr: Stderr::Discard,
-                        ..StdioCommand::new(program.to_string_lossy(), args)
-                    };
-                    Client::spawn(command, options).await
-                }
+            if let Some(url) = &url {
+                let target = HttpTarget { url: url.clone(), ..HttpTarget::default() };
+                Client::http(target, options).await
+            } else {
+                let args = [script.to_string_lossy().into_owned(), "stdio".to_owned()];
+                let command = StdioCommand {
+                    stderr: Stderr::Discard,
+                    ..StdioCommand::new(program.to_string_lossy(), args)
+                };
+                Client::spawn(command, options).await
             }
         };
         let mut features = BTreeMap::new();

@@ -49,12 +49,11 @@ async fn talk(
     transport: Transport,
     revision: Revision,
 ) -> Result<BTreeMap<String, Outcome>, String> {
-    let (url, _server) = match transport {
-        Transport::Stdio => (None, None),
-        _ => {
-            let (url, server) = serve(Command::new(FIXTURE), transport).await?;
-            (Some(url), Some(server))
-        }
+    let (url, _server) = if transport == Transport::Stdio {
+        (None, None)
+    } else {
+        let (url, server) = serve(Command::new(FIXTURE), transport).await?;
+        (Some(url), Some(server))
     };
     let job = json!({
         "transport": transport.name(),

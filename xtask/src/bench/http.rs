@@ -71,7 +71,7 @@ pub(super) async fn measure(
     wrk(&url, load.path(), time / 5)?;
     let before = proc_stat::cpu_time(running.pid())?;
     let done = wrk(&url, load.path(), time)?;
-    let cpu = proc_stat::cpu_time(running.pid())? - before;
+    let cpu = proc_stat::cpu_time(running.pid())?.checked_sub(before).unwrap();
     if done.failed > 0 {
         return Err(Failed::new(format!("wrk saw {} errors", done.failed)));
     }
@@ -96,9 +96,10 @@ pub(super) fn sessions_mode(peer: Peer) -> &'static str {
 /// Opens a session, which then stays idle.
 pub(super) async fn open_session(url: &str, peer: Peer) -> Result<(), Failed> {
     let server = Server::open(url, peer, SESSION).await?;
-    match server.headers.iter().any(|(name, _)| name == "Mcp-Session-Id") {
-        true => Ok(()),
-        false => Err(Failed::new(format!("{} did not open a session", peer.name()))),
+    if server.headers.iter().any(|(name, _)| name == "Mcp-Session-Id") {
+        Ok(())
+    } else {
+        Err(Failed::new(format!("{} did not open a session", peer.name())))
     }
 }
 

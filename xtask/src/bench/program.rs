@@ -25,9 +25,10 @@ impl Program {
             .args(["build", "--release", "--package", "marquetry", "--bin", "marquetry"])
             .current_dir(root())
             .status()?;
-        match built.success() {
-            true => Ok(target.join("release")),
-            false => Err(Failed::new("the program does not build")),
+        if built.success() {
+            Ok(target.join("release"))
+        } else {
+            Err(Failed::new("the program does not build"))
         }
     }
 }

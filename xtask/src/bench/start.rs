@@ -21,7 +21,7 @@ use crate::{Failed, cargo_command, proc_stat, root};
 /// The aim: the maximum size of the server's own tools in `tools/list`, in bytes.
 const AIM: usize = 12_000;
 /// Maximum time until the server is ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Options of `bench start`.
 #[derive(Args, Debug)]

@@ -62,7 +62,7 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
     let started = Instant::now();
     let (_input, _output, mut times) = calls(row, time, input, output)?;
     let time = started.elapsed();
-    let cpu = proc_stat::cpu_time(running.pid())? - before;
+    let cpu = proc_stat::cpu_time(running.pid())?.checked_sub(before).unwrap();
     times.sort_unstable();
     let percentile = |percent: usize| times.get(times.len() * percent / 100).copied();
     Ok(Measured {

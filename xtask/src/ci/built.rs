@@ -185,7 +185,7 @@ fn read(messages: Vec<Message>, names: &HashMap<PathBuf, String>) -> Result<Buil
             let folder = manifest.parent().unwrap_or(Path::new("/")).to_owned();
             built.tests.push(TestProgram { package: package.clone(), folder, file });
         } else if target.kind == ["bin"] && target.name == "marquetry" {
-            built.folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+            file.parent().unwrap_or(Path::new("/")).clone_into(&mut built.folder);
         }
     }
     if built.folder == PathBuf::new() {

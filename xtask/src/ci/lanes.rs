@@ -54,7 +54,7 @@ pub(super) struct Plan {
 pub(super) const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// Time limit of one command in unattended runs. The longest, `features`, takes over half of it.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+const LIMIT: Duration = Duration::from_mins(30);
 
 impl Plan {
     /// Runs the steps one after the other, and shows their output as it comes.

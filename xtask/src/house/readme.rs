@@ -62,7 +62,7 @@ mod tests {
         match want {
             None => assert_eq!(problem, None),
             Some(want) => {
-                assert!(problem.as_deref().is_some_and(|it| it.contains(want)), "{problem:?}")
+                assert!(problem.as_deref().is_some_and(|it| it.contains(want)), "{problem:?}");
             }
         }
     }

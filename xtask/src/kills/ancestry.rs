@@ -56,7 +56,9 @@ pub(super) async fn alone(limit: Duration) -> Result<(), String> {
         }
         if Instant::now() > end {
             let lines: Vec<String> = left.iter().map(|&process| describe(process)).collect();
-            left.into_iter().for_each(|process| _ = kill(process));
+            for process in left {
+                _ = kill(process);
+            }
             return Err(format!(
                 "processes remain after {} s:\n{}",
                 limit.as_secs(),

@@ -194,7 +194,9 @@ impl Defect {
                 if self.loses_messages() {
                     messages.pop();
                 }
-                messages.iter_mut().for_each(|message| self.damage(message));
+                for message in messages.iter_mut() {
+                    self.damage(message);
+                }
             }
             message => self.damage(message),
         }

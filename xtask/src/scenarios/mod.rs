@@ -123,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     how.time_limit = Duration::from_secs(options.time_limit);
     how.prints = options.format == Format::Text || options.report.is_some();
     how.counts_panics = true;
-    how.rerun = "cargo xtask test-scenarios --exact".to_owned();
+    "cargo xtask test-scenarios --exact".clone_into(&mut how.rerun);
     let outcome = suite.run(&server, &how)?;
     outcome.write(format, options.report.as_deref())?;
     Ok(if outcome.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -102,9 +102,10 @@ impl<H: Handler> Handler for AppsHandler<H> {
             method,
             "server/discover" | "tools/list" | "resources/list" | "resources/templates/list"
         );
-        match is_gated && self.apps.is_gated() {
-            true => CacheHint { cache_scope: CacheScope::Private, ..hint },
-            false => hint,
+        if is_gated && self.apps.is_gated() {
+            CacheHint { cache_scope: CacheScope::Private, ..hint }
+        } else {
+            hint
         }
     }
 
@@ -133,9 +134,10 @@ impl<H: Handler> Handler for AppsHandler<H> {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let reply = self.inner.call_tool(params, cx).await?;
-        Ok(match self.is_enabled(cx) {
-            true => reply,
-            false => reply.without_meta(&[UI_META_KEY, FLAT_RESOURCE_KEY]),
+        Ok(if self.is_enabled(cx) {
+            reply
+        } else {
+            reply.without_meta(&[UI_META_KEY, FLAT_RESOURCE_KEY])
         })
     }
 

@@ -86,9 +86,10 @@ impl View {
     #[must_use]
     pub fn html<'a>(html: impl Into<Cow<'a, str>>) -> Self {
         let html = html.into();
-        let html = match has_doctype(&html) {
-            true => Arc::from(&*html),
-            false => format!("{DOCTYPE}\n{html}").into(),
+        let html = if has_doctype(&html) {
+            Arc::from(&*html)
+        } else {
+            format!("{DOCTYPE}\n{html}").into()
         };
         Self {
             html,

@@ -212,7 +212,7 @@ fn h13_a_view_is_removed_after_its_answer_to_teardown() {
 fn h13_teardown_has_a_time_limit_and_may_fail() {
     let mut view = ready();
     view.handle(Event::Teardown { reason: "r".into() });
-    view.now = view.bridge.deadline().unwrap() - Duration::from_millis(1);
+    view.now = view.bridge.deadline().unwrap().checked_sub(Duration::from_millis(1)).unwrap();
     view.handle(Event::Tick);
     assert_eq!(view.effects(), []);
     view.now += Duration::from_millis(1);

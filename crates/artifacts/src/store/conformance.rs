@@ -197,7 +197,7 @@ async fn a_put_artifact_is_read_unchanged(store: &impl ArtifactStore) {
         [("empty.txt", vec![]), ("bytes.bin", (0..=255).collect()), ("large", large)]
     {
         let mut artifact = of(text, &content);
-        artifact.metadata.description = "an \"odd\" description\n".to_owned();
+        "an \"odd\" description\n".clone_into(&mut artifact.metadata.description);
         artifact.metadata.source_tool_args = Some(serde_json::json!({"b": [1, null], "a": "ü"}));
 
         let record = store.put(&scope, artifact.clone()).await.expect("put");

@@ -48,7 +48,7 @@ use crate::name::ArtifactName;
 const LAYOUT_FILE: &str = "layout";
 const LAYOUT: &str = "marquetry artifacts 1\n";
 /// Entries of `tmp` older than this were left by a process that died.
-const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
+const LEFT_BEHIND: Duration = Duration::from_hours(1);
 /// Attempts of a put to take the next number before it gives up.
 const MAX_TRIES: u64 = 10_000;
 /// Largest record, in bytes.

@@ -139,12 +139,11 @@ impl Holdings {
     }
 
     fn insert(&mut self, session: &str, name: ArtifactName, version: u64, entry: Entry) {
-        let session = match self.sessions.get_key_value(session) {
-            Some((session, _)) => Arc::clone(session),
-            None => {
-                self.bytes += charge_of_session(session);
-                Arc::from(session)
-            }
+        let session = if let Some((session, _)) = self.sessions.get_key_value(session) {
+            Arc::clone(session)
+        } else {
+            self.bytes += charge_of_session(session);
+            Arc::from(session)
         };
         self.bytes += entry.charge(&name);
         self.by_use.insert(entry.used, (Arc::clone(&session), name.clone(), version));

@@ -246,7 +246,9 @@ impl Views {
             self.inner.is_closed.store(true, Ordering::Relaxed);
             std::mem::take(&mut *sessions)
         };
-        sessions.values().for_each(|session| session.close());
+        for session in sessions.values() {
+            session.close();
+        }
     }
 
     /// Returns the View whose document is to be served in its frame, once for each View.

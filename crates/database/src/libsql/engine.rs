@@ -73,6 +73,10 @@ pub(super) fn check_tables(connection: &Connection, ours: &[&str]) -> Result<(),
 }
 
 /// Limits the size of the database, in bytes, for writes of this connection.
+///
+/// # Errors
+///
+/// Returns an error if the database fails.
 pub fn limit(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
     let page = number(connection, "PRAGMA page_size")?.unwrap_or(4_096).max(1);
     let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page;
@@ -94,6 +98,10 @@ pub fn checkpoint(connection: &Connection) -> Result<(), DatabaseError> {
 }
 
 /// Sets how many bytes of the file are mapped into memory.
+///
+/// # Errors
+///
+/// Returns an error if the database fails.
 pub fn map(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
     wait(connection.query(&format!("PRAGMA mmap_size = {bytes}"), ())).map_err(error)?;
     Ok(())
@@ -113,6 +121,10 @@ pub fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, Databas
 }
 
 /// Runs work in a transaction that begins with the statement `begin`; an error rolls it back.
+///
+/// # Errors
+///
+/// Returns an error if the database fails.
 pub fn transaction<T, E: From<DatabaseError>>(
     connection: &Connection,
     begin: &str,
@@ -159,6 +171,10 @@ pub fn get<T: Column>(row: &libsql::Row, column: i32) -> Result<T, DatabaseError
 }
 
 /// Reads a column that holds a text as a blob.
+///
+/// # Errors
+///
+/// Returns an error if the database fails.
 pub fn text(row: &Row, column: i32) -> Result<String, DatabaseError> {
     let bytes: Vec<u8> = get(row, column)?;
     String::from_utf8(bytes).map_err(|error| DatabaseError::Damaged(error.to_string()))

@@ -44,9 +44,10 @@ impl LibsqlFile {
     /// [`DatabaseError::Unusable`] for a path that cannot be a database, such as that of a folder;
     /// [`DatabaseError::ReadOnly`] for a file without write permission, unless `read_only`.
     pub fn open(path: &Path, read_only: bool) -> Result<Self, DatabaseError> {
-        let builder = match read_only {
-            false => Builder::new_local(ready(path)?),
-            true => Builder::new_local(to_read(path)?).flags(OpenFlags::SQLITE_OPEN_READ_ONLY),
+        let builder = if read_only {
+            Builder::new_local(to_read(path)?).flags(OpenFlags::SQLITE_OPEN_READ_ONLY)
+        } else {
+            Builder::new_local(ready(path)?)
         };
         let database = wait(builder.build()).map_err(error)?;
         let path = std::path::absolute(path).map_err(DatabaseError::engine)?;

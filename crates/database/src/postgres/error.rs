@@ -27,7 +27,9 @@ impl From<tokio_postgres::Error> for DatabaseError {
         let Some(code) = error.code() else {
             let message = chain(&error);
             let of_connection = error.is_closed()
-                || error.source().is_some_and(|source| source.is::<std::io::Error>());
+                || error
+                    .source()
+                    .is_some_and(<dyn std::error::Error + 'static>::is::<std::io::Error>);
             return if of_connection { Self::Disconnected(message) } else { Self::engine(message) };
         };
         // Only the message is used: details may quote stored values.

@@ -37,7 +37,7 @@ impl Default for PoolOptions {
     fn default() -> Self {
         Self {
             max_connections: 8,
-            statement_timeout: Duration::from_secs(60),
+            statement_timeout: Duration::from_mins(1),
             lock_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
         }

@@ -74,7 +74,9 @@ impl StaticModel {
         // Dividing by the number of tokens first would change nothing: the length is 1 in the end.
         let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
         if length > 0.0 {
-            sum.iter_mut().for_each(|value| *value /= length);
+            for value in &mut sum {
+                *value /= length;
+            }
         }
         sum
     }

@@ -96,7 +96,7 @@ impl RemoteOptions {
             dimension: None,
             ask_for_dimension: false,
             identity: None,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             retries: 3,
             longest_wait: Duration::from_secs(30),
             batch_texts: 64,

@@ -98,12 +98,11 @@ impl RemoteEmbedder {
                 batch.len() < self.options.batch_texts
                     && bytes + text.len() <= self.options.batch_bytes
             };
-            match batches.last_mut().filter(fits) {
-                Some(batch) => batch.push(index),
-                None => {
-                    bytes = 0;
-                    batches.push(vec![index]);
-                }
+            if let Some(batch) = batches.last_mut().filter(fits) {
+                batch.push(index);
+            } else {
+                bytes = 0;
+                batches.push(vec![index]);
             }
             bytes += text.len();
         }

@@ -251,10 +251,10 @@ async fn retries_are_bounded() {
         assert_eq!(endpoint.seen().len(), 3);
         match failure {
             EndpointFailure::RateLimited { message, .. } => {
-                assert_eq!((status, &*message), (429, "slow down"))
+                assert_eq!((status, &*message), (429, "slow down"));
             }
             EndpointFailure::Failed { message, .. } => {
-                assert_eq!((status, &*message), (500, "oh no"))
+                assert_eq!((status, &*message), (500, "oh no"));
             }
             other => panic!("{other}"),
         }
@@ -268,7 +268,7 @@ async fn more_patience_than_there_is_is_not_shown() {
     let endpoint = Endpoint::new(EmbeddingApi::OpenAi, [answer]);
     let model = RemoteEmbedder::open(endpoint.options().await).await.unwrap();
     let (failure, _) = failure(model.embed(&texts(&["one"])).await);
-    assert_eq!(failure.retry_after(), Some(Duration::from_secs(86400)));
+    assert_eq!(failure.retry_after(), Some(Duration::from_hours(24)));
     assert_eq!(endpoint.seen().len(), 1);
 }
 
@@ -324,7 +324,7 @@ async fn a_huge_answer_is_not_kept() {
 
 #[tokio::test]
 async fn a_slow_endpoint_is_given_up() {
-    let endpoint = Endpoint::slow(Duration::from_secs(60));
+    let endpoint = Endpoint::slow(Duration::from_mins(1));
     let mut options = endpoint.options().await;
     options.timeout = Duration::from_millis(100);
     let start = Instant::now();

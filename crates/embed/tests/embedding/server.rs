@@ -126,13 +126,13 @@ pub(crate) fn unit_vector(text: &str) -> Vec<f32> {
 
 /// An answer with these vectors.
 pub(crate) fn vectors_of(api: EmbeddingApi, vectors: &[impl serde::Serialize]) -> Response {
-    let body = match api {
-        EmbeddingApi::Ollama => json!({"model": "small-model", "embeddings": vectors}),
-        _ => {
-            let items = vectors.iter().enumerate();
-            let item = |(index, vector)| json!({"object": "embedding", "index": index, "embedding": vector});
-            json!({"object": "list", "data": items.map(item).collect::<Vec<_>>(), "model": "small-model"})
-        }
+    let body = if api == EmbeddingApi::Ollama {
+        json!({"model": "small-model", "embeddings": vectors})
+    } else {
+        let items = vectors.iter().enumerate();
+        let item =
+            |(index, vector)| json!({"object": "embedding", "index": index, "embedding": vector});
+        json!({"object": "list", "data": items.map(item).collect::<Vec<_>>(), "model": "small-model"})
     };
     axum::Json(body).into_response()
 }

@@ -71,7 +71,7 @@ impl OpenElements {
                 |open| matches!(open, b"tr" | b"table" | b"template"),
             ),
             b"tr" => {
-                self.close(|open| open == b"tr", |open| matches!(open, b"table" | b"template"))
+                self.close(|open| open == b"tr", |open| matches!(open, b"table" | b"template"));
             }
             b"tbody" | b"tfoot" | b"thead" => self.close(
                 |open| matches!(open, b"tbody" | b"tfoot" | b"thead"),

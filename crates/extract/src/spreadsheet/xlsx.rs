@@ -437,15 +437,12 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     while let Some(start) = rest.find("_x") {
         let (before, found) = rest.split_at(start);
         unescaped.push_str(before);
-        match character(found) {
-            Some(character) => {
-                unescaped.push(character);
-                rest = &found[LENGTH..];
-            }
-            None => {
-                unescaped.push_str("_x");
-                rest = &found[2..];
-            }
+        if let Some(character) = character(found) {
+            unescaped.push(character);
+            rest = &found[LENGTH..];
+        } else {
+            unescaped.push_str("_x");
+            rest = &found[2..];
         }
     }
     if unescaped.is_empty() && rest.len() == text.len() {

@@ -11,7 +11,7 @@ use super::{
 
 /// Much longer than each of these takes on a slow machine without optimization; without their limits they take
 /// minutes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn titles(extracted: &Extracted) -> Vec<&str> {
     extracted

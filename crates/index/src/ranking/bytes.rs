@@ -33,19 +33,16 @@ impl Bytes {
             return;
         }
         let map = if capacity < LARGE { None } else { MmapMut::map_anon(capacity).ok() };
-        self.0 = match map {
-            Some(mut map) => {
-                // If the system has no large pages, the map works with small ones.
-                #[cfg(target_os = "linux")]
-                let _ = map.advise(memmap2::Advice::HugePage);
-                map[..self.len()].copy_from_slice(self);
-                Memory::Mapped(map, self.len())
-            }
-            None => {
-                let mut bytes = Vec::with_capacity(capacity);
-                bytes.extend_from_slice(self);
-                Memory::Heap(bytes)
-            }
+        self.0 = if let Some(mut map) = map {
+            // If the system has no large pages, the map works with small ones.
+            #[cfg(target_os = "linux")]
+            let _ = map.advise(memmap2::Advice::HugePage);
+            map[..self.len()].copy_from_slice(self);
+            Memory::Mapped(map, self.len())
+        } else {
+            let mut bytes = Vec::with_capacity(capacity);
+            bytes.extend_from_slice(self);
+            Memory::Heap(bytes)
         };
     }
 

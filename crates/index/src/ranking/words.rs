@@ -87,14 +87,13 @@ impl Analyzer {
             self.add(&chunk.content, language, 1, &mut number, &mut terms)?;
             let length = u32::try_from(terms.len()).unwrap_or(u32::MAX);
             let known = shared.iter().position(|(of, _)| *of == language);
-            let known = match known {
-                Some(known) => known,
-                None => {
-                    let mut terms = Vec::new();
-                    self.add_context(&context, language, &mut number, &mut terms)?;
-                    shared.push((language, terms));
-                    shared.len() - 1
-                }
+            let known = if let Some(known) = known {
+                known
+            } else {
+                let mut terms = Vec::new();
+                self.add_context(&context, language, &mut number, &mut terms)?;
+                shared.push((language, terms));
+                shared.len() - 1
             };
             terms.extend_from_slice(&shared[known].1);
             for heading in context.headings(chunk) {
@@ -330,15 +329,14 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
             let end = rest.find(|other| group_size(other) != group).unwrap_or(rest.len());
             let (part, after) = rest.split_at(end);
             rest = after;
-            match group {
-                Some(size) => groups(part, size, &mut see),
-                None => {
-                    word.clear();
-                    word.extend(part.chars().take(MAX_WORD_CHARS).flat_map(char::to_lowercase));
-                    // A capital letter may become a letter with a combining mark in lower case: İ.
-                    word.retain(|character| !is_spared_mark(character));
-                    see(Piece::Word(&word));
-                }
+            if let Some(size) = group {
+                groups(part, size, &mut see);
+            } else {
+                word.clear();
+                word.extend(part.chars().take(MAX_WORD_CHARS).flat_map(char::to_lowercase));
+                // A capital letter may become a letter with a combining mark in lower case: İ.
+                word.retain(|character| !is_spared_mark(character));
+                see(Piece::Word(&word));
             }
         }
     }

@@ -176,7 +176,7 @@ mod tests {
         #[test]
         fn rows_come_back(rows in prop::collection::vec(row(), 0..5)) {
             let mut bytes = Vec::new();
-            rows.iter().for_each(|row| encode(row, &mut bytes));
+            for row in &rows { encode(row, &mut bytes); }
             let (mut got, mut terms) = (Vec::new(), Vec::new());
             for row in super::rows(&bytes, 8) {
                 let row = row.unwrap();

@@ -299,7 +299,7 @@ async fn deleting_says_how_many(store: &impl ChunkStore) {
 async fn deleting_is_for_one_vector_model(store: &impl ChunkStore) {
     let document = index(store, "doc-typed", "Content.").await;
     let mut history = Document::new("am7://default/olio.llm.chatRequest/1");
-    history.vector_model = "olio.vectorChatHistory".to_owned();
+    "olio.vectorChatHistory".clone_into(&mut history.vector_model);
     store.replace(history, sentences(store, "Said.", 1)).await.expect("replace");
 
     let mut of = Filter::scope(&document.uri);
@@ -404,7 +404,7 @@ async fn filters_are_exact(store: &impl ChunkStore) {
         (Filter { scope: Some("2".to_owned()), ..none() }, &["2"]),
         (Filter { scope: Some(String::new()), ..none() }, &[]),
     ] {
-        let want = BTreeSet::from_iter(want.iter().copied());
+        let want: BTreeSet<_> = want.iter().copied().collect();
         for text in ["same words", ""] {
             let mut request = request(store, "same words");
             request.text = text.to_owned();
@@ -636,7 +636,7 @@ async fn tags_are_all_needed(store: &impl ChunkStore) {
         (&["orphan-tag"], &[]),
     ] {
         let hits = find(store, &seeds(store, "content", tags)).await;
-        assert_eq!(found(&hits), BTreeSet::from_iter(want.iter().copied()), "{tags:?}");
+        assert_eq!(found(&hits), want.iter().copied().collect(), "{tags:?}");
         let by_tag = Filter { tags: seeds(store, "", tags).filter.tags, ..Filter::default() };
         let documents = store.documents(&by_tag, None, 10).await.expect("documents");
         assert_eq!(documents.len(), want.len(), "by tags alone");

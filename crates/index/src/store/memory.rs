@@ -221,7 +221,9 @@ impl State {
         let uri = label(Kind::Uri, &[&document.uri]);
         let entry = Entry { number, uri, labels: labels(&document) };
         let mut adding = self.index.add(entry);
-        rows.iter().for_each(|row| adding.row(row.as_ref()));
+        for row in rows {
+            adding.row(row.as_ref());
+        }
         let count = chunks.len() as u32;
         let chunks = (0..count).zip(chunks).map(|(index, chunk)| {
             let NewChunk { content, span, page, page_starts, chapter, headings, .. } = chunk;

@@ -69,7 +69,7 @@ struct Curious(Mutex<Vec<Value>>);
 
 #[async_trait]
 impl ChatModel for Curious {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "curious"
     }
 
@@ -160,13 +160,13 @@ struct Silent(std::sync::atomic::AtomicBool);
 
 #[async_trait]
 impl ChatModel for Silent {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "silent"
     }
 
     async fn chat(&self, _: &ChatRequest) -> Result<ChatAnswer, ChatError> {
         if self.0.swap(true, std::sync::atomic::Ordering::Relaxed) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         Ok(vote("yes"))
     }

@@ -147,7 +147,7 @@ fn escaped(text: &str) -> String {
             '\'' => safe.push_str("&#39;"),
             '\t' | '\n' | ' '..='\u{7e}' => safe.push(one),
             _ if one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}') => {
-                safe.push('\u{fffd}')
+                safe.push('\u{fffd}');
             }
             _ => safe.push(one),
         }

@@ -13,7 +13,7 @@ const SIGN_EVERY: Duration = Duration::from_secs(15);
 
 /// A batch without a sign for this time counts as failed: its program was killed, or its machine stopped.
 #[cfg(any(feature = "libsql", test))]
-const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+const LONGEST_SILENCE: Duration = Duration::from_mins(1);
 
 /// Completes with `work`, which runs a batch. Meanwhile it tells the store that the batch is still running: a batch without a sign for a minute
 /// is shown as failed.

@@ -245,7 +245,9 @@ pub async fn judge_agreement(store: &dyn ResultStore) -> Result<Vec<JudgeAgreeme
 
 fn total(outcomes: &[Outcome]) -> TrialCounts {
     let mut total = TrialCounts::default();
-    outcomes.iter().for_each(|outcome| add(&mut total, outcome.trials));
+    for outcome in outcomes {
+        add(&mut total, outcome.trials);
+    }
     total
 }
 

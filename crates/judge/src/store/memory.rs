@@ -265,9 +265,10 @@ impl ResultStore for MemoryStore {
 
     /// No other process can see the batch, so no sign is stored.
     async fn touch_run(&self, id: &str) -> Result<(), StoreError> {
-        match self.tables().runs.contains_key(id) {
-            true => Ok(()),
-            false => Err(StoreError::NotFound { kind: "run", id: id.to_owned() }),
+        if self.tables().runs.contains_key(id) {
+            Ok(())
+        } else {
+            Err(StoreError::NotFound { kind: "run", id: id.to_owned() })
         }
     }
 

@@ -509,7 +509,7 @@ struct Silent;
 
 #[async_trait]
 impl ChatModel for Silent {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "silent"
     }
 
@@ -521,9 +521,10 @@ impl ChatModel for Silent {
 #[tokio::test]
 async fn time_ends_a_trial_also_while_it_is_judged() {
     for (agent, calls) in [(Vec::new(), 0), (good_work(), 2)] {
-        let models = match agent.is_empty() {
-            true => FixedModels::new(Silent, ScriptedModel::new([])),
-            false => FixedModels::new(ScriptedModel::new(agent), Silent),
+        let models = if agent.is_empty() {
+            FixedModels::new(Silent, ScriptedModel::new([]))
+        } else {
+            FixedModels::new(ScriptedModel::new(agent), Silent)
         };
         let runner = with_path(Runner::new(models, Arc::new(MemoryStore::new())));
         let mut case = case("time");

@@ -72,13 +72,12 @@ async fn pipeline(
     if bearer != Some(&format!("Bearer {}", shared.token)) {
         return Err(refused(StatusCode::UNAUTHORIZED, "the token is wrong"));
     }
-    let stream = match body["baton"].as_str() {
-        Some(baton) => shared.streams.lock().unwrap().remove(baton),
-        None => {
-            let connection = shared.database.connect().unwrap();
-            connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-            Some(connection)
-        }
+    let stream = if let Some(baton) = body["baton"].as_str() {
+        shared.streams.lock().unwrap().remove(baton)
+    } else {
+        let connection = shared.database.connect().unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        Some(connection)
     };
     let stream = stream.ok_or_else(|| refused(StatusCode::BAD_REQUEST, "no such stream"))?;
     // SQLite waits for locks; other requests go on meanwhile, such as those of the transaction that has the lock.
@@ -130,9 +129,10 @@ async fn batch(stream: &Connection, batch: &JsonValue) -> JsonValue {
     let (mut outcomes, mut errors): (Vec<JsonValue>, Vec<JsonValue>) = Default::default();
     for step in batch["steps"].as_array().unwrap() {
         let after = step["condition"]["step"].as_u64().map(|it| usize::try_from(it).unwrap());
-        let outcome = match after.is_none_or(|after| !outcomes[after].is_null()) {
-            true => execute(stream, &step["stmt"]).await,
-            false => Err(JsonValue::Null),
+        let outcome = if after.is_none_or(|after| !outcomes[after].is_null()) {
+            execute(stream, &step["stmt"]).await
+        } else {
+            Err(JsonValue::Null)
         };
         let (result, error) = match outcome {
             Ok(result) => (result, JsonValue::Null),

@@ -64,7 +64,7 @@ fn server() {
     let Ok(behaviour) = std::env::var(BEHAVIOUR) else { return };
     let tools = match behaviour.as_str() {
         "silent" => loop {
-            std::thread::sleep(std::time::Duration::from_secs(60));
+            std::thread::sleep(std::time::Duration::from_mins(1));
         },
         "many" => (0..500).fold(toolbox(), |tools, number| {
             tools.tool(format!("tool{number}"), "One of many.", async |_: Nothing, _| "")

@@ -69,9 +69,10 @@ const FORMS: [(&str, &str); 7] = [
 
 /// Returns the length of the part whose meaning later text cannot change.
 fn settled(answer: &str) -> usize {
-    let lower: Cow<'_, str> = match answer.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        true => answer.to_ascii_lowercase().into(),
-        false => answer.into(),
+    let lower: Cow<'_, str> = if answer.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        answer.to_ascii_lowercase().into()
+    } else {
+        answer.into()
     };
     let forms = FORMS
         .map(|(opening, closing)| (opening.to_ascii_lowercase(), closing.to_ascii_lowercase()));
@@ -168,7 +169,7 @@ mod tests {
             let clean = clean(&answer);
             prop_assert!(parse(&clean).blocks.is_empty(), "{clean}");
             let later = upgrade(&clean);
-            prop_assert!(parse(&later).blocks.iter().all(|block| block.is_inline()), "{later}");
+            prop_assert!(parse(&later).blocks.iter().all(marquetry_context_blocks::Block::is_inline), "{later}");
             prop_assert!(!clean.to_lowercase().contains("<mcp:"), "{clean}");
             for (at, _) in answer.char_indices() {
                 prop_assert!(parse(&visible(&answer[..at])).blocks.is_empty());

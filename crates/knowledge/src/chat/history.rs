@@ -140,12 +140,11 @@ impl History {
         const CONTEXT_VALUES: usize = 8_000;
         let mut room = CONTEXT_VALUES;
         for said in self.messages.iter_mut().rev() {
-            match room.checked_sub(said.context_values()) {
-                Some(rest) => room = rest,
-                None => {
-                    room = 0;
-                    said.context.clear();
-                }
+            if let Some(rest) = room.checked_sub(said.context_values()) {
+                room = rest;
+            } else {
+                room = 0;
+                said.context.clear();
             }
         }
         let mut left = bytes;

@@ -83,25 +83,22 @@ async fn store(
     let before = before.into_iter().max_by_key(context::number);
     let number = before.as_ref().and_then(context::number).unwrap_or(0) + 1;
     let timestamp = context::written(records.now());
-    let keyframe = match before.and_then(|record| record.uri()) {
-        Some(uri) => {
-            let patch = RecordPatch::new()
-                .name(format!("Keyframe {number}"))
-                .attribute("number", number)
-                .attribute("timestamp", timestamp)
-                .attribute("state", state);
-            records.update(caller, &uri, patch).await?
-        }
-        None => {
-            let new = NewRecord::new(KEYFRAME, format!("Keyframe {number}"))
-                // One group for all chats: an owner may have 1,000 groups.
-                .group("~/Chats/Keyframes")
-                .attribute("chatRequest", chat_uri.as_str())
-                .attribute("number", number)
-                .attribute("timestamp", timestamp)
-                .attribute("state", state);
-            records.create(caller, new).await?
-        }
+    let keyframe = if let Some(uri) = before.and_then(|record| record.uri()) {
+        let patch = RecordPatch::new()
+            .name(format!("Keyframe {number}"))
+            .attribute("number", number)
+            .attribute("timestamp", timestamp)
+            .attribute("state", state);
+        records.update(caller, &uri, patch).await?
+    } else {
+        let new = NewRecord::new(KEYFRAME, format!("Keyframe {number}"))
+            // One group for all chats: an owner may have 1,000 groups.
+            .group("~/Chats/Keyframes")
+            .attribute("chatRequest", chat_uri.as_str())
+            .attribute("number", number)
+            .attribute("timestamp", timestamp)
+            .attribute("state", state);
+        records.create(caller, new).await?
     };
     Ok(keyframe.uri().unwrap_or_default())
 }

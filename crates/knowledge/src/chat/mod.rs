@@ -338,7 +338,7 @@ impl Chat {
         let most = self.config.max_answer_bytes.get();
         if text.len() > most {
             text.truncate(text.floor_char_boundary(most));
-            finish = "length".to_owned();
+            "length".clone_into(&mut finish);
         }
         let reasoning = answer::reasoning(&answer.text, most);
         Ok(Answered { answer, finish, text, reasoning })
@@ -469,7 +469,7 @@ async fn create(access: &Access, message: &str, parts: &Parts) -> Result<Record,
     let mut name: String = words.join(" ").chars().take(60).collect();
     name.retain(|c| !c.is_control() && c != '/');
     if name.trim().is_empty() {
-        name = "Chat".to_owned();
+        "Chat".clone_into(&mut name);
     }
     let mut new = NewRecord::new(CHAT, name.trim()).group("~/Chats");
     for (name, uri) in [("chatConfig", &parts.chat_config), ("promptConfig", &parts.prompt_config)]
@@ -486,7 +486,7 @@ fn cited(citations: &Citations) -> Vec<String> {
     let passages = citations
         .blocks
         .iter()
-        .flat_map(|block| block.passages())
+        .flat_map(marquetry_rag::CitationBlock::passages)
         .map(|passage| passage.uri.clone());
     let chats = citations.blocks.iter().filter(|block| block.passages().is_empty());
     let all = passages.chain(chats.flat_map(|block| block.references.clone()));

@@ -39,7 +39,7 @@ impl Models {
             return Ok(model.clone());
         }
         let mut config = config.clone();
-        config.model = name.to_owned();
+        name.clone_into(&mut config.model);
         let model: Arc<dyn ChatModel> = Arc::new(RemoteModel::new(config).map_err(failure)?);
         if ready.len() == MOST_READY {
             ready.clear();

@@ -66,7 +66,7 @@ pub(super) async fn keep(
         chunk
     });
     let mut document = record_document(chat);
-    document.vector_model = Document::CHAT_HISTORY.to_owned();
+    Document::CHAT_HISTORY.clone_into(&mut document.vector_model);
     document.metadata.extend(parts.metadata());
     Ok(pipeline.store().replace(document, chunks.collect()).await?)
 }

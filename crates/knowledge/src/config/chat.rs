@@ -185,12 +185,11 @@ impl ChatConfig {
         // Reasoning is not stored, but may be longer than the answer.
         config.max_answer_bytes = config.max_answer_bytes.max(self.max_answer_bytes.get());
         if let Some(name) = &self.api_key_env {
-            match variables(name).filter(|key| !key.trim().is_empty()) {
-                Some(key) => config.api_key = Some(ApiKey::new(key.trim())),
-                None => {
-                    let problem = format!("the environment variable {name} is not set");
-                    return Err(InvalidSetting::new("api_key_env", problem));
-                }
+            if let Some(key) = variables(name).filter(|key| !key.trim().is_empty()) {
+                config.api_key = Some(ApiKey::new(key.trim()));
+            } else {
+                let problem = format!("the environment variable {name} is not set");
+                return Err(InvalidSetting::new("api_key_env", problem));
             }
         }
         Ok(Some(config))

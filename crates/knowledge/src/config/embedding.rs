@@ -168,12 +168,11 @@ impl EmbeddingConfig {
         options.parallel = self.parallel.get();
         options.allow_plain_http = self.allow_plain_http;
         if let Some(name) = &self.api_key_env {
-            match variables(name).filter(|key| !key.trim().is_empty()) {
-                Some(key) => options.api_key = Some(ApiKey::new(key.trim())),
-                None => {
-                    let problem = format!("the environment variable {name} is not set");
-                    return Err(InvalidSetting::new("api_key_env", problem));
-                }
+            if let Some(key) = variables(name).filter(|key| !key.trim().is_empty()) {
+                options.api_key = Some(ApiKey::new(key.trim()));
+            } else {
+                let problem = format!("the environment variable {name} is not set");
+                return Err(InvalidSetting::new("api_key_env", problem));
             }
         }
         options.check().map_err(|error| {

@@ -103,21 +103,18 @@ impl Plan {
         let mut fitting = Vec::new();
         for entry in entries {
             let block = block(&entry);
-            match self.room.checked_sub(block.len()) {
-                Some(room) => {
-                    self.room = room;
-                    fitting.push((entry, block));
-                }
-                None => {
-                    let reason = format!(
-                        "its {} bytes do not fit into the {} that are left of knowledge.chat.max_context_bytes ({max_bytes})",
-                        block.len(),
-                        self.room,
-                    );
-                    let left_out = LeftOut::of(&entry, reason);
-                    self.too_large.get_or_insert_with(|| left_out.clone());
-                    self.left_out.push(left_out);
-                }
+            if let Some(room) = self.room.checked_sub(block.len()) {
+                self.room = room;
+                fitting.push((entry, block));
+            } else {
+                let reason = format!(
+                    "its {} bytes do not fit into the {} that are left of knowledge.chat.max_context_bytes ({max_bytes})",
+                    block.len(),
+                    self.room,
+                );
+                let left_out = LeftOut::of(&entry, reason);
+                self.too_large.get_or_insert_with(|| left_out.clone());
+                self.left_out.push(left_out);
             }
         }
         fitting

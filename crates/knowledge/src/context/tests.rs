@@ -95,8 +95,11 @@ fn context_has_default_uris_and_keeps_given_ones() {
             "am7://metrics/pulse"
         ]
     );
-    let shown: Vec<bool> =
-        parse(&plan.metrics).blocks.iter().map(|block| block.is_ephemeral()).collect();
+    let shown: Vec<bool> = parse(&plan.metrics)
+        .blocks
+        .iter()
+        .map(marquetry_context_blocks::Block::is_ephemeral)
+        .collect();
     assert_eq!(shown, [true, false]);
 }
 

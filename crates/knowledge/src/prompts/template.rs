@@ -27,18 +27,15 @@ impl Template {
         while let Some(at) = rest.find(['$', '{']) {
             let (before, from) = rest.split_at(at);
             plain.push_str(before);
-            match FORMS.iter().find_map(|form| read(from, *form)) {
-                Some((name, after)) => {
-                    if !plain.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut plain)));
-                    }
-                    parts.push(Part::Value(name.to_owned()));
-                    rest = after;
+            if let Some((name, after)) = FORMS.iter().find_map(|form| read(from, *form)) {
+                if !plain.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut plain)));
                 }
-                None => {
-                    plain.push_str(&from[..1]);
-                    rest = &from[1..];
-                }
+                parts.push(Part::Value(name.to_owned()));
+                rest = after;
+            } else {
+                plain.push_str(&from[..1]);
+                rest = &from[1..];
             }
         }
         plain.push_str(rest);

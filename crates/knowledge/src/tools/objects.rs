@@ -351,12 +351,11 @@ impl KnowledgeTools {
         view.chunk_count = Some(access.chunk_count(&view.uri).await?);
         if *include_content {
             let content = access.knowledge.records.content(&access.caller, &view.uri).await?;
-            match content {
-                Some(content) => view.set_content(content, &self.limits),
-                None => {
-                    let why = "it has no content; what it says is among its attributes";
-                    view.content_omitted = Some(why.to_owned());
-                }
+            if let Some(content) = content {
+                view.set_content(content, &self.limits);
+            } else {
+                let why = "it has no content; what it says is among its attributes";
+                view.content_omitted = Some(why.to_owned());
             }
         }
         Ok(view)

@@ -247,9 +247,10 @@ impl Pieces for Blocks {
         let calls = calls.map(|(index, call)| ToolCall {
             id: if call.id.is_empty() { format!("call_{index}") } else { call.id },
             name: call.name,
-            arguments: match call.json.is_empty() && call.input.is_object() {
-                true => call.input,
-                false => arguments(&call.json),
+            arguments: if call.json.is_empty() && call.input.is_object() {
+                call.input
+            } else {
+                arguments(&call.json)
             },
         });
         self.answer.finished(calls.collect())

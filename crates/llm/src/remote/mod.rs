@@ -236,9 +236,10 @@ impl RemoteModel {
             answer => Ok(answer),
         });
         answer.map_err(|problem| {
-            let hint = match media_type.contains("json") {
-                true => String::new(),
-                false => format!("; it is {media_type:?}: is the base URL right?"),
+            let hint = if media_type.contains("json") {
+                String::new()
+            } else {
+                format!("; it is {media_type:?}: is the base URL right?")
             };
             self.malformed(&format!("{problem}{hint}"))
         })
@@ -367,9 +368,10 @@ pub(crate) fn stream_in_pieces(
     is_anthropic: bool,
 ) -> (String, String, Option<ChatAnswer>) {
     let (events, end) = events::in_pieces(stream, piece, 1024);
-    let mut pieces: Box<dyn Pieces> = match is_anthropic {
-        false => Box::new(openai::Chunks::default()),
-        true => Box::new(anthropic::Blocks::default()),
+    let mut pieces: Box<dyn Pieces> = if is_anthropic {
+        Box::new(anthropic::Blocks::default())
+    } else {
+        Box::new(openai::Chunks::default())
     };
     let mut text = String::new();
     for data in events {

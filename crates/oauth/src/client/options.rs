@@ -62,7 +62,7 @@ impl Default for OAuthOptions {
             network: Network::default(),
             max_document_bytes: 256 << 10,
             document_timeout: Duration::from_secs(15),
-            login_timeout: Duration::from_secs(600),
+            login_timeout: Duration::from_mins(10),
         }
     }
 }

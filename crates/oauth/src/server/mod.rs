@@ -149,7 +149,7 @@ impl ResourceServer {
         let scopes = self.options.required_scopes.iter().chain(&self.options.optional_scopes);
         let scopes: Vec<String> = scopes.cloned().collect();
         metadata.scopes_supported = (!scopes.is_empty()).then_some(scopes);
-        metadata.resource_name = self.options.name.clone();
+        metadata.resource_name.clone_from(&self.options.name);
         Some(metadata)
     }
 

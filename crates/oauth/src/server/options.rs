@@ -99,13 +99,13 @@ impl Default for ResourceServerOptions {
             required_scopes: Vec::new(),
             optional_scopes: Vec::new(),
             name: None,
-            clock_skew: Duration::from_secs(60),
+            clock_skew: Duration::from_mins(1),
             max_token_bytes: 16 << 10,
             max_key_bytes: 256 << 10,
             key_timeout: Duration::from_secs(10),
             network: Network::default(),
-            key_lifetime: Duration::from_secs(600),
-            key_max_age: Duration::from_secs(24 * 3600),
+            key_lifetime: Duration::from_mins(10),
+            key_max_age: Duration::from_hours(24),
             key_pause: Duration::from_secs(30),
         }
     }

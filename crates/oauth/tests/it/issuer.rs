@@ -161,7 +161,7 @@ impl Issuer {
         let state = Arc::new(Mutex::new(State {
             keys: vec![Key::es256("one")],
             seen: Vec::new(),
-            lifetime: Duration::from_secs(600),
+            lifetime: Duration::from_mins(10),
             instead: HashMap::new(),
             delay: Duration::ZERO,
             challenge: String::new(),
@@ -284,7 +284,7 @@ async fn answer(
                 "token_endpoint_auth_method": "client_secret_post" }),
         ),
         (&Method::GET, "/authorize") => {
-            state.challenge = query["code_challenge"].clone();
+            state.challenge.clone_from(&query["code_challenge"]);
             let back = format!(
                 "{}?code=hush-code&state={}&iss={issuer}",
                 query["redirect_uri"], query["state"]

@@ -417,7 +417,7 @@ async fn a_slow_authorization_server_is_not_waited_for() {
     let issuer = Issuer::start().await;
     let (listener, url) = reserve().await;
     let site = open(listener, url.clone(), options(&issuer, &url, KeySource::Discovered));
-    issuer.set(|state| state.delay = Duration::from_secs(60));
+    issuer.set(|state| state.delay = Duration::from_mins(1));
     let mut options = with_somebody();
     options.document_timeout = Duration::from_millis(200);
     let error = connect(&site.url, options).await.map(|_| ()).unwrap_err();

@@ -197,12 +197,13 @@ async fn send(url: &str, method: &str, headers: &[(&str, &str)], body: &str) -> 
     let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
     let response = client.request(request).await.unwrap();
     let (head, body) = response.into_parts();
-    let body = match head.headers.get("content-type").map(|value| value.to_str().unwrap()) {
-        Some("text/event-stream") => Value::Null,
-        _ => {
-            let bytes = body.collect().await.unwrap().to_bytes();
-            serde_json::from_slice(&bytes).unwrap_or(Value::Null)
-        }
+    let body = if let Some("text/event-stream") =
+        head.headers.get("content-type").map(|value| value.to_str().unwrap())
+    {
+        Value::Null
+    } else {
+        let bytes = body.collect().await.unwrap().to_bytes();
+        serde_json::from_slice(&bytes).unwrap_or(Value::Null)
     };
     Answer { status: head.status, headers: head.headers, body }
 }
@@ -481,7 +482,7 @@ async fn old_keys_do_for_a_while() {
     resource.warm_up().await.unwrap();
     let token = format!("Bearer {}", issuer.token(url));
     let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, token.parse().unwrap())]);
-    issuer.set(|state| state.delay = Duration::from_secs(60));
+    issuer.set(|state| state.delay = Duration::from_mins(1));
     let principal = resource.check(&headers).await.unwrap();
     let left = principal.time_left().expect("its token has an end").as_secs();
     assert!((590..=605).contains(&left), "ten minutes and five seconds of skew: {left}");
@@ -630,7 +631,7 @@ async fn options_that_make_no_sense_are_refused() {
     };
     let issuer = |url: &'static str| {
         move |options: &mut ResourceServerOptions| {
-            options.issuer.as_mut().unwrap().issuer = url.to_owned()
+            options.issuer.as_mut().unwrap().issuer = url.to_owned();
         }
     };
     assert_eq!(refused(&|_| {}), "");

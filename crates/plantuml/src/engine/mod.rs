@@ -217,10 +217,7 @@ impl Engine {
                 break;
             }
         }
-        Err(match reads_files {
-            true => self.error(process::DrawError::ReadsFiles),
-            false => self.no_answer(),
-        })
+        Err(if reads_files { self.error(process::DrawError::ReadsFiles) } else { self.no_answer() })
     }
 
     fn error(&self, error: process::DrawError) -> EngineError {

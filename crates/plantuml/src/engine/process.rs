@@ -116,9 +116,10 @@ impl Process {
         let answer = String::from_utf8(answer).map_err(|_| DrawError::Ended)?;
         let answer = answer.trim_end_matches(['\n', '\r']);
         let Some(error) = answer.strip_prefix("ERROR") else {
-            return match answer.is_empty() {
-                true => Err(DrawError::Ended),
-                false => Ok(Reply::Svg(answer.to_owned())),
+            return if answer.is_empty() {
+                Err(DrawError::Ended)
+            } else {
+                Ok(Reply::Svg(answer.to_owned()))
             };
         };
         let mut lines = error.lines().skip(1);

@@ -236,12 +236,11 @@ fn check_body(lines: &[&str], from: usize) -> Result<(), Forbidden> {
 fn joined(lines: &[&str]) -> String {
     let mut joined = String::new();
     for line in lines {
-        match line.trim_end().strip_suffix('\\') {
-            Some(start) => joined.push_str(start.trim_start()),
-            None => {
-                joined.push_str(line.trim_start());
-                joined.push('\n');
-            }
+        if let Some(start) = line.trim_end().strip_suffix('\\') {
+            joined.push_str(start.trim_start());
+        } else {
+            joined.push_str(line.trim_start());
+            joined.push('\n');
         }
     }
     joined

@@ -120,7 +120,9 @@ fn policy(program: &Program, path: &OsStr, work: &Path) -> String {
         file(&folder.join("-"), "read");
     }
     if let Program::Jar(jar) = program {
-        jars_beside(jar).iter().for_each(|jar| file(jar, "read"));
+        for jar in &jars_beside(jar) {
+            file(jar, "read");
+        }
         // In some minutes of an hour the picture of an error asks for donations, unless a licence lies beside the jar. Without these two
         // permissions PlantUML ends then.
         if let Some(folder) = jar.parent() {

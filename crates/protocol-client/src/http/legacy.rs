@@ -116,13 +116,12 @@ async fn read(
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
         };
         let mut whole = Vec::new();
-        let parsed = parser.push(&data, |Event { name, data }| match name {
-            "endpoint" => {
+        let parsed = parser.push(&data, |Event { name, data }| {
+            if name == "endpoint" {
                 if let Some(named) = named.take() {
                     _ = named.send(String::from_utf8_lossy(data).trim().to_owned());
                 }
-            }
-            _ => {
+            } else {
                 // A message on several lines is still one message.
                 whole.extend(data.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
                 whole.push(b'\n');

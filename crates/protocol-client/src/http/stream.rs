@@ -216,7 +216,7 @@ impl Endpoint {
         };
         match message {
             Message::Notification(notification) => {
-                self.shared.notified(&notification, own, progress)
+                self.shared.notified(&notification, own, progress);
             }
             Message::Request(request) => {
                 let endpoint = self.clone();

@@ -69,9 +69,10 @@ impl Questions {
         let waiting = response
             .id
             .and_then(|id| self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
-        match waiting {
-            Some(waiting) => _ = waiting.send(response.outcome.map(ToOwned::to_owned)),
-            None => tracing::debug!("an answer to an unknown question was ignored"),
+        if let Some(waiting) = waiting {
+            _ = waiting.send(response.outcome.map(ToOwned::to_owned));
+        } else {
+            tracing::debug!("an answer to an unknown question was ignored");
         }
     }
 

@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn answers_travel_in_the_state() {
-        let sealer = Sealer::new([7; 32], Duration::from_secs(60));
+        let sealer = Sealer::new([7; 32], Duration::from_mins(1));
         let first = json!({ "name": "t", "arguments": { "b": 1, "a": 2 } });
         let state = round(&first, &sealer, "one", None).unwrap();
         assert_eq!(state["requestState"], serde_json::Value::Null);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_state_is_good_for_its_own_request_and_time_alone() {
-        let sealer = Sealer::new([7; 32], Duration::from_secs(60));
+        let sealer = Sealer::new([7; 32], Duration::from_mins(1));
         let asked = json!({ "name": "delete", "arguments": { "file": "a" } });
         let sealed = round(&asked, &sealer, "sure", Some(json!(1))).unwrap();
         let sealed = sealed["requestState"].as_str().unwrap();
@@ -301,7 +301,7 @@ mod tests {
         assert!(refused(other, &sealer).contains("for this request"));
         let good =
             json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": sealed });
-        assert!(refused(good, &Sealer::new([8; 32], Duration::from_secs(60))).contains("not one"));
+        assert!(refused(good, &Sealer::new([8; 32], Duration::from_mins(1))).contains("not one"));
         for broken in ["", "!", "AAAA", &format!("{sealed}A"), &sealed.replacen('e', "f", 1)] {
             let params =
                 json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": broken });

@@ -62,7 +62,7 @@ impl Default for ServeOptions {
             max_connections: 1_024,
             max_connections_per_address: 256,
             head_timeout: Duration::from_secs(30),
-            write_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_mins(1),
             min_bytes_per_second: 4_096,
             shutdown_grace: Duration::from_secs(5),
         }

@@ -302,7 +302,7 @@ mod tests {
                 let written = ours.write_all(&[0; 200]).await;
                 assert_eq!(written.is_ok(), is_fast_enough, "{bytes_per_second}");
                 ours.flush().await.unwrap();
-                tokio::time::sleep(Duration::from_secs(60)).await;
+                tokio::time::sleep(Duration::from_mins(1)).await;
             }
             reads.abort();
         }

@@ -156,18 +156,17 @@ impl Connections {
 /// ones; of several such addresses, the one silent for the longest.
 fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u64> {
     let silent = || open.values().filter(|connection| connection.is_silent());
-    let caller = match of {
-        Some(caller) => caller,
-        None => {
-            let mut counts = HashMap::<&Caller, (usize, Reverse<u64>)>::new();
-            for connection in silent() {
-                let since = Reverse(connection.silent_since.load(Ordering::Relaxed));
-                let (count, longest) = counts.entry(&connection.caller).or_insert((0, since));
-                *count += 1;
-                *longest = since.max(*longest);
-            }
-            counts.into_iter().max_by_key(|(_, count)| *count)?.0
+    let caller = if let Some(caller) = of {
+        caller
+    } else {
+        let mut counts = HashMap::<&Caller, (usize, Reverse<u64>)>::new();
+        for connection in silent() {
+            let since = Reverse(connection.silent_since.load(Ordering::Relaxed));
+            let (count, longest) = counts.entry(&connection.caller).or_insert((0, since));
+            *count += 1;
+            *longest = since.max(*longest);
         }
+        counts.into_iter().max_by_key(|(_, count)| *count)?.0
     };
     let own = silent().filter(|connection| connection.caller == *caller);
     let longest = own.min_by_key(|it| (it.silent_since.load(Ordering::Relaxed), it.number))?;

@@ -275,7 +275,7 @@ impl HttpEndpoint {
             Incoming::Message(message) => {
                 match message {
                     Message::Notification(notification) => {
-                        self.inner.server.notified(conversation, &notification)
+                        self.inner.server.notified(conversation, &notification);
                     }
                     Message::Response(response) => conversation.questions.answered(response),
                     // Handled above.

@@ -37,7 +37,7 @@ impl Handler for Subject {
     ) -> Result<Reply, RpcError> {
         match &*params.name {
             "never" => std::future::pending::<()>().await,
-            "later" => tokio::time::sleep(Duration::from_secs(60)).await,
+            "later" => tokio::time::sleep(Duration::from_mins(1)).await,
             _ => {}
         }
         CallToolResult::text("x".repeat(100)).try_into()
@@ -109,7 +109,7 @@ async fn streams_without_end_end_with_their_token() {
         }
     }
     let options = HttpOptions { authenticator: Some(Arc::new(Visitor)), ..HttpOptions::default() };
-    let limits = Limits { session_idle: Duration::from_secs(600), ..Limits::default() };
+    let limits = Limits { session_idle: Duration::from_mins(10), ..Limits::default() };
     let endpoint = HttpEndpoint::new(Server::with_limits(Subject, limits.clone()), options.clone());
     let opened = send(&endpoint, Method::POST, "", initialize()).await;
     let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
@@ -129,14 +129,14 @@ async fn streams_without_end_end_with_their_token() {
     let soon = Principal::new(None, "visitor").until(SystemTime::now() + Duration::from_secs(30));
     let server = Server::new(Subject);
     let watch = server.watch(Peer::new(Some(Arc::new(soon)), None), "test://one").await.unwrap();
-    let left = tokio::time::timeout(Duration::from_secs(60), watch.changed()).await;
+    let left = tokio::time::timeout(Duration::from_mins(1), watch.changed()).await;
     assert_eq!(left, Ok(false), "a watch of a facade ends with its token, too");
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let body = call.body_mut().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&body).contains("xxx"), "the call was let in in time");
 }
 
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 
 fn endpoint() -> HttpEndpoint {
     let limits = Limits { session_idle: IDLE, ..Limits::default() };

@@ -363,7 +363,7 @@ mod tests {
 
     #[tokio::test]
     async fn resume_sends_stored_and_later_events() {
-        let replay = room(1_000, Duration::from_secs(60)).replay();
+        let replay = room(1_000, Duration::from_mins(1)).replay();
         let log = replay.open();
         for text in ["a", "b", "c"] {
             log.append(&Bytes::from_static(text.as_bytes()));
@@ -463,7 +463,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_slow_reader_gets_the_answer_though_it_has_missed_some() {
-        let replay = room(STREAM_BYTES + 10, Duration::from_secs(60)).replay();
+        let replay = room(STREAM_BYTES + 10, Duration::from_mins(1)).replay();
         let log = replay.open();
         let mut events = replay.resume(log.opening(), 1).unwrap();
         for text in ["11111", "22222", "33333", "44444", "55555"] {
@@ -498,7 +498,7 @@ mod tests {
 
     #[tokio::test]
     async fn ids_from_the_future_are_refused() {
-        let replay = room(1_000, Duration::from_secs(60)).replay();
+        let replay = room(1_000, Duration::from_mins(1)).replay();
         replay.open().append(&Bytes::from_static(b"a"));
         for (id, known) in
             [("0-0", true), ("0-1", true), ("0-2", false), ("0-18446744073709551615", false)]

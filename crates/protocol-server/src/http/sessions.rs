@@ -83,7 +83,9 @@ impl Sessions {
     /// Ends all sessions.
     pub(super) fn end_all(&self) {
         let all = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
-        all.values().for_each(|session| session.end());
+        for session in all.values() {
+            session.end();
+        }
     }
 
     /// Returns the session with that id, if it belongs to the principal: knowing the id is not enough.
@@ -156,7 +158,9 @@ impl IdleSessions for Sessions {
             open.shrink_to(most);
         }
         drop(open);
-        expired.iter().for_each(|(_, session)| session.end());
+        for (_, session) in &expired {
+            session.end();
+        }
         !expired.is_empty()
     }
 
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_callers_own_longest_idle_session_makes_room() {
-        let sessions = sessions(4, 2, Duration::from_secs(60));
+        let sessions = sessions(4, 2, Duration::from_mins(1));
         let ann = Arc::new(Principal::new(None, "ann"));
         let insert = |id: &str, of: Option<&Arc<Principal>>| {
             let conversation = Conversation::new(None, 8).of(of.cloned());
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_end_cancels_what_is_in_flight() {
-        let sessions = sessions(1, 1, Duration::from_secs(60));
+        let sessions = sessions(1, 1, Duration::from_mins(1));
         let busy = conversation();
         let call = busy.in_flight.enter(&1.into(), None).unwrap();
         sessions.insert("a".into(), busy, Caller::Local, replay()).unwrap();

@@ -39,9 +39,10 @@ pub(crate) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Op
         });
         if let Some((is_empty, meta)) = meta {
             is_changed = true;
-            match is_empty {
-                true => _ = object.remove("_meta"),
-                false => object.set("_meta", meta),
+            if is_empty {
+                _ = object.remove("_meta");
+            } else {
+                object.set("_meta", meta);
             }
         }
     }
@@ -205,15 +206,18 @@ fn described(entry: &mut JsonObject, revision: Revision) {
 const VIEW_KEYS: [&str; 2] = ["ui", "ui/resourceUri"];
 
 fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValue>, RpcError> {
-    let structured = match revision.has(Feature::StructuredContent) {
-        true => None,
-        false => object.remove("structuredContent"),
+    let structured = if revision.has(Feature::StructuredContent) {
+        None
+    } else {
+        object.remove("structuredContent")
     };
     let mut content = match object.remove("content") {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     };
-    content.iter_mut().for_each(|content| item(content, revision));
+    for content in &mut content {
+        item(content, revision);
+    }
     if let (true, Some(structured)) = (content.is_empty(), structured) {
         content.push(text(structured.to_string()));
     }

@@ -189,9 +189,12 @@ impl Reply {
     /// Returns the bytes of the answer to a stateless client, with the members that 2026-07-28 requires of every
     /// result.
     pub(crate) fn write_stamped(&self, id: &RequestId, stamp: &Stamp<'_>) -> Vec<u8> {
-        let hint = stamp.hint.map(|hint| match self.is_private {
-            true => CacheHint { cache_scope: CacheScope::Private, ..hint },
-            false => hint,
+        let hint = stamp.hint.map(|hint| {
+            if self.is_private {
+                CacheHint { cache_scope: CacheScope::Private, ..hint }
+            } else {
+                hint
+            }
         });
         let stamp = Stamp { hint, ..*stamp };
         match &self.content {

@@ -107,10 +107,10 @@ enum Ended {
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time for which the state of an expired task can be read.
-const EXPIRED_KEPT_FOR: Duration = Duration::from_secs(60);
+const EXPIRED_KEPT_FOR: Duration = Duration::from_mins(1);
 
 /// Maximum time for which a task is stored: ten years.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+const LONGEST: Duration = Duration::from_hours(87600);
 
 impl Tasks {
     /// `declared` returns whether the server declares tasks.

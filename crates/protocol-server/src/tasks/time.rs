@@ -25,7 +25,7 @@ mod tests {
         ] {
             assert_eq!(iso8601(UNIX_EPOCH + Duration::from_millis(millis)), text);
         }
-        let day = Duration::from_secs(86_400);
+        let day = Duration::from_hours(24);
         assert_eq!(iso8601(UNIX_EPOCH - day), "1970-01-01T00:00:00.000Z");
         assert_eq!(iso8601(UNIX_EPOCH + 4_000_000 * day), "9999-12-31T23:59:59.000Z");
     }

@@ -390,9 +390,12 @@ impl Handler for Toolbox {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let known = self.resources.iter().find(|known| known.resource.uri == params.uri);
-        let known = known.ok_or_else(|| match self.resources.is_empty() {
-            true => RpcError::method_not_found(cx.method()),
-            false => RpcError::resource_not_found(&params.uri),
+        let known = known.ok_or_else(|| {
+            if self.resources.is_empty() {
+                RpcError::method_not_found(cx.method())
+            } else {
+                RpcError::resource_not_found(&params.uri)
+            }
         })?;
         let contents = known.read(cx.with_states(&self.states)).await?;
         Reply::json(&ReadResourceResult { contents: vec![contents], meta: None })
@@ -417,12 +420,15 @@ impl Handler for Toolbox {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let known = self.prompts.iter().find(|known| known.prompt.name == params.name);
-        let known = known.ok_or_else(|| match self.prompts.is_empty() {
-            true => RpcError::method_not_found(cx.method()),
-            false => RpcError::invalid_params(format!(
-                "unknown prompt '{}'",
-                marquetry_protocol_wire::shortened(&params.name)
-            )),
+        let known = known.ok_or_else(|| {
+            if self.prompts.is_empty() {
+                RpcError::method_not_found(cx.method())
+            } else {
+                RpcError::invalid_params(format!(
+                    "unknown prompt '{}'",
+                    marquetry_protocol_wire::shortened(&params.name)
+                ))
+            }
         })?;
         Reply::json(
             &known.get(params.arguments.unwrap_or_default(), cx.with_states(&self.states)).await?,

@@ -149,5 +149,5 @@ fn cached(result: &Value, next_cursor: Option<String>) -> Result<Reply, RpcError
     if let Some(cursor) = next_cursor {
         members.insert("nextCursor".to_owned(), cursor.into());
     }
-    Ok(Reply::json(&members)?.cached(CacheHint::public(Duration::from_secs(60))))
+    Ok(Reply::json(&members)?.cached(CacheHint::public(Duration::from_mins(1))))
 }

@@ -31,7 +31,7 @@ impl Handler for Cached {
 
     fn cache_hint(&self, method: &str) -> CacheHint {
         match method {
-            "tools/list" | "server/discover" => CacheHint::public(Duration::from_secs(60)),
+            "tools/list" | "server/discover" => CacheHint::public(Duration::from_mins(1)),
             _ => CacheHint::default(),
         }
     }

@@ -275,9 +275,10 @@ async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
         let Err(ClientError::Closed(CloseReason::SessionEnded(why))) = call(&client).await else {
             panic!("the call must say that the session is lost")
         };
-        match refuses_to_open {
-            true => assert!(why.contains("503"), "{why}"),
-            false => assert_eq!(why, "it forgets sessions at once"),
+        if refuses_to_open {
+            assert!(why.contains("503"), "{why}");
+        } else {
+            assert_eq!(why, "it forgets sessions at once");
         }
         assert!(client.is_closed());
         assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
@@ -454,10 +455,7 @@ async fn batches_are_read_as_a_body_and_as_an_event() {
                     { "jsonrpc": "2.0", "method": "notifications/progress", "params": progress },
                     result(seen, json!({ "content": [] })),
                 ]);
-                match as_event {
-                    true => events(&event(&batch)),
-                    false => body(&batch),
-                }
+                if as_event { events(&event(&batch)) } else { body(&batch) }
             }
             _ => session(seen, log),
         })
@@ -496,9 +494,10 @@ async fn an_invalid_answer_fails_its_call_as_a_body_and_as_an_event() {
             "tools/call" => {
                 let id = &seen.body["id"];
                 let twice = format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":{{}}}}"#);
-                match as_event {
-                    true => events(&format!("data: {twice}\n\n")),
-                    false => typed("application/json", twice),
+                if as_event {
+                    events(&format!("data: {twice}\n\n"))
+                } else {
+                    typed("application/json", twice)
                 }
             }
             _ => session(seen, log),
@@ -529,18 +528,15 @@ async fn a_stateless_server_is_asked_again_in_a_revision_that_it_names() {
             "code": -32022, "message": "unsupported",
             "data": { "supported": ["2099-01-01", "2026-07-28"], "requested": "2026-07-28" },
         });
-        match first {
-            true => {
-                let mut refused =
-                    body(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error }));
-                *refused.status_mut() = StatusCode::BAD_REQUEST;
-                refused
-            }
-            false => answer(
-                seen,
-                json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {} }),
-            ),
-        }
+        if first {
+            let mut refused =
+                body(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error }));
+            *refused.status_mut() = StatusCode::BAD_REQUEST;
+            refused
+        } else { answer(
+            seen,
+            json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {} }),
+        ) }
     })
     .await;
     let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
@@ -635,13 +631,10 @@ async fn asking_task(asks: usize, broken: usize) -> Script {
             "tools/call" => answer(seen, task("working", json!({}))),
             "tasks/get" => {
                 let answered = updates().saturating_sub(broken);
-                let mut shown = match answered < asks {
-                    true => task(
-                        "input_required",
-                        json!({ "inputRequests": { format!("k{answered}"): { "method": "roots/list" } } }),
-                    ),
-                    false => task("completed", json!({ "result": { "content": [] } })),
-                };
+                let mut shown = if answered < asks { task(
+                    "input_required",
+                    json!({ "inputRequests": { format!("k{answered}"): { "method": "roots/list" } } }),
+                ) } else { task("completed", json!({ "result": { "content": [] } })) };
                 shown["resultType"] = "complete".into();
                 answer(seen, shown)
             }

@@ -70,7 +70,7 @@ impl Handler for Subject {
                 "slow".to_owned()
             }
             "minute" => {
-                tokio::time::sleep(Duration::from_secs(60)).await;
+                tokio::time::sleep(Duration::from_mins(1)).await;
                 "minute".to_owned()
             }
             "big" => "x".repeat(BIG),
@@ -463,7 +463,7 @@ async fn a_stream_of_http_sse_ends_an_idle_session_of_its_caller_and_no_other_st
     }
     let streams = [stream("ann").await, stream("ann").await];
     assert_eq!(
-        streams.each_ref().map(|it| it.status()),
+        streams.each_ref().map(http::Response::status),
         [StatusCode::OK; 2],
         "idle sessions make room"
     );

@@ -38,7 +38,11 @@ async fn titles_and_icons_are_told_where_they_exist() {
         let tool = &list["tools"][0];
         assert_eq!((&tool["name"], &tool["inputSchema"]["type"]), (&json!("t"), &json!("object")));
         let has = |feature, value: &Value| {
-            assert_eq!(revision.has(feature), !value.is_null(), "{feature:?} in {revision}: {list}")
+            assert_eq!(
+                revision.has(feature),
+                !value.is_null(),
+                "{feature:?} in {revision}: {list}"
+            );
         };
         has(Feature::Titles, &tool["title"]);
         has(Feature::ToolAnnotations, &tool["annotations"]);

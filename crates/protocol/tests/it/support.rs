@@ -270,7 +270,7 @@ pub(crate) async fn listening(limits: Limits) -> World {
     let address = listener.local_addr().unwrap();
     let endpoint = HttpEndpoint::new(world.server.clone(), HttpOptions::default());
     let serving = tokio::spawn(async move {
-        serve(listener, endpoint, ServeOptions::default(), stop).await.unwrap()
+        serve(listener, endpoint, ServeOptions::default(), stop).await.unwrap();
     });
     World { address: Some(address), serving: Some(serving), ..world }
 }
@@ -292,7 +292,7 @@ async fn listening_sse(limits: Limits) -> World {
         }
     });
     let serving = tokio::spawn(async move {
-        serve(listener, service, ServeOptions::default(), stop).await.unwrap()
+        serve(listener, service, ServeOptions::default(), stop).await.unwrap();
     });
     World { address: Some(address), serving: Some(serving), ..world }
 }

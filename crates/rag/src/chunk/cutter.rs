@@ -141,10 +141,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
 
     /// Returns the number of tokens in a line. A line that is too long for any chunk is not measured.
     pub(super) fn tokens_of_line(&mut self, line: Range<usize>) -> Result<usize, ChunkError> {
-        match line.len() > self.options.max_bytes.get() {
-            true => Ok(usize::MAX),
-            false => self.tokens(line),
-        }
+        if line.len() > self.options.max_bytes.get() { Ok(usize::MAX) } else { self.tokens(line) }
     }
 
     /// Returns whether a chunk may have this many bytes and tokens.

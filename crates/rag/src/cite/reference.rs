@@ -99,7 +99,7 @@ mod tests {
     fn check(text: &str, want: Result<Reference, &str>) {
         let read = Reference::read(text, "default").map_err(|error| error.to_string());
         assert_eq!(
-            read.as_ref().map_err(|error| error.as_str()),
+            read.as_ref().map_err(std::string::String::as_str),
             want.as_ref().map_err(|error| *error)
         );
     }

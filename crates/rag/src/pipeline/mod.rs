@@ -171,9 +171,10 @@ impl Pipeline {
             chunks.into_iter().map(|chunk| chunk.with_vector(Vec::new())).collect();
         let context = document.context();
         let texts: Vec<String> = chunks.iter().map(|chunk| context.embedded(chunk)).collect();
-        let vectors = match is_kept {
-            true => self.embed_new(&document.uri, &texts).await?,
-            false => self.embed(&texts).await?,
+        let vectors = if is_kept {
+            self.embed_new(&document.uri, &texts).await?
+        } else {
+            self.embed(&texts).await?
         };
         Ok(with_vectors(chunks, vectors))
     }

@@ -38,7 +38,7 @@ async fn each_bad_file_has_its_error_and_the_rest_is_indexed() {
     options.chunks.size = std::num::NonZeroUsize::MIN;
     let started = Instant::now();
     let report = world.index(options).await;
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
     let want = [
         "bomb.docx limit: the limit max_unpacked_bytes is 16777216, the document has",
         "data.bin unsupported: the format application/octet-stream is not supported",

@@ -14,6 +14,10 @@ impl Records {
     /// Returns all URIs that let this caller read a record whose readers include them: the value for
     /// `Filter::readers` of a search. Besides the caller's own URIs, these are the groups (folders) that others share
     /// with the caller.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn principals(&self, caller: &Caller) -> Result<BTreeSet<String>, RecordError> {
         let mut principals = caller.names();
         if caller.is_admin {
@@ -57,17 +61,29 @@ impl Records {
     }
 
     /// Returns whether this caller may read a record.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn may_read(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
         self.may(caller, record, names_reader).await
     }
 
     /// Returns whether this caller may change a record.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn may_write(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
         self.may(caller, record, |record, names| names_any(&record.writers, names)).await
     }
 
     /// Returns whether anybody but its owner and the administrators may change a record: its own
     /// writers, the writers of a group above it, or another owner of such a group.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn others_may_write(&self, record: &Record) -> Result<bool, RecordError> {
         let owner = record.owner.as_ref();
         let is_written_by_others = |it: &Record| {
@@ -83,6 +99,10 @@ impl Records {
 
     /// Returns whether this caller may remove a record. Its owner, the owners of the groups above it, and
     /// administrators may. Writers may not, because a removal cannot be undone.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn may_delete(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
         self.may(caller, record, |_, _| false).await
     }

@@ -19,6 +19,10 @@ const ATTEMPTS: usize = 16;
 
 impl Records {
     /// Creates a record, and the missing groups of its path.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a value is invalid, if the caller may not do it, or if the store fails.
     pub async fn create(&self, caller: &Caller, mut new: NewRecord) -> Result<Record, RecordError> {
         let path = new.group.as_ref().map(|group| self.limits.path(group)).transpose()?;
         let content = new.content.take().map_or(ContentChange::Keep, ContentChange::Set);
@@ -131,6 +135,10 @@ impl Records {
     }
 
     /// Changes a record.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a value is invalid, if the caller may not do it, or if the store fails.
     pub async fn update(
         &self,
         caller: &Caller,

@@ -8,6 +8,10 @@ use crate::{
 
 impl Records {
     /// Returns the record with this URI, which may also be the URI of its content.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid, or if the store fails.
     pub async fn get(&self, caller: &Caller, uri: &str) -> Result<Record, RecordError> {
         let parsed = parse(uri)?;
         let not_found = || RecordError::NotFound(short(uri));
@@ -23,6 +27,10 @@ impl Records {
     }
 
     /// Returns the content of a record; None if it has none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid, or if the store fails.
     pub async fn content(
         &self,
         caller: &Caller,
@@ -34,6 +42,10 @@ impl Records {
 
     /// Lists the records that pass the filter and that the caller may read. The organisation and the readers of the
     /// filter are ignored; its group may begin with another user's home (`~alice/Notes`), and its tags may be names.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid, or if the store fails.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -54,6 +66,10 @@ impl Records {
     }
 
     /// Counts the records that [`Self::list`] lists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid, or if the store fails.
     pub async fn count(&self, caller: &Caller, filter: &RecordFilter) -> Result<u64, RecordError> {
         match self.filter_for(caller, filter).await? {
             Some(filter) => Ok(self.store.count(&filter).await?),
@@ -62,6 +78,10 @@ impl Records {
     }
 
     /// Returns the records of this name in the group of this path: `~/Notes/Summaries`, `Flour - Summary`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid, or if the store fails.
     pub async fn find(
         &self,
         caller: &Caller,

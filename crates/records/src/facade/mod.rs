@@ -111,6 +111,10 @@ impl Records {
 
     /// Looks up a user of an organisation, by object id, with the groups that the user is a member of at present,
     /// directly or through other groups. Look the caller up again for each request: groups may have changed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn caller(
         &self,
         organization: &str,
@@ -136,6 +140,10 @@ impl Records {
     }
 
     /// Creates the record of the caller's own user if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
     pub async fn ensure_user(&self, caller: &Caller, name: &str) -> Result<Record, RecordError> {
         if let Some(user) = self.store.get(&caller.user).await? {
             return Ok(user);

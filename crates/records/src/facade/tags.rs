@@ -13,6 +13,10 @@ use crate::{
 impl Records {
     /// Returns a tag by URI or name that the caller may read. If several tags have the name, the caller's own tag has
     /// precedence, then the one that [`Self::ensure_tag`] creates, then the first one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller may not read or create such a tag, or if the store fails.
     pub async fn tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
         let unknown = || RecordError::UnknownTag(short(tag));
         if tag.starts_with("am7://") {
@@ -62,6 +66,10 @@ impl Records {
     }
 
     /// Returns a tag by URI or name, and creates a missing one that all users of the organisation may read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller may not read or create such a tag, or if the store fails.
     pub async fn ensure_tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
         match self.tag(caller, tag).await {
             Err(RecordError::UnknownTag(_)) if !tag.starts_with("am7://") => {
@@ -77,6 +85,10 @@ impl Records {
     }
 
     /// Returns the URIs of tags that are given by URI or name.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller may not read or create such a tag, or if the store fails.
     pub async fn resolve_tags(
         &self,
         caller: &Caller,

@@ -329,7 +329,9 @@ impl Checker {
         {
             matcher.names(names);
         }
-        headers.values().for_each(|matcher| matcher.names(names));
+        for matcher in headers.values() {
+            matcher.names(names);
+        }
         self.rule(headers.keys().all(|name| !name.bytes().any(|b| b.is_ascii_uppercase())), || {
             "header names must be lower-case".into()
         });

@@ -238,7 +238,7 @@ impl Comparison<'_> {
                     match vars.text(part) {
                         Ok(part) if text.contains(&part) => {}
                         Ok(part) => {
-                            self.differ(at, format!("a mention of {part:?}"), Some(&actual))
+                            self.differ(at, format!("a mention of {part:?}"), Some(&actual));
                         }
                         Err(error) => self.differ(at, error.to_string(), Some(&actual)),
                     }
@@ -250,7 +250,7 @@ impl Comparison<'_> {
                     match vars.text(part) {
                         Ok(part) if !text.contains(&part) => {}
                         Ok(part) => {
-                            self.differ(at, format!("no mention of {part:?}"), Some(&actual))
+                            self.differ(at, format!("no mention of {part:?}"), Some(&actual));
                         }
                         Err(error) => self.differ(at, error.to_string(), Some(&actual)),
                     }

@@ -159,13 +159,15 @@ impl Op {
         match self {
             Self::Exact(template) => template.names(found),
             Self::Regex(Pattern(text)) | Self::StartsWith(text) | Self::EndsWith(text) => {
-                found.extend(vars::names(text))
+                found.extend(vars::names(text));
             }
             Self::Mentions(texts) | Self::Lacks(texts) => {
                 found.extend(texts.iter().flat_map(|text| vars::names(text)));
             }
             Self::Includes(items) | Self::AnyOf(items) | Self::All(items) => {
-                items.iter().for_each(|item| item.names(found));
+                for item in items {
+                    item.names(found);
+                }
             }
             Self::Each(one) | Self::Json(one) | Self::Not(one) => one.names(found),
             Self::Text(_)
@@ -520,7 +522,7 @@ mod tests {
             r#"{$starts_with: "a", $length: {max: 9}, $bytes: 2048}"#,
             r#"{$any_of: [{$regex: "^a$"}, {$not: {$length: 3}}], $mentions: ["b", "c"]}"#,
             r#"{$exact: {a: ["${b}", {$text: "c"}]}}"#,
-            r#"{$each: {$range: {min: 0.5, max: 2}}}"#,
+            r"{$each: {$range: {min: 0.5, max: 2}}}",
         ] {
             assert_eq!(parse(yaml).to_string(), yaml);
         }

@@ -65,7 +65,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             jobs: thread::available_parallelism().map_or(1, usize::from),
-            time_limit: Duration::from_secs(60),
+            time_limit: Duration::from_mins(1),
             prints: false,
             counts_panics: false,
             rerun: "marquetry test --exact".to_owned(),

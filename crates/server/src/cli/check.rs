@@ -239,12 +239,12 @@ mod tests {
                     [mcp_servers.unset]\ncommand = '${MARQUETRY_NOT_SET}'\n";
         let summary = summary(&Config::from_toml(toml, "t").unwrap());
         let servers = summary.split_once("servers ").unwrap().1.trim_start();
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             3
               old    sse    http://h/sse, 0 headers
               new    http   http://h/mcp, 0 headers
               unset  stdio  not started: t:7:11: mcp_servers.unset.command: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
-        "#]]
+        "]]
         .assert_eq(servers);
     }
 

@@ -55,7 +55,9 @@ fn settings(arguments: &DatabaseArgs) -> Result<KnowledgeOptions, Failed> {
     let loaded = marquetry_config::load(arguments.config());
     let marquetry_config::Loaded { mut config, warnings, .. } =
         loaded.map_err(|error| Failed { code: 2, message: error.to_string() })?;
-    warnings.iter().for_each(|warning| logging::warn(warning));
+    for warning in &warnings {
+        logging::warn(warning);
+    }
     if let Some(database) = arguments.database() {
         config.knowledge.database = Some(database.to_owned());
     }

@@ -13,7 +13,9 @@ use crate::logging;
 
 pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
     let Loaded { config, warnings, .. } = arguments.config.load()?;
-    warnings.iter().for_each(|warning| logging::warn(warning));
+    for warning in &warnings {
+        logging::warn(warning);
+    }
     let name = &arguments.server;
     let Some(upstream) = config.mcp_servers.get(name) else {
         let known: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();

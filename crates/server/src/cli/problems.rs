@@ -270,9 +270,9 @@ mod tests {
             let Transport::Unusable { problem, .. } = &upstream.transport else { return None };
             Some(format!("{name}: {}", problem.replace(&own_path, "FILE")))
         });
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             itself: it runs Marquetry with FILE, the file that names it, and would start itself again and again; remove the server
-            joined: it runs Marquetry with FILE, the file that names it, and would start itself again and again; remove the server"#]]
+            joined: it runs Marquetry with FILE, the file that names it, and would start itself again and again; remove the server"]]
         .assert_eq(&unusable.collect::<Vec<_>>().join("\n"));
     }
 }

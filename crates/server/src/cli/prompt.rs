@@ -19,10 +19,8 @@ pub(super) fn ask(input: &Input) -> Option<String> {
     let default = input.default.as_ref().map(|default| format!(" [{}]", printable_line(default)));
     let options: Vec<String> =
         input.options.iter().map(|option| printable_line(option.value())).collect();
-    let options = match options.is_empty() {
-        true => String::new(),
-        false => format!(", one of {}", options.join(", ")),
-    };
+    let options =
+        if options.is_empty() { String::new() } else { format!(", one of {}", options.join(", ")) };
     let id = printable_line(&input.id);
     eprint!("{what} (${{input:{id}}}{options}){}: ", default.unwrap_or_default());
     _ = io::stderr().flush();

@@ -42,9 +42,10 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         let bound = listener.local_addr().map_err(Failure::new)?;
         let mut greeting = Greeting::new(bound, &config);
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
-        let views = match config.console.enabled {
-            true => bind_views(bound.ip(), config.console.views_port).await,
-            false => None,
+        let views = if config.console.enabled {
+            bind_views(bound.ip(), config.console.views_port).await
+        } else {
+            None
         };
         let tests = test_api(&config).await?;
         let routes = tests.as_ref().map(test_command::TestApi::router).unwrap_or_default();
@@ -70,9 +71,10 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         }
         greeting.print();
         if arguments.open {
-            match &greeting.console {
-                Some(link) => browser::open(link),
-                None => tracing::warn!("no page is opened: console.enabled is false"),
+            if let Some(link) = &greeting.console {
+                browser::open(link);
+            } else {
+                tracing::warn!("no page is opened: console.enabled is false");
             }
         }
         if is_open {
@@ -131,7 +133,9 @@ fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> R
     if let Some(file) = file {
         tracing::info!(file = %file.display(), "settings were read");
     }
-    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     Ok(())
 }
 
@@ -402,9 +406,10 @@ impl Greeting {
 
     fn text(&self) -> String {
         let Self { base, servers, access, .. } = self;
-        let headers = match self.needs_token {
-            true => ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}",
-            false => "",
+        let headers = if self.needs_token {
+            ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}"
+        } else {
+            ""
         };
         let console = match &self.console {
             Some(link) => format!("  console   {link}\n"),

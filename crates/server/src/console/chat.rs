@@ -218,7 +218,7 @@ async fn answer(
         Ok::<_, RpcError>(reply)
     };
     // A panic and the end of the server are errors.
-    match call.run("console/chats", |_| reply).await {
+    match Box::pin(call.run("console/chats", |_| reply)).await {
         Ok(reply) => events.send("done", &done(reply)),
         Err(error) => events.send("failed", &json!({"error": error.message})),
     }

@@ -148,7 +148,7 @@ impl CallRecord {
                 running.end(Outcome::GatewayError { message }, Some(reply.get()));
             }
             (Err(error), _) => {
-                let message = error.message.to_string();
+                let message = error.message.clone();
                 running.end(Outcome::RpcError { code: error.code.into(), message }, None);
             }
         }

@@ -67,7 +67,7 @@ impl Observer for UpstreamObserver {
                 match answer {
                     Some(Ok(result)) => log(Direction::Sent, UpstreamMessage::Result(result)),
                     Some(Err(error)) => {
-                        log(Direction::Sent, UpstreamMessage::Error(&error.message))
+                        log(Direction::Sent, UpstreamMessage::Error(&error.message));
                     }
                     None => {}
                 }

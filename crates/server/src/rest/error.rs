@@ -240,7 +240,7 @@ mod tests {
                 format!("{} {code}: {message}\n", status.as_u16())
             })
             .collect();
-        expect![[r#"
+        expect![[r"
             400 EMPTY_CODE: plantumlCode is required and cannot be empty
             413 CODE_TOO_LARGE: PlantUML code exceeds maximum size of 50KB
             500 ENCODING_FAILED: Failed to encode PlantUML code
@@ -263,6 +263,6 @@ mod tests {
             403 INSUFFICIENT_SCOPE: why
             503 AUTH_UNAVAILABLE: why
             429 TOO_MANY_REQUESTS: why
-        "#]].assert_eq(&table);
+        "]].assert_eq(&table);
     }
 }

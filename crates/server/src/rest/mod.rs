@@ -67,13 +67,12 @@ async fn call_tool(
     path: Result<Path<String>, PathRejection>,
     request: Request<Body>,
 ) -> Response<Body> {
-    let name = match path {
-        Ok(Path(name)) => name,
+    let name = if let Ok(Path(name)) = path {
+        name
+    } else {
         // The path is not UTF-8 after decoding: no tool has that name.
-        Err(_) => {
-            let path = request.uri().path();
-            path.strip_prefix("/api/tools/").unwrap_or(path).to_owned()
-        }
+        let path = request.uri().path();
+        path.strip_prefix("/api/tools/").unwrap_or(path).to_owned()
     };
     let outcome = match name.as_str() {
         ENCODE => encode(&rest, request).await,

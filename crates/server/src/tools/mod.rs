@@ -111,12 +111,11 @@ impl BuiltIns {
             }));
         }
         let mut result = self.toolbox.call(&params.name, params.arguments.as_deref(), cx).await?;
-        Some(match Knowledge::finish(&params.name, &mut result, &self.faults) {
-            Some(result) => Reply::json(&result),
-            None => {
-                name_invalid_arguments(&params.name, &mut result);
-                Reply::json(&result)
-            }
+        Some(if let Some(result) = Knowledge::finish(&params.name, &mut result, &self.faults) {
+            Reply::json(&result)
+        } else {
+            name_invalid_arguments(&params.name, &mut result);
+            Reply::json(&result)
         })
     }
 }

@@ -291,7 +291,7 @@ async fn an_agent_is_not_asked_for_a_capability_that_it_lacks() {
                     // For a stateless upstream this is known in advance, because each call has the agent's
                     // capabilities.
                     Err(ClientError::Rpc(error)) => {
-                        assert_eq!(error.code, -32021, "{revision} {upstream} {tool}")
+                        assert_eq!(error.code, -32021, "{revision} {upstream} {tool}");
                     }
                     answer => {
                         let text = answer.unwrap()["content"][0]["text"].to_string();

@@ -68,10 +68,10 @@ fn configuration_errors_name_the_place_and_exit_2() {
     check(
         path,
         &["stdio", "--config", "missing.toml"],
-        expect![[r#"
+        expect![[r"
         exit 2
         error: missing.toml: cannot be read: No such file or directory (os error 2)
-    "#]],
+    "]],
     );
     check(
         path,
@@ -92,10 +92,10 @@ fn configuration_errors_name_the_place_and_exit_2() {
     check(
         path,
         &["serve", "--listen", "0.0.0.0:0"],
-        expect![[r#"
+        expect![[r"
         exit 2
         error: command line: --listen: 0.0.0.0:0 can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add --insecure, and name the hosts in server.allowed_hosts
-    "#]],
+    "]],
     );
     // A configuration that cannot be served is invalid.
     fs::write(path.join("open.toml"), "[server]\nlisten = '0.0.0.0:0'\n").unwrap();
@@ -103,10 +103,10 @@ fn configuration_errors_name_the_place_and_exit_2() {
         check(
             path,
             &[command, "--config", "open.toml"],
-            expect![[r#"
+            expect![[r"
             exit 2
             error: open.toml:2:10: server.listen: 0.0.0.0:0 can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add --insecure, and name the hosts in server.allowed_hosts
-        "#]],
+        "]],
         );
     }
     let insecure = marquetry(path, &["check", "--config", "open.toml", "--insecure"]);
@@ -173,10 +173,10 @@ fn no_command_reads_the_current_directory() {
     check(
         path,
         &["check", "--listen", "3950"],
-        expect![[r#"
+        expect![[r"
             exit 0
             warning: ./marquetry.toml is not read: a file in the current directory may belong to another person; to use it, add --config marquetry.toml or set MARQUETRY_CONFIG
-        "#]],
+        "]],
     );
     let listens = text(&marquetry(path, &["check", "--listen", "3950"]).stdout);
     assert!(listens.contains("\nlisten     http://127.0.0.1:3950/mcp\n"), "{listens}");
@@ -208,10 +208,10 @@ fn every_command_refuses_settings_that_others_may_write() {
         check(
             path,
             &[arguments, &["--config", "m.toml"]].concat(),
-            expect![[r#"
+            expect![[r"
                 exit 2
                 error: m.toml: others may write it (mode 0666) and so decide which programs are started and where keys are sent; run `chmod go-w m.toml`
-            "#]],
+            "]],
         );
     }
     fs::write(path.join("mcp.json"), "{}").unwrap();
@@ -244,7 +244,7 @@ fn check_says_what_would_be_started() {
     .unwrap();
     fs::write(path.join("k.toml"), "[knowledge]\ndatabase = 'new/k.db'\n").unwrap();
     let output = marquetry(path, &["check", "--config", "k.toml", "--mcp-config", "mcp.json"]);
-    expect![[r#"
+    expect![[r"
         settings   k.toml
         listen     http://127.0.0.1:3001/mcp
         auth       none; every caller that can connect is accepted
@@ -254,7 +254,7 @@ fn check_says_what_would_be_started() {
           chat     none
         servers    1
           fs  stdio  sh, 2 arguments, 0 environment variables
-    "#]]
+    "]]
     .assert_eq(&String::from_utf8(output.stdout).unwrap());
     expect![[r#"
         warning: mcp.json: server "fs": key "watch" is not used
@@ -331,11 +331,11 @@ fn all_settings_that_cannot_be_used_are_reported() {
     // The port of the command line counts.
     fs::write(path.join("m.toml"), "[console]\nviews_port = 3950\n").unwrap();
     check(path, &["check", "--config", "m.toml"], expect![["exit 0\n"]]);
-    let want = expect![[r#"
+    let want = expect![[r"
         exit 1
         warning: console.views_port: 3950 is the port of server.listen; expected another one, or 0 for a free port
         error: 1 problem was found; everything else would work
-    "#]];
+    "]];
     check(path, &["check", "--config", "m.toml", "--listen", "3950"], want);
 }
 
@@ -386,67 +386,67 @@ fn diagrams_go_there_and_back() {
     check(
         path,
         &["encode", "large.puml"],
-        expect![[r#"
+        expect![[r"
         exit 1
         error: large.puml: diagram is more than 51200 bytes
-    "#]],
+    "]],
     );
     check(
         path,
         &["encode", "/dev/zero"],
-        expect![[r#"
+        expect![[r"
         exit 1
         error: /dev/zero: diagram is more than 51200 bytes
-    "#]],
+    "]],
     );
     fs::write(path.join("latin1.puml"), b"A -> B : \xe9").unwrap();
     check(
         path,
         &["encode", "blank.puml"],
-        expect![[r#"
+        expect![[r"
             exit 1
             error: blank.puml: diagram is blank
-        "#]],
+        "]],
     );
     check(
         path,
         &["encode", "latin1.puml"],
-        expect![[r#"
+        expect![[r"
         exit 1
         error: latin1.puml is not UTF-8 text
-    "#]],
+    "]],
     );
     check(
         path,
         &["encode", "none.puml"],
-        expect![[r#"
+        expect![[r"
         exit 1
         error: none.puml cannot be read: No such file or directory (os error 2)
-    "#]],
+    "]],
     );
     check(
         path,
         &["encode", "A -> B"],
-        expect![[r#"
+        expect![[r"
         exit 1
         error: A -> B cannot be read: No such file or directory (os error 2); the argument is the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`
-    "#]],
+    "]],
     );
     check(
         path,
         &["encode", "d.puml", "--url-base", "plantuml.example"],
-        expect![[r#"
+        expect![[r"
         exit 2
         error: --url-base: server address does not start with http:// or https://
-    "#]],
+    "]],
     );
     check(
         path,
         &["decode", "!!"],
-        expect![[r#"
+        expect![[r"
         exit 1
         error: Failed to decode PlantUML code: character 1, '!', is not one of 0-9 A-Z a-z - _
-    "#]],
+    "]],
     );
 }
 

@@ -47,8 +47,8 @@ async fn server(folder: &std::path::Path, ollama: &Ollama, settings: &str) -> Ru
 
 /// Calls a tool, and returns its data or its error.
 async fn done(server: &Running, tool: &str, arguments: Value) -> Result<Value, String> {
-    let agent = server.agent_with(Revision::V2025_11_25, ClientOptions::default()).await;
-    let result = within(call(&agent, tool, arguments)).await;
+    let agent = Box::pin(server.agent_with(Revision::V2025_11_25, ClientOptions::default())).await;
+    let result = within(Box::pin(call(&agent, tool, arguments))).await;
     agent.close().await;
     let result = result.map_err(|error| error.to_string())?;
     if result["isError"] == true {

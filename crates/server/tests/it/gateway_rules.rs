@@ -197,9 +197,10 @@ fn login(method: &str, calls: &AtomicUsize, until: usize) -> ScriptedAnswer {
     let page = json!({
         "mode": "url", "message": "log in", "url": "https://pay.example/", "elicitationId": "p1",
     });
-    match calls.fetch_add(1, Ordering::SeqCst) < until {
-        true => Err(error(-32042, "log in first", json!({ "elicitations": [page] }))),
-        false => Ok(json!({ "content": [{ "type": "text", "text": "paid" }] })),
+    if calls.fetch_add(1, Ordering::SeqCst) < until {
+        Err(error(-32042, "log in first", json!({ "elicitations": [page] })))
+    } else {
+        Ok(json!({ "content": [{ "type": "text", "text": "paid" }] }))
     }
 }
 
@@ -295,19 +296,20 @@ async fn each_agent_gets_the_members_of_its_own_revision() {
                 let has_it = said.get(member).is_some();
                 assert!(has_it == has || is_new && has_it, "{revision} {method} {member}: {said}");
             }
-            match is_new {
-                // The result has the name of this server, whichever upstream made it.
-                true => assert_eq!(said["_meta"][SERVER_INFO]["name"], "marquetry", "{method}"),
-                false => assert!(!said.to_string().contains("serverInfo"), "{method}: {said}"),
+            if is_new {
+                assert_eq!(said["_meta"][SERVER_INFO]["name"], "marquetry", "{method}");
+            } else {
+                assert!(!said.to_string().contains("serverInfo"), "{method}: {said}");
             }
         }
         let list = ask(&agent, "tools/call", json!({ "name": "up__list" })).await.unwrap();
         let object = ask(&agent, "tools/call", json!({ "name": "up__object" })).await.unwrap();
         assert_eq!(object["structuredContent"], json!({ "a": 1 }), "{revision}");
         let text = json!([{ "type": "text", "text": "[1,2]" }]);
-        match is_new {
-            true => assert_eq!(list["structuredContent"], json!([1, 2])),
-            false => assert_eq!((list.get("structuredContent"), &list["content"]), (None, &text)),
+        if is_new {
+            assert_eq!(list["structuredContent"], json!([1, 2]));
+        } else {
+            assert_eq!((list.get("structuredContent"), &list["content"]), (None, &text));
         }
         let listed = ask(&agent, "tools/list", json!({})).await.unwrap();
         let schema = |name: &str| {
@@ -477,12 +479,11 @@ async fn no_question_passes_for_an_answer() {
         let question = question.clone();
         let upstream = Scripted::raw(revision, move |method, params| {
             let tools = json!([{ "name": "ask", "inputSchema": { "type": "object" } }]);
-            match lists(method, &tools, &json!([]), &json!([])) {
-                Some(list) => complete(list).to_string(),
-                None => {
-                    let types = params["arguments"]["types"].as_str().unwrap();
-                    format!(r#"{{{types},"content":[],"inputRequests":{question}}}"#)
-                }
+            if let Some(list) = lists(method, &tools, &json!([]), &json!([])) {
+                complete(list).to_string()
+            } else {
+                let types = params["arguments"]["types"].as_str().unwrap();
+                format!(r#"{{{types},"content":[],"inputRequests":{question}}}"#)
             }
         })
         .await;

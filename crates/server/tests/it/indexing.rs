@@ -295,7 +295,7 @@ fn folders_and_files_without_permission_are_named_and_the_rest_goes_on() {
     world.write("in/closed/b.md", "Two.");
     world.write("in/c.md", "Three.");
     let mode = |name: &str, mode| {
-        fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
     };
     mode("", 0o777);
     mode("in/closed", 0);
@@ -595,7 +595,7 @@ fn a_read_only_database_is_searched() {
     world.write("in/a.md", "Bread is flour and water.");
     check(&world.run(&["index", "in", "--database", "closed/knowledge.db"]), 0, "1 new", "");
     let mode = |name: &str, mode| {
-        fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap()
+        fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
     };
     let is_root = fs::read("/proc/self/status")
         .is_ok_and(|status| String::from_utf8_lossy(&status).contains("\nUid:\t0\t"));

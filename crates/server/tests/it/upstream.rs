@@ -60,10 +60,8 @@ fn act() {
     let Some(kind) = env::var_os(ACT) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let server = match kind == ASKING {
-            true => Asking::default().server(),
-            false => Upstream::default().server(),
-        };
+        let server =
+            if kind == ASKING { Asking::default().server() } else { Upstream::default().server() };
         // Tests look for its standard error in the server's log.
         eprintln!("upstream started");
         serve_stdio(&server, CancellationToken::new()).await.unwrap();

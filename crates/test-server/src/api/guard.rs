@@ -55,7 +55,7 @@ fn is_own_page(headers: &HeaderMap) -> bool {
             [&b"same-origin"[..], b"none"].iter().any(|own| site.as_bytes() == *own)
         });
     };
-    let host = headers.get(header::HOST).map(|host| host.as_bytes()).unwrap_or_default();
+    let host = headers.get(header::HOST).map(http::HeaderValue::as_bytes).unwrap_or_default();
     let origin = origin.as_bytes();
     let rest = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
     origins.next().is_none() && rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))

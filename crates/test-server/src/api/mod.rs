@@ -82,9 +82,9 @@ impl Default for ApiOptions {
             max_waiting: 64,
             max_batch: 1000,
             max_batches: 16,
-            batch_read_timeout: Duration::from_secs(60),
+            batch_read_timeout: Duration::from_mins(1),
             max_streams: 64,
-            answer_after: Duration::from_secs(60),
+            answer_after: Duration::from_mins(1),
             token: None,
             host_guard: Some(HostGuard::loopback()),
             connections: ServeOptions { max_connections: 256, ..ServeOptions::default() },
@@ -187,12 +187,11 @@ impl TestApi {
 impl State {
     /// Waits for a slot among the running tests.
     async fn slot(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let slot = match self.slots.clone().try_acquire_owned() {
-            Ok(slot) => return Ok(slot),
-            Err(_) => {
-                let _waiter = Waiter::new(&self.waiting, self.options.max_waiting)?;
-                self.slots.clone().acquire_owned().await
-            }
+        let slot = if let Ok(slot) = self.slots.clone().try_acquire_owned() {
+            return Ok(slot);
+        } else {
+            let _waiter = Waiter::new(&self.waiting, self.options.max_waiting)?;
+            self.slots.clone().acquire_owned().await
         };
         slot.map_err(|_| ApiError::Busy { waiting: 0 })
     }

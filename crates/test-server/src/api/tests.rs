@@ -12,7 +12,7 @@ struct Four;
 
 #[async_trait]
 impl ChatModel for Four {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "four"
     }
 

@@ -94,12 +94,13 @@ struct Search {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let folder = tempfile::tempdir()?;
-    let (python, missing) = match options.alone {
-        true => (None, None),
-        false => match Python::install() {
+    let (python, missing) = if options.alone {
+        (None, None)
+    } else {
+        match Python::install() {
             Ok(python) => (Some(python), None),
             Err(error) => (None, Some(format!("Missing: {}. {error}", others::names()))),
-        },
+        }
     };
     let mut out = String::new();
     if let Some(missing) = missing {
@@ -113,9 +114,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
         print!("{}\n\n{out}", report::where_and_when());
         return Ok(ExitCode::SUCCESS);
     }
-    let (chunks, rounds) = match options.quick {
-        true => (&[10_000][..], 1),
-        false => (&options.chunks[..], options.rounds.max(1)),
+    let (chunks, rounds) = if options.quick {
+        (&[10_000][..], 1)
+    } else {
+        (&options.chunks[..], options.rounds.max(1))
     };
     let sizes = chunks
         .iter()

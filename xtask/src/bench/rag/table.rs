@@ -64,9 +64,10 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     for size in sizes {
         for (index, program) in size.programs.iter().enumerate() {
             let written = &program.written;
-            let times = |of: fn(&Searched) -> f64| match index {
-                0 => String::new(),
-                _ => {
+            let times = |of: fn(&Searched) -> f64| {
+                if index == 0 {
+                    String::new()
+                } else {
                     let figure = |program: &Program| program.median(|searched| Some(of(searched)));
                     ratio(figure(program), figure(&size.programs[0]), 1)
                 }

@@ -8,7 +8,7 @@ use self::{
     origin::Origin,
     policy::{PolicyInput, policy},
 };
-use crate::types::{Csp, Permissions, SandboxCapability, UiResourceMeta};
+use crate::types::{Csp, Permission, Permissions, SandboxCapability, UiResourceMeta};
 
 /// The `sandbox` attribute of a View's frame if the View has no separate origin. Scripts run, and the browser gives
 /// the document an opaque origin, so that it cannot reach the proxy around it, storage or other Views. Forms fire
@@ -173,7 +173,7 @@ impl Sandbox {
     /// Returns the `allow` attribute. Set it on the frame of the proxy and on the frame of the View.
     #[must_use]
     pub fn allow_attribute(&self) -> String {
-        let features: Vec<_> = self.granted.permissions.iter().map(|it| it.feature()).collect();
+        let features: Vec<_> = self.granted.permissions.iter().map(Permission::feature).collect();
         features.join("; ")
     }
 

@@ -135,9 +135,10 @@ impl LibsqlStore {
                 file.check_tables(&schema::OURS)?;
             }
             let connection = file.connect()?;
-            match options.read_only {
-                false => schema::check(&connection, &model, options.reset)?,
-                true => schema::check_readable(&file, &connection, &model)?,
+            if options.read_only {
+                schema::check_readable(&file, &connection, &model)?;
+            } else {
+                schema::check(&connection, &model, options.reset)?;
             }
             if let Some(bytes) = options.max_bytes {
                 limit(&connection, bytes)?;

@@ -104,7 +104,7 @@ async fn terms(
         return Ok(HashMap::new());
     }
     let terms: Vec<_> =
-        words.iter().flat_map(|asked| &asked.terms).map(|term| term.as_bytes()).collect();
+        words.iter().flat_map(|asked| &asked.terms).map(std::string::String::as_bytes).collect();
     let sql = match readers {
         None => {
             "SELECT term, number, chunks::bigint FROM rag_term WHERE term = ANY ($1) AND chunks > 0"
@@ -189,7 +189,7 @@ async fn nearest(
         let mut of_documents = Vec::new();
         if query.distinct {
             let mut seen = HashSet::new();
-            of_documents = chunks.clone();
+            of_documents.clone_from(&chunks);
             of_documents.retain(|(document, _)| seen.insert(*document));
             of_documents.truncate(want);
         }
@@ -200,9 +200,10 @@ async fn nearest(
         }
     }
     let chunks = by_scan(transaction, false, scope, &vector, want).await?;
-    let of_documents = match query.distinct {
-        true => by_scan(transaction, true, scope, &vector, want).await?,
-        false => Vec::new(),
+    let of_documents = if query.distinct {
+        by_scan(transaction, true, scope, &vector, want).await?
+    } else {
+        Vec::new()
     };
     Ok(Nearest { chunks, of_documents })
 }

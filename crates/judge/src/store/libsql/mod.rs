@@ -205,9 +205,12 @@ impl ResultStore for LibsqlStore {
 
     async fn touch_run(&self, id: &str) -> Result<(), StoreError> {
         let id = id.to_owned();
-        self.write(move |database| match write::touch_run(database, &id, Timestamp::now())? {
-            true => Ok(()),
-            false => Err(StoreError::NotFound { kind: "run", id }),
+        self.write(move |database| {
+            if write::touch_run(database, &id, Timestamp::now())? {
+                Ok(())
+            } else {
+                Err(StoreError::NotFound { kind: "run", id })
+            }
         })
         .await
     }

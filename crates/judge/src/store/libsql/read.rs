@@ -53,9 +53,10 @@ fn condition(filter: &ResultFilter) -> (String, impl IntoParams) {
     add("created_at >= ?", filter.since.map(|time| time.to_string()));
     add("created_at < ?", filter.until.map(|time| time.to_string()));
     add("id < ?", filter.page.cursor.clone());
-    let joined = match conditions.is_empty() {
-        true => String::new(),
-        false => format!("WHERE {} ", conditions.join(" AND ")),
+    let joined = if conditions.is_empty() {
+        String::new()
+    } else {
+        format!("WHERE {} ", conditions.join(" AND "))
     };
     let limit = filter.page.size() + 1;
     (format!("{joined}ORDER BY id DESC LIMIT {limit}"), params_from_iter(values))

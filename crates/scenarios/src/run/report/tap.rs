@@ -16,7 +16,7 @@ pub(super) fn of(outcome: &Outcome) -> String {
         _ = write!(tap, "{ok} {number} - {name}");
         match (status, reason) {
             ("skipped", reason) => {
-                _ = writeln!(tap, " # SKIP {}", line(&reason.unwrap_or_default()))
+                _ = writeln!(tap, " # SKIP {}", line(&reason.unwrap_or_default()));
             }
             (_, None) => tap.push('\n'),
             (_, Some(reason)) => {

@@ -204,7 +204,7 @@ mod tests {
                 format!("{} {}: {}\n", problem.status.as_u16(), problem.code, problem.message)
             })
             .collect();
-        expect![[r#"
+        expect![[r"
             400 invalid_params: why
             404 not_found: why
             403 forbidden: why
@@ -240,7 +240,7 @@ mod tests {
             408 request_timeout: Request body did not arrive in time
             401 unauthorized: why
             429 too_many_requests: why
-        "#]]
+        "]]
         .assert_eq(&table);
     }
 }

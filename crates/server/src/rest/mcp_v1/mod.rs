@@ -93,13 +93,12 @@ async fn call(
     path: Result<Path<String>, PathRejection>,
     request: Request<Body>,
 ) -> Response<Body> {
-    let method = match path {
-        Ok(Path(method)) => method,
+    let method = if let Ok(Path(method)) = path {
+        method
+    } else {
         // The path is not UTF-8 after decoding: no method has that name.
-        Err(_) => {
-            let path = request.uri().path();
-            path.strip_prefix(BASE).unwrap_or(path).to_owned()
-        }
+        let path = request.uri().path();
+        path.strip_prefix(BASE).unwrap_or(path).to_owned()
     };
     answer(&site, &method, request).await.unwrap_or_else(|problem| problem.response())
 }
