@@ -21,7 +21,6 @@ mod search;
 mod search_method;
 mod service;
 mod text;
-mod thumbnail;
 pub mod tools;
 mod vectorize;
 mod watch;

@@ -4,13 +4,15 @@ use std::sync::{Arc, LazyLock};
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::Record;
+use marquetry_thumbnail::{
+    MEMORY_MIB, Thumbnail, ThumbnailError, ThumbnailSize, memory_mib, thumbnail,
+};
 use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
     access::Access,
     failure::{ErrorCode, Failure},
     parameters::parameters,
-    thumbnail::{self, MEMORY_MIB, Thumbnail, ThumbnailError, ThumbnailSize},
     work::worked,
 };
 
@@ -95,7 +97,7 @@ impl Access {
         let picture = Arc::new(picture);
         let memory = {
             let picture = picture.clone();
-            worked(job, WHAT, move |_| Ok(thumbnail::memory_mib(&picture)?)).await?
+            worked(job, WHAT, move |_| Ok(memory_mib(&picture)?)).await?
         };
         let reserve = MEMORY.clone().acquire_many_owned(memory);
         let Ok(Ok(reserved)) = timeout(job.time(), reserve).await else {
@@ -105,7 +107,7 @@ impl Access {
         worked(job, WHAT, move |_| {
             // The decoder does not notice that its caller has gone. Its memory stays reserved until it ends.
             let _reserved = reserved;
-            Ok(thumbnail::thumbnail(&picture, size)?)
+            Ok(thumbnail(&picture, size)?)
         })
         .await
     }

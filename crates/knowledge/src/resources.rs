@@ -7,6 +7,7 @@ use marquetry_protocol::types::{
     ResourceContents, ResourceTemplate,
 };
 use marquetry_rag::{ChunkId, ModelType, Record, RecordFilter, ResourceView};
+use marquetry_thumbnail::{Thumbnail, ThumbnailSize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
     media::{is_svg, wanted_size},
     parameters::parameters,
     search::Question,
-    thumbnail::{Thumbnail, ThumbnailSize},
 };
 
 /// URI templates of knowledge; seed 003, part 4.

@@ -1,4 +1,4 @@
-//! Thumbnails of pictures, within limits of pixels and memory.
+#![doc = include_str!("../README.md")]
 
 use std::{fmt, io::Cursor, num::NonZeroU32};
 
@@ -14,18 +14,18 @@ use image::{
 
 /// The largest width and height of a thumbnail, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ThumbnailSize(NonZeroU32);
+pub struct ThumbnailSize(NonZeroU32);
 
 impl ThumbnailSize {
     /// The largest size.
-    pub(crate) const MAX: u32 = 2048;
+    pub const MAX: u32 = 2048;
 
     /// Parses a size: a whole number from 1 to [`Self::MAX`].
     ///
     /// # Errors
     ///
     /// Returns an error if the text is another one.
-    pub(crate) fn parse(text: &str) -> Result<Self, ThumbnailError> {
+    pub fn parse(text: &str) -> Result<Self, ThumbnailError> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = text.parse().ok().filter(|number| is_number && *number <= Self::MAX);
         let size = number.and_then(NonZeroU32::new);
@@ -34,7 +34,7 @@ impl ThumbnailSize {
 
     /// Returns the number of pixels.
     #[must_use]
-    pub(crate) fn pixels(self) -> u32 {
+    pub fn pixels(self) -> u32 {
         self.0.get()
     }
 }
@@ -47,17 +47,17 @@ impl fmt::Display for ThumbnailSize {
 
 /// A small version of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Thumbnail {
+pub struct Thumbnail {
     /// `image/png` if the picture is transparent somewhere, else `image/jpeg`.
-    pub(crate) media_type: &'static str,
+    pub media_type: &'static str,
     /// The encoded picture, without the metadata of the original.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 /// Why a picture has no thumbnail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum ThumbnailError {
+pub enum ThumbnailError {
     /// The size is not a number within the limits.
     #[error("size must be a whole number from 1 to {max}, not {0:?}", max = ThumbnailSize::MAX)]
     Size(String),
@@ -91,7 +91,7 @@ const MAX_DECODED_BYTES: u64 = 128 << 20;
 const MEMORY_FACTOR: u64 = 3;
 
 /// Memory for all decoders of the process, in MiB.
-pub(crate) const MEMORY_MIB: u32 = ((MAX_DECODED_BYTES * MEMORY_FACTOR) >> 20) as u32;
+pub const MEMORY_MIB: u32 = ((MAX_DECODED_BYTES * MEMORY_FACTOR) >> 20) as u32;
 
 /// Quality of JPEG thumbnails, of 100.
 const JPEG_QUALITY: u8 = 82;
@@ -101,7 +101,7 @@ const JPEG_QUALITY: u8 = 82;
 /// # Errors
 ///
 /// Returns an error if the content is no picture, or too large.
-pub(crate) fn memory_mib(picture: &[u8]) -> Result<u32, ThumbnailError> {
+pub fn memory_mib(picture: &[u8]) -> Result<u32, ThumbnailError> {
     let bytes = decoder(picture)?.total_bytes().saturating_mul(MEMORY_FACTOR);
     Ok(u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MEMORY_MIB))
 }
@@ -113,7 +113,7 @@ pub(crate) fn memory_mib(picture: &[u8]) -> Result<u32, ThumbnailError> {
 /// # Errors
 ///
 /// Returns an error if the content is not a picture, is too large or cannot be decoded.
-pub(crate) fn thumbnail(picture: &[u8], size: ThumbnailSize) -> Result<Thumbnail, ThumbnailError> {
+pub fn thumbnail(picture: &[u8], size: ThumbnailSize) -> Result<Thumbnail, ThumbnailError> {
     let mut decoder = decoder(picture)?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let picture = DynamicImage::from_decoder(decoder).map_err(undecodable)?;
