@@ -12,9 +12,9 @@ use crate::context::{ContextItem, LeftOut};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatArguments {
-    /// The message.
+    /// Text.
     pub message: String,
-    /// Id of an olio.llm.chatConfig: the model that answers, and its character.
+    /// Id of an olio.llm.chatConfig: model and character.
     #[serde(default)]
     pub chat_config_id: Option<String>,
     /// Or its URI.
@@ -23,10 +23,10 @@ pub struct ChatArguments {
     /// URI of an olio.llm.promptConfig: the system prompt.
     #[serde(default)]
     pub prompt_config_uri: Option<String>,
-    /// Values for ${name} in the prompt.
+    /// Values for ${name} in it.
     #[serde(default)]
     pub prompt_arguments: Option<BTreeMap<String, String>>,
-    /// The chat to continue, from an earlier answer.
+    /// The chat to continue.
     #[serde(default)]
     pub chat_request_uri: Option<String>,
     /// URIs of records to cite.
@@ -35,12 +35,12 @@ pub struct ChatArguments {
     /// Also cite records with all of these tags.
     #[serde(default)]
     pub tags: Option<Vec<String>>,
-    /// What the model gets with this message: [{kind: "reminder" | "keyframe" | "metrics", schema: "urn:…", data: {…}, uri?, ephemeral?, expires?}].
+    /// For this message: [{kind: reminder|keyframe|metrics, schema, data, uri?, ephemeral?, expires?}]
     #[serde(default)]
     // The whole schema of an item would cost each conversation 1.4 KB.
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub context: Option<Vec<ContextItem>>,
-    /// Sends earlier messages to the model.
+    /// Sends earlier messages, too.
     #[serde(default = "yes")]
     #[schemars(default = "yes")]
     pub include_history: bool,

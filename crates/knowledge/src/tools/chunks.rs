@@ -30,7 +30,7 @@ struct ChunkArguments {
     chunk_type: Option<ChunkType>,
     /// Sentences or words in a passage, 5 by default. Below 1 counts as 1.
     chunk_size: Option<i64>,
-    /// Number of them that repeat in the next passage.
+    /// How many of them consecutive passages share.
     overlap: Option<usize>,
     /// 512 by default.
     max_tokens: Option<NonZeroUsize>,

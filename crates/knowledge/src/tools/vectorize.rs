@@ -56,16 +56,16 @@ struct VectorizeArguments {
     content: Option<String>,
     /// "SENTENCE" by default. "UNKNOWN" keeps the text in one piece.
     chunk_type: Option<ChunkType>,
-    /// Sentences or words in a passage, 5 by default. Below 1 is an error.
+    /// Sentences or words in a passage, 5 by default.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
-    /// Number of them that repeat in the next passage.
+    /// How many of them consecutive passages share.
     overlap: Option<usize>,
     /// 512 by default.
     max_tokens: Option<NonZeroUsize>,
     /// false leaves a record unchanged that is searchable already.
     replace_existing: Option<bool>,
-    /// The database's embedding model; another one is an error.
+    /// Only the database's own model.
     model: Option<String>,
 }
 
