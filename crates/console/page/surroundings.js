@@ -46,6 +46,7 @@ export function surroundings(container, { displayMode, theme }) {
     styles: { variables: variables(), css: { fonts: fonts() } },
     displayMode,
     availableDisplayModes: ['inline', 'fullscreen'],
+    // The bar of a View over the whole page has 48 px (style.css).
     containerDimensions: displayMode === 'fullscreen' ? { width: innerWidth, height: Math.max(100, innerHeight - 48) } : { width, maxHeight: 5000 },
     locale: navigator.language,
     timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
