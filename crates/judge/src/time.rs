@@ -93,6 +93,14 @@ pub(crate) fn new_id() -> String {
     format!("{place:014x}-{:016x}", u64::from_be_bytes(random))
 }
 
+/// Returns whether a text has the form of an id of [`new_id`].
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text.split_once('-').is_some_and(|(time, random)| {
+        time.len() >= 14 && random.len() == 16 && is_hex(time) && is_hex(random)
+    })
+}
+
 /// Returns a duration in milliseconds.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -215,6 +215,21 @@ fn is_parameter(text: &str) -> bool {
         }
 }
 
+/// Returns a name for a record that is made of any text: without the characters that names may not
+/// have, at most `max_characters` long, and empty if nothing is left.
+#[must_use]
+pub fn name_from(text: &str, max_characters: usize) -> String {
+    let is_of_name = |character: &char| !is_unseen(*character) && *character != '/';
+    let words: Vec<String> = text
+        .split_whitespace()
+        .map(|word| word.chars().filter(is_of_name).collect())
+        .filter(|word: &String| !word.is_empty())
+        .collect();
+    let name: String = words.join(" ").chars().take(max_characters).collect();
+    let name = name.trim();
+    if name.chars().all(|character| character == '.') { String::new() } else { name.to_owned() }
+}
+
 /// Returns whether a character is invisible, since it could make a name look like another one: controls, line ends,
 /// and characters of Unicode's general category Cf without a shape. The two joiners (U+200C, U+200D) are allowed:
 /// Persian, the scripts of India and emoji need them.

@@ -30,6 +30,8 @@ mod view;
 
 pub use marquetry_database::DatabaseError;
 
+pub use crate::check::name_from;
+
 #[cfg(feature = "libsql")]
 pub use crate::libsql::{LibsqlRecords, LibsqlRecordsOptions};
 #[cfg(feature = "postgres")]

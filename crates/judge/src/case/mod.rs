@@ -74,6 +74,9 @@ pub struct TestCase {
     /// Text for the people who read the results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Values of variables that a configuration has put into the case: no result may have them.
+    #[serde(skip)]
+    pub(crate) variable_values: Vec<String>,
 }
 
 impl TestCase {
@@ -118,6 +121,7 @@ impl Default for TestCase {
             required_pass_rate: 1.0,
             limits: Limits::default(),
             description: None,
+            variable_values: Vec::new(),
         }
     }
 }

@@ -172,6 +172,9 @@ impl Configuration {
         if self.name.contains(char::is_control) {
             return Err(member_error("name", "has control characters: use one line of text"));
         }
+        if crate::time::is_id(&self.name) {
+            return Err(member_error("name", "has the form of an id: use words"));
+        }
         let description = self.description.as_deref().unwrap_or_default();
         for (member, text, most) in
             [("name", self.name.as_str(), MAX_NAME), ("description", description, MAX_DESCRIPTION)]
@@ -305,6 +308,10 @@ mod tests {
         check(
             json!({"name": "a\nb"}),
             expect!["name has control characters: use one line of text"],
+        );
+        check(
+            json!({"name": "1a0c3d5e7f0000-5f0c2e91ab34d678"}),
+            expect!["name has the form of an id: use words"],
         );
         check(
             json!({"name": "a"}),

@@ -18,6 +18,7 @@ const MAX_RESOLVED_BYTES: usize = 256 << 10;
 pub struct ResolvedConfiguration {
     server_configs: Vec<ServerConfig>,
     judge_config: Option<ModelSettings>,
+    variable_values: Vec<String>,
 }
 
 impl ResolvedConfiguration {
@@ -29,6 +30,7 @@ impl ResolvedConfiguration {
         if self.judge_config.is_some() {
             case.judge_config.clone_from(&self.judge_config);
         }
+        case.variable_values.clone_from(&self.variable_values);
     }
 }
 
@@ -126,7 +128,8 @@ impl Configuration {
         if let Some(key) = judge_config.as_mut().and_then(|judge| judge.api_key.as_mut()) {
             resolve(key, &values);
         }
-        Ok(ResolvedConfiguration { server_configs, judge_config })
+        let variable_values = values.into_values().collect();
+        Ok(ResolvedConfiguration { server_configs, judge_config, variable_values })
     }
 
     /// Returns the members that may have secrets.

@@ -71,6 +71,7 @@ impl Redactor {
     /// `known` are secrets of the runner, such as the keys of its models.
     pub(crate) fn of(case: &TestCase, known: &[String]) -> Self {
         let mut secrets: Vec<String> = known.to_vec();
+        secrets.extend(case.variable_values.iter().cloned());
         for model in [&case.judge_config, &case.agent_config].into_iter().flatten() {
             secrets.extend(model.api_key.clone());
             secrets.extend(model.base_url.iter().flat_map(|url| secrets_of_url(url)));
@@ -149,6 +150,7 @@ impl TestCase {
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut case = self.clone();
+        case.variable_values.clear();
         for model in [&mut case.judge_config, &mut case.agent_config].into_iter().flatten() {
             model.api_key = None;
             if let Some(url) = &mut model.base_url {
@@ -201,6 +203,16 @@ mod tests {
     /// A redactor for one secret.
     fn hiding(secret: &str) -> Redactor {
         Redactor::of(&TestCase::default(), &[secret.to_owned()])
+    }
+
+    #[test]
+    fn values_of_variables_are_secrets_whatever_their_names() {
+        let mut case = TestCase::new("a", "b");
+        case.variable_values = vec!["correct horse battery staple".to_owned()];
+        let redactor = Redactor::of(&case, &[]);
+        let text = "V=correct horse battery staple!".to_owned();
+        assert_eq!(redactor.text(text), "V=…!");
+        assert_eq!(case.redacted().variable_values, [""; 0]);
     }
 
     #[test]

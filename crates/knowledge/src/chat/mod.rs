@@ -25,7 +25,7 @@ use std::{
 
 use marquetry_llm::{ChatAnswer, ChatModel, ChatRequest, Finish, Message};
 use marquetry_protocol::server::RequestContext;
-use marquetry_rag::{Citations, NewRecord, Record, RecordError, RecordPatch};
+use marquetry_rag::{Citations, NewRecord, Record, RecordError, RecordPatch, records};
 use serde_json::Value;
 
 pub use self::{
@@ -465,13 +465,11 @@ async fn told(
 
 /// Creates a chat, named by the start of its first message.
 async fn create(access: &Access, message: &str, parts: &Parts) -> Result<Record, Failure> {
-    let words: Vec<&str> = message.split_whitespace().take(12).collect();
-    let mut name: String = words.join(" ").chars().take(60).collect();
-    name.retain(|c| !c.is_control() && c != '/');
-    if name.trim().is_empty() {
+    let mut name = records::name_from(message, 60);
+    if name.is_empty() {
         "Chat".clone_into(&mut name);
     }
-    let mut new = NewRecord::new(CHAT, name.trim()).group("~/Chats");
+    let mut new = NewRecord::new(CHAT, name).group("~/Chats");
     for (name, uri) in [("chatConfig", &parts.chat_config), ("promptConfig", &parts.prompt_config)]
     {
         if let Some(uri) = uri {

@@ -1,6 +1,6 @@
 //! What goes to the model with one message: system prompt, context, history and the message.
 
-use marquetry_context_blocks::{neutralize, user_text};
+use marquetry_context_blocks::{blocks as context_blocks, neutralize, user_text};
 use marquetry_llm::{ChatRequest, Message};
 use marquetry_rag::{CitationResolver, Citations, CiteError, CiteRequest, Record};
 use serde_json::Value;
@@ -105,7 +105,10 @@ impl Chat {
         let blocks = before_history.clone() + &before_message;
         let history_sent = window.messages.len();
         let mut messages = Vec::with_capacity(history_sent + 2);
-        let system = self.system(&setting.system, !blocks.is_empty());
+        // With `legacy_tokens = "upgrade"` messages have blocks of their own.
+        let has_blocks = !blocks.is_empty()
+            || conversation.iter().any(|it| context_blocks(it.text()).next().is_some());
+        let system = self.system(&setting.system, has_blocks);
         if !system.trim().is_empty() {
             messages.push(Message::system(system));
         }

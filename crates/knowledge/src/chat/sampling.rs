@@ -1,6 +1,7 @@
 //! `sampling/createMessage`: the same model, without a stored chat.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, Mutex},
 };
@@ -17,7 +18,7 @@ use marquetry_protocol::{
     },
 };
 use marquetry_rag::Caller;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{Chat, TELL_EVERY, answer, lock, model};
 use crate::{
@@ -272,7 +273,7 @@ fn failure(error: SamplingError) -> Failure {
 /// Escapes the tags of blocks in a call of a tool or its result.
 fn neutralize_call(call: &mut SamplingTool) {
     match call {
-        SamplingTool::ToolUse { input, .. } => input.values_mut().for_each(neutralize_strings),
+        SamplingTool::ToolUse { input, .. } => neutralize_members(input),
         SamplingTool::ToolResult { content, structured_content, .. } => {
             for item in content {
                 if let Content::Text { text, .. } = item {
@@ -284,12 +285,20 @@ fn neutralize_call(call: &mut SamplingTool) {
     }
 }
 
-/// Escapes the tags of blocks in all strings of a JSON value, except names of members.
+/// Escapes the tags of blocks in all strings of a JSON value, and in names of members.
 fn neutralize_strings(value: &mut Value) {
     match value {
         Value::String(text) => *text = neutralize(text).into_owned(),
         Value::Array(items) => items.iter_mut().for_each(neutralize_strings),
-        Value::Object(members) => members.values_mut().for_each(neutralize_strings),
+        Value::Object(members) => neutralize_members(members),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn neutralize_members(members: &mut Map<String, Value>) {
+    members.values_mut().for_each(neutralize_strings);
+    if members.keys().any(|name| matches!(neutralize(name), Cow::Owned(_))) {
+        let named = std::mem::take(members).into_iter();
+        *members = named.map(|(name, value)| (neutralize(&name).into_owned(), value)).collect();
     }
 }

@@ -6,6 +6,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use marquetry_context_blocks::neutralize;
 use marquetry_protocol::types::{
     CompleteArgument, Completion, Content, GetPromptResult, JsonObject, Prompt, PromptArgument,
     PromptMessage, Role,
@@ -129,7 +130,8 @@ pub async fn get(
         [("system", Role::User), ("user", Role::User), ("assistant", Role::Assistant)]
     {
         if let Some(text) = text_of(&record, part) {
-            messages.push(PromptMessage { role, content: Content::text(filled(&text, &values)?) });
+            let content = Content::text(neutralized(&text, &values)?);
+            messages.push(PromptMessage { role, content });
         }
     }
     let system_messages = usize::from(text_of(&record, "system").is_some());
@@ -240,6 +242,12 @@ pub(crate) fn filled(template: &str, values: &Values) -> Result<String, Failure>
     Template::parse(template).fill(values).map_err(|missing| missing_arguments(&missing))
 }
 
+/// Fills in a template. Texts of records and arguments must not look like blocks of the server,
+/// which may stand beside them.
+fn neutralized(template: &str, values: &Values) -> Result<String, Failure> {
+    Ok(neutralize(&filled(template, values)?).into_owned())
+}
+
 fn missing_arguments(missing: &[String]) -> Failure {
     let names: Vec<String> = missing.iter().map(|name| format!("{name:?}")).collect();
     Failure::invalid(format!("missing argument {}", names.join(", ")))
@@ -294,7 +302,7 @@ async fn filled_system_prompt(
             named.push_str(description.trim().trim_end_matches('.'));
         }
     }
-    let text = filled(SYSTEM_TEMPLATE, &values)?;
+    let text = neutralized(SYSTEM_TEMPLATE, &values)?;
     let message = PromptMessage { role: Role::User, content: Content::text(text) };
     Ok(GetPromptResult {
         description: chat_system_prompt().description,

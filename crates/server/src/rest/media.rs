@@ -1,7 +1,7 @@
 //! `GET /media/{organisation}/{type}/{id}`: the content of a record as a file, or with `?size=N` a thumbnail of a picture.
 //! `marquetry_context_blocks::Filter` writes such paths as sources of images.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -14,7 +14,7 @@ use axum::{
 };
 use marquetry_knowledge::Media;
 use marquetry_protocol::{RpcError, server::Peer};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
     mcp_v1::{McpV1, Problem},
@@ -44,10 +44,17 @@ async fn media(State(site): State<Arc<McpV1>>, request: Request<Body>) -> Respon
 async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>, Problem> {
     /// Contents in memory at a time. Each has up to 64 MiB, and a range is cut from the whole.
     static READS: Semaphore = Semaphore::const_new(4);
+    /// The same for thumbnails, which take seconds: other contents do not wait for them.
+    static THUMBNAILS: Semaphore = Semaphore::const_new(2);
+    const MAX_WAIT: Duration = Duration::from_secs(10);
     let uri = record_uri(&head.uri).ok_or_else(not_found)?;
     let headers = &head.headers;
     let call = site.server.direct_call(peer).await?;
-    let _reading = READS.acquire().await.expect("the semaphore is never closed");
+    let reads = if uri.contains('?') { &THUMBNAILS } else { &READS };
+    let Ok(_reading) = timeout(MAX_WAIT, reads.acquire()).await else {
+        let message = "too many contents of records are being read; try again".to_owned();
+        return Err(Problem::new(503, "busy", message));
+    };
     let media = call
         .run("media", |cx| async move {
             let is_known = |version: &str| is_known(headers, &etag(version));

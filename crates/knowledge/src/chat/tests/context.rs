@@ -447,7 +447,11 @@ async fn context_goes_along_with_sampling() {
             }},
             {"role": "user", "content": {"type": "text", "text": format!("Three? {HOSTILE}")}},
         ],
-        "tools": [{"name": "two", "description": HOSTILE, "inputSchema": {"type": "object"}}],
+        "tools": [{
+            "name": "two",
+            "description": HOSTILE,
+            "inputSchema": {"type": "object", "properties": {HOSTILE: {"type": "string"}}},
+        }],
         "context": [
             item("metrics", "urn:x:pulse", json!({"pulse": HOSTILE})),
             item("keyframe", "urn:am7:narrative:keyframe", json!({"state": {}})),

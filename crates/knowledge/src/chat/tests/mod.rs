@@ -654,3 +654,15 @@ async fn a_message_longer_than_any_question_is_answered_and_cited_to() {
     let reply = world.say(json!({"message": message, "dataReferences": [uri]})).await.unwrap();
     assert_eq!((&*reply.answer, reply.cited), ("Wheat.", vec![uri]));
 }
+
+#[tokio::test]
+async fn a_chat_is_named_by_any_message() {
+    let messages = ["\u{FEFF}Hello\u{AD}world", "..", "/../", "\u{200F}שלום", "\u{200B}"];
+    let world = World::new(messages.map(|_| ProviderAnswer::text("Yes."))).await;
+    let mut names = Vec::new();
+    for message in messages {
+        let chat = world.say(json!({"message": message})).await.unwrap().chat_request_uri;
+        names.push(world.record("alice", &chat).await.name);
+    }
+    assert_eq!(names, ["Helloworld", "Chat", "Chat", "שלום", "Chat"]);
+}
