@@ -106,26 +106,33 @@ mod tests {
         Box::leak(Box::new(Budget::new()))
     }
 
+    /// Starts a thread that reserves bytes and then sends their number; returns once it waits.
+    fn start_waiting(
+        budget: &'static Budget,
+        sender: &mpsc::Sender<u64>,
+        bytes: u64,
+    ) -> thread::JoinHandle<Reservation> {
+        let sender = sender.clone();
+        let before = budget.lock().waiting.len();
+        let thread = thread::spawn(move || {
+            let reservation = budget.reserve(bytes, &limits(), &Stop::never()).unwrap();
+            sender.send(bytes).unwrap();
+            reservation
+        });
+        while budget.lock().waiting.len() == before {
+            thread::yield_now();
+        }
+        thread
+    }
+
     #[test]
     fn readers_wait_in_their_order_until_their_bytes_are_free() {
         let budget = budget();
-        let reserve = move |bytes| budget.reserve(bytes, &limits(), &Stop::never()).unwrap();
-        let first = reserve(60);
+        let first = budget.reserve(60, &limits(), &Stop::never()).unwrap();
         let (sender, order) = mpsc::channel();
-        let wait = |bytes| {
-            let (sender, before) = (sender.clone(), budget.lock().waiting.len());
-            let thread = thread::spawn(move || {
-                let reservation = reserve(bytes);
-                sender.send(bytes).unwrap();
-                reservation
-            });
-            while budget.lock().waiting.len() == before {
-                thread::yield_now();
-            }
-            thread
-        };
         // More bytes than the whole budget: this reader gets the budget alone. The small one would fit at once.
-        let (large, small) = (wait(1_000), wait(10));
+        let large = start_waiting(budget, &sender, 1_000);
+        let small = start_waiting(budget, &sender, 10);
         assert!(order.recv_timeout(Duration::from_millis(60)).is_err());
         drop(first);
         assert_eq!(order.recv(), Ok(1_000));

@@ -46,11 +46,7 @@ impl Decoded {
         if self.guessed && start.contains('\0') {
             return true;
         }
-        let is_odd = |character: &char| {
-            let is_layout = matches!(character, '\t' | '\n' | '\r' | '\u{C}' | '\u{1B}' | '\u{85}');
-            *character == char::REPLACEMENT_CHARACTER || (character.is_control() && !is_layout)
-        };
-        let odd = start.chars().filter(is_odd).count();
+        let odd = start.chars().filter(|character| is_odd(*character)).count();
         odd > DAMAGE && odd * 10 > start.chars().count()
     }
 
@@ -63,6 +59,12 @@ impl Decoded {
         }
         extracted
     }
+}
+
+/// Returns whether a character is invalid, or a control character other than white space and escape.
+fn is_odd(character: char) -> bool {
+    let is_layout = matches!(character, '\t' | '\n' | '\r' | '\u{C}' | '\u{1B}' | '\u{85}');
+    character == char::REPLACEMENT_CHARACTER || (character.is_control() && !is_layout)
 }
 
 /// Decodes bytes. The encoding comes from the byte order mark, else from the declaration, else from detection.
@@ -94,9 +96,10 @@ pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> 
     let value = start.match_indices(name).find_map(|(at, name)| {
         let rest = start[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
         let rest = rest.trim_start_matches(['"', '\'']);
-        let end =
-            |character: char| !(character.is_ascii_alphanumeric() || "-_:.".contains(character));
-        Some(rest.split(end).next().unwrap_or(rest))
+        let mut names = rest.split(|character: char| {
+            !(character.is_ascii_alphanumeric() || "-_:.".contains(character))
+        });
+        Some(names.next().unwrap_or(rest))
     })?;
     // A document with a declaration in ASCII is not in UTF-16 (HTML, "prescan a byte stream").
     Some(if value.to_ascii_lowercase().starts_with("utf-16") { "utf-8" } else { value })
@@ -108,8 +111,11 @@ pub(crate) fn looks_binary(bytes: &[u8]) -> bool {
     if Encoding::for_bom(start).is_some() || utf_16(start).is_some() {
         return false;
     }
-    let is_control = |byte: &&u8| matches!(byte, 0..=7 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F | 0x7F);
-    start.iter().filter(is_control).count() * 20 > start.len()
+    let controls = start
+        .iter()
+        .filter(|byte| matches!(byte, 0..=7 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F | 0x7F))
+        .count();
+    controls * 20 > start.len()
 }
 
 fn with(encoding: &'static Encoding, bytes: &[u8]) -> Decoded {
@@ -122,7 +128,8 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     if let Some(encoding) = utf_16(bytes) {
         return encoding;
     }
-    let (mut valid, mut invalid) = (0, 0);
+    let mut valid = 0;
+    let mut invalid = 0;
     for chunk in bytes.utf8_chunks() {
         valid += chunk.valid().bytes().filter(|byte| *byte >= 0xC0).count();
         invalid += usize::from(!chunk.invalid().is_empty());
@@ -139,18 +146,24 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
 /// Detects UTF-16 without a byte order mark by the positions of NUL bytes, which most characters contain.
 fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = &bytes[..bytes.len().min(4096)];
-    let nuls =
-        |first: usize| start.iter().skip(first).step_by(2).filter(|byte| **byte == 0).count();
-    let (even, odd, pairs) = (nuls(0), nuls(1), start.len() / 2);
+    let even = nuls_from(start, 0);
+    let odd = nuls_from(start, 1);
+    let pairs = start.len() / 2;
     if pairs < 4 {
         return None;
     }
-    let (many, few) = (pairs / 3, pairs / 20);
+    let many = pairs / 3;
+    let few = pairs / 20;
     match (even, odd) {
         _ if odd > many && even <= few => Some(UTF_16LE),
         _ if even > many && odd <= few => Some(UTF_16BE),
         _ => None,
     }
+}
+
+/// Returns the number of NULs in every second byte from this one on.
+fn nuls_from(bytes: &[u8], first: usize) -> usize {
+    bytes.iter().skip(first).step_by(2).filter(|byte| **byte == 0).count()
 }
 
 /// Decodes UTF-32 with a byte order mark, which the Encoding Standard does not include.
@@ -161,16 +174,19 @@ fn utf_32(bytes: &[u8]) -> Option<Decoded> {
         _ => return None,
     };
     let mut invalid = 0;
-    let mut character = |number: u32| {
-        char::from_u32(number).unwrap_or_else(|| {
-            invalid += 1;
-            char::REPLACEMENT_CHARACTER
-        })
-    };
     let (units, rest) = bytes[4..].as_chunks::<4>();
-    let mut text: String = units.iter().map(|unit| character(number(*unit))).collect();
+    let mut text: String = units
+        .iter()
+        .map(|unit| {
+            char::from_u32(number(*unit)).unwrap_or_else(|| {
+                invalid += 1;
+                char::REPLACEMENT_CHARACTER
+            })
+        })
+        .collect();
     if !rest.is_empty() {
-        text.push(character(u32::MAX));
+        invalid += 1;
+        text.push(char::REPLACEMENT_CHARACTER);
     }
     Some(Decoded { text, encoding, invalid, guessed: false })
 }
@@ -223,15 +239,13 @@ mod tests {
     fn junk_is_no_document() {
         // A linear congruential generator, so that each run uses the same bytes.
         let mut random = 1_u64;
-        let mut junk = |length: usize| -> Vec<u8> {
-            let byte = |_| {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (random >> 40) as u8
-            };
-            (0..length).map(byte).collect()
-        };
         for length in [2_000, 5_000, 20_000, 200_000] {
-            let junk = junk(length);
+            let junk: Vec<u8> = (0..length)
+                .map(|_| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (random >> 40) as u8
+                })
+                .collect();
             assert_eq!(decode(&junk, None).document(), Err(ExtractError::NoText), "{length}");
             let declared = decode(&junk, Some("utf-8")).document();
             assert_eq!(declared, Err(ExtractError::NoText), "{length}");

@@ -50,7 +50,8 @@ impl Extractor for Docx {
         let mut body = Body::new(&levels, *source);
         body.read("word/document.xml", &document)?;
         drop(document);
-        let (breaks, length) = (body.breaks(), body.len());
+        let breaks = body.breaks();
+        let length = body.len();
         for notes in ["word/footnotes.xml", "word/endnotes.xml"] {
             body.read(notes, &package.optional(notes)?)?;
         }

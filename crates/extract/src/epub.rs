@@ -51,7 +51,8 @@ impl Extractor for Epub {
         properties(FORMAT, &path, &opf, &mut extracted)?;
         let chapters = spine(&path, &opf)?;
         let locked = encrypted(&package.optional("META-INF/encryption.xml")?)?;
-        let (mut hidden, mut missing) = (0, 0);
+        let mut hidden = 0;
+        let mut missing = 0;
         for chapter in chapters {
             if locked.contains(&chapter) {
                 return Err(ExtractError::Encrypted);
@@ -190,12 +191,7 @@ fn with_ends(xhtml: &str) -> Cow<'_, str> {
         let start = at + found + 1;
         at = start;
         let rest = &xhtml.as_bytes()[start..];
-        let is_named = |name: &&&str| {
-            let end = rest.get(name.len()).copied().unwrap_or_default();
-            rest.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()))
-                && (end.is_ascii_whitespace() || end == b'/')
-        };
-        let Some(name) = RAW.iter().find(is_named) else { continue };
+        let Some(name) = RAW.iter().find(|name| begins_with_name(rest, name)) else { continue };
         let Some(length) = xhtml[start..].find('>') else { break };
         at = start + length + 1;
         if xhtml[start..start + length].ends_with('/') {
@@ -213,6 +209,13 @@ fn with_ends(xhtml: &str) -> Cow<'_, str> {
     Cow::Owned(changed)
 }
 
+/// Returns whether the text after `<` begins with the name of this element, in any case.
+fn begins_with_name(tag: &[u8], name: &str) -> bool {
+    let end = tag.get(name.len()).copied().unwrap_or_default();
+    tag.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()))
+        && (end.is_ascii_whitespace() || end == b'/')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,10 +229,9 @@ mod tests {
 
     #[test]
     fn empty_elements_of_raw_text_are_ended() {
-        let end = |text| with_ends(text).into_owned();
-        assert_eq!(end("<Title/><p>A</p>"), "<Title></title><p>A</p>");
-        assert_eq!(end("<script src='x' /><br/>"), "<script src='x' ></script><br/>");
-        assert_eq!(end("<title>a/</title><titles/>"), "<title>a/</title><titles/>");
-        assert_eq!(end("<style"), "<style");
+        assert_eq!(with_ends("<Title/><p>A</p>"), "<Title></title><p>A</p>");
+        assert_eq!(with_ends("<script src='x' /><br/>"), "<script src='x' ></script><br/>");
+        assert_eq!(with_ends("<title>a/</title><titles/>"), "<title>a/</title><titles/>");
+        assert_eq!(with_ends("<style"), "<style");
     }
 }

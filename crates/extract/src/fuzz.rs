@@ -53,15 +53,18 @@ fn places_are_right(extracted: &Extracted) {
     let content = extracted.content.as_str();
     assert_eq!(extracted.character_count, content.chars().count());
     assert!(!content.contains('\0'));
-    let spans = |spans: &mut dyn Iterator<Item = &Range<usize>>| {
-        let mut last = 0;
-        for span in spans {
-            assert!(last <= span.start && content.get(span.clone()).is_some(), "{extracted:?}");
-            last = span.end;
-        }
-    };
-    spans(&mut extracted.pages.iter().map(|page| &page.span));
-    spans(&mut extracted.headings.iter().map(|heading| &heading.span));
+    check_spans(extracted, extracted.pages.iter().map(|page| &page.span));
+    check_spans(extracted, extracted.headings.iter().map(|heading| &heading.span));
+}
+
+/// Checks that spans are in order and within the content.
+fn check_spans<'a>(extracted: &Extracted, spans: impl Iterator<Item = &'a Range<usize>>) {
+    let mut last = 0;
+    for span in spans {
+        let text = extracted.content.get(span.clone());
+        assert!(last <= span.start && text.is_some(), "{extracted:?}");
+        last = span.end;
+    }
 }
 
 #[cfg(test)]

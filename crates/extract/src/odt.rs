@@ -123,9 +123,9 @@ impl TextElements for Body {
             "line-break" => self.push(if self.tables > 0 { " " } else { "\n" }),
             "s" => {
                 /// Most spaces that are written; documents with more use them to fill a page, or to exhaust memory.
-                const MOST: usize = 80;
+                const MAX_SPACES: usize = 80;
                 let count = attribute(element, "c").and_then(|count| count.parse().ok());
-                self.push(&" ".repeat(count.unwrap_or(1).min(MOST)));
+                self.push(&" ".repeat(count.unwrap_or(1).min(MAX_SPACES)));
             }
             _ => {}
         }
@@ -197,7 +197,8 @@ impl Body {
         let Some((level, start)) = self.paragraphs.pop() else { return };
         let Some(start) = start else { return };
         let written = self.text.get(start..).unwrap_or_default();
-        let (skipped, length) = (written.len() - written.trim_start().len(), written.trim().len());
+        let skipped = written.len() - written.trim_start().len();
+        let length = written.trim().len();
         let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_apart = self.paragraphs.is_empty() && self.tables == 0;
         if let (Some(level), false, true) = (level, title.is_empty(), is_apart) {

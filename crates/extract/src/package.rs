@@ -20,9 +20,12 @@ use crate::{
 /// Returns whether the directory at the end of a zip archive has a file of this name.
 pub(crate) fn names(bytes: &[u8], name: &[u8]) -> bool {
     const DIRECTORY: usize = 1 << 16;
-    let has = |part: &[u8]| part.windows(name.len()).any(|window| window == name);
-    has(&bytes[bytes.len().saturating_sub(DIRECTORY)..])
-        || has(&bytes[..bytes.len().min(DIRECTORY)])
+    contains(&bytes[bytes.len().saturating_sub(DIRECTORY)..], name)
+        || contains(&bytes[..bytes.len().min(DIRECTORY)], name)
+}
+
+fn contains(bytes: &[u8], name: &[u8]) -> bool {
+    bytes.windows(name.len()).any(|window| window == name)
 }
 
 /// Returns whether this is an encrypted document: an OLE file with the package (MS-OFFCRYPTO).
@@ -73,14 +76,17 @@ impl<'a> Package<'a> {
         const STEP: u64 = 1 << 20;
         let declared = part.size();
         self.source.limits.check_unpacked(self.unpacked.saturating_add(declared))?;
-        let invalid = |reason: &dyn std::fmt::Display| ExtractError::Malformed {
-            format: self.format,
-            reason: format!("{name}: {reason}"),
-        };
         let mut bytes = Vec::new();
         let capacity = usize::try_from(declared).unwrap_or(usize::MAX);
-        bytes.try_reserve_exact(capacity).map_err(|error| invalid(&error))?;
-        while part.by_ref().take(STEP).read_to_end(&mut bytes).map_err(|error| invalid(&error))? > 0
+        bytes
+            .try_reserve_exact(capacity)
+            .map_err(|error| malformed_part(self.format, name, &error))?;
+        while part
+            .by_ref()
+            .take(STEP)
+            .read_to_end(&mut bytes)
+            .map_err(|error| malformed_part(self.format, name, &error))?
+            > 0
         {
             self.source.stop.check()?;
         }
@@ -124,6 +130,14 @@ impl<'a> Package<'a> {
 
 fn malformed(format: &'static str, error: &ZipError) -> ExtractError {
     ExtractError::Malformed { format, reason: error.to_string() }
+}
+
+fn malformed_part(
+    format: &'static str,
+    name: &str,
+    reason: &dyn std::fmt::Display,
+) -> ExtractError {
+    ExtractError::Malformed { format, reason: format!("{name}: {reason}") }
 }
 
 /// Calls `see` for each event of an XML part.
@@ -175,6 +189,21 @@ pub(crate) fn resolved(reference: &BytesRef<'_>) -> Option<String> {
 /// Longest value of the metadata of an office document, in bytes. A longer one is cut.
 const MAX_PROPERTY: usize = 64 << 10;
 
+/// Adds text to a property, up to [`MAX_PROPERTY`].
+fn push(value: &mut String, text: &str) {
+    let text = if value.is_empty() { text.trim_start() } else { text };
+    let room = MAX_PROPERTY.saturating_sub(value.len());
+    value.push_str(&text[..text.floor_char_boundary(room)]);
+}
+
+/// Adds a value to a property. Some documents have several authors and keywords, each in an element.
+fn add(values: &mut String, value: &str) {
+    if !values.is_empty() {
+        push(values, ", ");
+    }
+    push(values, value);
+}
+
 /// Copies the metadata of an office document, whose names are those of Dublin Core.
 pub(crate) fn properties(
     format: &'static str,
@@ -182,19 +211,9 @@ pub(crate) fn properties(
     xml: &[u8],
     extracted: &mut Extracted,
 ) -> Result<(), ExtractError> {
-    let (mut name, mut value, mut nested) = (None::<&str>, String::new(), 0_usize);
-    let push = |value: &mut String, text: &str| {
-        let text = if value.is_empty() { text.trim_start() } else { text };
-        let room = MAX_PROPERTY.saturating_sub(value.len());
-        value.push_str(&text[..text.floor_char_boundary(room)]);
-    };
-    // Some documents have several authors and keywords, each in an element.
-    let add = |values: &mut String, value: &str| {
-        if !values.is_empty() {
-            push(values, ", ");
-        }
-        push(values, value);
-    };
+    let mut name = None::<&str>;
+    let mut value = String::new();
+    let mut nested = 0_usize;
     each_event(format, part, xml, |event| {
         match event {
             // Its text belongs to the element around it.
@@ -283,6 +302,16 @@ mod tests {
     }
 
     #[cfg(feature = "docx")]
+    fn main_part(
+        bytes: &[u8],
+        limits: &crate::Limits,
+        stop: &crate::Stop,
+    ) -> Result<Vec<u8>, ExtractError> {
+        let source = Source { bytes, media_type: "", charset: None, limits, stop };
+        Package::open("DOCX", &source)?.required("word/document.xml")
+    }
+
+    #[cfg(feature = "docx")]
     #[test]
     fn a_part_is_unpacked_into_its_declared_size() {
         use crate::{Limits, Stop};
@@ -290,17 +319,12 @@ mod tests {
         let bytes = document(&"Flour. ".repeat(500_000));
         let stop = Stop::never();
         let mut limits = Limits::default();
-        let part = |limits: &Limits| {
-            let source =
-                Source { bytes: &bytes, media_type: "", charset: None, limits, stop: &stop };
-            Package::open("DOCX", &source)?.required("word/document.xml")
-        };
-        let unpacked = part(&limits).unwrap();
+        let unpacked = main_part(&bytes, &limits, &stop).unwrap();
         assert_eq!(unpacked.capacity(), unpacked.len());
         limits.max_unpacked_bytes = unpacked.len() as u64;
-        part(&limits).unwrap();
+        main_part(&bytes, &limits, &stop).unwrap();
         limits.max_unpacked_bytes -= 1;
-        let error = part(&limits).unwrap_err();
+        let error = main_part(&bytes, &limits, &stop).unwrap_err();
         let found = unpacked.len() as u64;
         assert!(matches!(error, ExtractError::Limit { found: it, .. } if it == found), "{error}");
     }

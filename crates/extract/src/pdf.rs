@@ -57,21 +57,23 @@ impl Extractor for Pdf {
         if !start.windows(5).any(|window| window == b"%PDF-") {
             return Err(malformed("it does not begin with %PDF-"));
         }
-        let (bytes, limits, stop) = (source.bytes.to_vec(), *source.limits, source.stop.clone());
+        let bytes = source.bytes.to_vec();
+        let limits = *source.limits;
+        let stop = source.stop.clone();
         // Released at the end of this call, even if the thread is abandoned: a reader that never ends must not block
         // the others. `Worker` limits the number of threads.
         let room = Room::default();
         let _give_back = GiveBack(room.clone());
         let worker = Worker::begin()?;
         let (sender, receiver) = mpsc::sync_channel(1);
-        let work = move || {
+        let builder = thread::Builder::new().name("pdf".to_owned()).stack_size(STACK);
+        let spawned = builder.spawn(move || {
             let _worker = worker;
-            let done = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, &stop, &room)));
-            let done = done.unwrap_or_else(|panic| Err(refusal(panic.as_ref())));
+            let result = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, &stop, &room)))
+                .unwrap_or_else(|panic| Err(refusal(panic.as_ref())));
             // Sending fails if the call has ended because its time was over.
-            let _ = sender.send(done);
-        };
-        let spawned = thread::Builder::new().name("pdf".to_owned()).stack_size(STACK).spawn(work);
+            let _ = sender.send(result);
+        });
         spawned.map_err(|error| malformed(&format!("failed to start a thread: {error}")))?;
         // The thread ends by itself at its deadline; otherwise this call ends here.
         loop {
@@ -191,7 +193,8 @@ fn read(
         stop.check()?;
         unknown += text.unknown();
         let content = &mut extracted.content;
-        let (text, before) = (text.finish(), content.len());
+        let text = text.finish();
+        let before = content.len();
         if text.is_empty() {
             extracted.pages.push(Page { number, span: before..before });
             continue;
@@ -215,19 +218,23 @@ fn read(
 
 /// Copies the metadata of the document.
 fn properties(metadata: &Metadata, extracted: &mut Extracted) {
-    let text = |bytes: &Option<Box<[u8]>>| {
-        // PDFDocEncoding differs from Windows-1252 only in rare characters; a byte order mark takes precedence.
-        let text = decode(bytes.as_deref()?, Some("windows-1252")).into_text();
-        let text = text.replace('\0', "").trim().to_owned();
-        (!text.is_empty()).then_some(text)
-    };
-    extracted.title = text(&metadata.title);
+    extracted.title = property(metadata.title.as_deref());
     let known = [
         ("author", &metadata.author),
         ("subject", &metadata.subject),
         ("keywords", &metadata.keywords),
         ("generator", &metadata.creator),
     ];
-    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), text(value)?)));
+    let known = known
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), property(value.as_deref())?)));
     extracted.metadata.extend(known);
+}
+
+/// Returns the text of a property that is not empty.
+fn property(bytes: Option<&[u8]>) -> Option<String> {
+    // PDFDocEncoding differs from Windows-1252 only in rare characters; a byte order mark takes precedence.
+    let text = decode(bytes?, Some("windows-1252")).into_text();
+    let text = text.replace('\0', "").trim().to_owned();
+    (!text.is_empty()).then_some(text)
 }

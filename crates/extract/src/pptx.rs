@@ -50,7 +50,8 @@ impl Extractor for Pptx {
         let parts = targets(&package.optional("ppt/_rels/presentation.xml.rels")?)?;
         source.limits.check_pages(order.len())?;
         let mut extracted = Extracted::default();
-        let (mut hidden, mut missing) = (0, 0);
+        let mut hidden = 0;
+        let mut missing = 0;
         for (number, id) in (1..).zip(&order) {
             let Some(part) = parts.get(id) else {
                 missing += 1;
@@ -171,7 +172,8 @@ impl Slide {
     fn end_paragraph(&mut self) {
         let Some(start) = self.start.take() else { return };
         let written = &self.text[start..];
-        let (skipped, length) = (written.len() - written.trim_start().len(), written.trim().len());
+        let skipped = written.len() - written.trim_start().len();
+        let length = written.trim().len();
         if self.is_title && length > 0 {
             let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
             let start = start + skipped;

@@ -126,11 +126,12 @@ impl Registry {
         let says_something =
             !matches!(declared, "" | "application/octet-stream" | "binary/octet-stream");
         let by_type = says_something.then(|| self.by_media_type(declared)).flatten();
-        let by_name = || self.by_extension(file_name?);
         // Many programs declare `text/plain` without checking; the file name is more reliable.
         let known = match by_type {
-            Some(_) if declared == "text/plain" => by_name().or(by_type),
-            _ => by_type.or_else(by_name),
+            Some(_) if declared == "text/plain" => {
+                file_name.and_then(|name| self.by_extension(name)).or(by_type)
+            }
+            _ => by_type.or_else(|| self.by_extension(file_name?)),
         };
         // A damaged archive of a known format may look like any archive. Its reader says what is wrong.
         let is_known_archive = bytes.starts_with(b"PK")
@@ -168,16 +169,16 @@ impl Registry {
     }
 
     fn by_media_type<'a>(&self, media_type: &'a str) -> Option<(&dyn Extractor, &'a str)> {
-        let find = |is_it: &dyn Fn(&str) -> bool| {
-            let mut extractors = self.extractors.iter().map(AsRef::as_ref);
-            extractors.find(|extractor| extractor.media_types().iter().any(|known| is_it(known)))
-        };
-        let with_star = |pattern: &str| {
-            let ends = pattern.strip_prefix('*').is_some_and(|end| media_type.ends_with(end));
-            ends || pattern.strip_suffix('*').is_some_and(|start| media_type.starts_with(start))
-        };
-        let extractor = find(&|known| known == media_type).or_else(|| find(&with_star))?;
+        let extractor = self
+            .with_media_type(|known| known == media_type)
+            .or_else(|| self.with_media_type(|pattern| matches_star(pattern, media_type)))?;
         Some((extractor, media_type))
+    }
+
+    /// Returns the first extractor one of whose media types meets a condition.
+    fn with_media_type(&self, condition: impl Fn(&str) -> bool) -> Option<&dyn Extractor> {
+        let mut extractors = self.extractors.iter().map(AsRef::as_ref);
+        extractors.find(|extractor| extractor.media_types().iter().any(|known| condition(known)))
     }
 
     fn by_extension(&self, file_name: &str) -> Option<(&dyn Extractor, &str)> {
@@ -188,6 +189,12 @@ impl Registry {
             Some((extractor.as_ref(), known.1))
         })
     }
+}
+
+/// Returns whether a pattern with `*` at its start or end matches a media type.
+fn matches_star(pattern: &str, media_type: &str) -> bool {
+    let ends = pattern.strip_prefix('*').is_some_and(|end| media_type.ends_with(end));
+    ends || pattern.strip_suffix('*').is_some_and(|start| media_type.starts_with(start))
 }
 
 /// Applies the steps for all formats: removes NULs, which databases refuse, and invisible characters; counts the

@@ -62,13 +62,14 @@ impl Rows {
 
 /// Returns whether cells look like names of columns: short, different, and not numbers.
 fn looks_like_names(cells: &[(usize, String)]) -> bool {
-    let is_name = |cell: &str| {
-        !cell.is_empty() && cell.len() <= 80 && cell.parse::<f64>().is_err() && !cell.ends_with('.')
-    };
     let mut sorted: Vec<_> = cells.iter().map(|(_, cell)| cell).collect();
     sorted.sort();
     sorted.dedup();
     cells.is_sorted_by(|left, right| left.0 < right.0)
         && sorted.len() == cells.len()
-        && cells.iter().all(|(_, cell)| is_name(cell))
+        && cells.iter().all(|(_, cell)| looks_like_a_name(cell))
+}
+
+fn looks_like_a_name(cell: &str) -> bool {
+    !cell.is_empty() && cell.len() <= 80 && cell.parse::<f64>().is_err() && !cell.ends_with('.')
 }

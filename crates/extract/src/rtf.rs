@@ -320,11 +320,11 @@ impl<'a> Reader<'a> {
             return;
         }
         /// Longest title, in bytes. Longer paragraphs are not titles.
-        const MOST: usize = 1_024;
+        const MAX_TITLE_BYTES: usize = 1_024;
         match self.state.into {
             Into::Text => self.text.push_str(text),
-            Into::Title if self.title.len() < MOST => self.title.push_str(text),
-            Into::Author if self.author.len() < MOST => self.author.push_str(text),
+            Into::Title if self.title.len() < MAX_TITLE_BYTES => self.title.push_str(text),
+            Into::Author if self.author.len() < MAX_TITLE_BYTES => self.author.push_str(text),
             _ => {}
         }
     }
@@ -347,7 +347,8 @@ impl<'a> Reader<'a> {
             return;
         }
         let written = &self.text[self.paragraph..];
-        let (skipped, length) = (written.len() - written.trim_start().len(), written.trim().len());
+        let skipped = written.len() - written.trim_start().len();
+        let length = written.trim().len();
         if let Some(level) = self.level.filter(|_| length > 0) {
             let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
             let start = self.paragraph + skipped;
@@ -374,9 +375,8 @@ impl<'a> Reader<'a> {
                 pages.map(|(number, (start, end))| Page { number, span: start..end }).collect();
             extracted.page_count = u32::try_from(extracted.pages.len()).ok();
         }
-        let said = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        extracted.title = Some(said(&self.title)).filter(|title| !title.is_empty());
-        let author = said(&self.author);
+        extracted.title = Some(with_single_spaces(&self.title)).filter(|title| !title.is_empty());
+        let author = with_single_spaces(&self.author);
         if !author.is_empty() {
             extracted.metadata.insert("author".to_owned(), author);
         }
@@ -386,4 +386,8 @@ impl<'a> Reader<'a> {
         source.check(extracted.content.len())?;
         Ok(extracted)
     }
+}
+
+fn with_single_spaces(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -50,25 +50,27 @@ impl Access {
 /// Returns the object id of a principal's user: the name of a configured token if it is a valid id, otherwise a hash of issuer and
 /// subject, because two issuers may use the same subject.
 pub(crate) fn user_id(principal: &Principal, organization: &str) -> String {
-    let can_be_id = |id: &str| {
-        let uri = Am7Uri::builder().organization(organization).object_type("system.user").id(id);
-        uri.build().is_ok_and(|uri| uri.id() == Some(id))
-    };
     match &principal.issuer {
-        None if can_be_id(&principal.subject) => principal.subject.clone(),
+        None if can_be_id(&principal.subject, organization) => principal.subject.clone(),
         _ => format!("user-{}", &blake3::hash(principal.id().as_bytes()).to_hex()[..32]),
     }
+}
+
+fn can_be_id(id: &str, organization: &str) -> bool {
+    let uri = Am7Uri::builder().organization(organization).object_type("system.user").id(id);
+    uri.build().is_ok_and(|uri| uri.id() == Some(id))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn id(issuer: Option<&str>, subject: &str) -> String {
+        user_id(&Principal::new(issuer.map(str::to_owned), subject), "default")
+    }
+
     #[test]
     fn two_principals_never_share_an_id() {
-        let id = |issuer: Option<&str>, subject: &str| {
-            user_id(&Principal::new(issuer.map(str::to_owned), subject), "default")
-        };
         assert_eq!(id(None, "ci"), "ci");
         // A token of this name is the local user.
         assert_eq!(id(None, "local"), Knowledge::LOCAL_USER);

@@ -69,12 +69,15 @@ fn scheme(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn file(path: &str) -> DatabaseLocation {
+        DatabaseLocation::File(path.into())
+    }
+
     #[test]
     fn a_database_is_a_file_or_a_server() {
-        let file = |path: &str| Ok(DatabaseLocation::File(path.into()));
-        assert_eq!(DatabaseLocation::parse("k.db"), file("k.db"));
-        assert_eq!(DatabaseLocation::parse("./sqlite:k.db"), file("./sqlite:k.db"));
-        assert_eq!(DatabaseLocation::parse("C:k.db"), file("C:k.db"));
+        assert_eq!(DatabaseLocation::parse("k.db"), Ok(file("k.db")));
+        assert_eq!(DatabaseLocation::parse("./sqlite:k.db"), Ok(file("./sqlite:k.db")));
+        assert_eq!(DatabaseLocation::parse("C:k.db"), Ok(file("C:k.db")));
         assert_eq!(DatabaseLocation::parse("").unwrap_err(), "the name of the database is empty");
         for database in ["sqlite:k.db", "file:k.db?mode=memory", "mysql+x://me:secret@host/k"] {
             let error = DatabaseLocation::parse(database).unwrap_err();

@@ -31,8 +31,11 @@ impl Models {
     ) -> Result<Arc<dyn Embedder>, Failure> {
         let config = &options.config.embedding;
         // In the program of tests, the future is too large for the stack of a thread.
-        let open = || Box::pin(open::embedder(config, "embedding", options));
-        Ok(self.first.get_or_try_init(open).await?.clone())
+        let model = self
+            .first
+            .get_or_try_init(|| Box::pin(open::embedder(config, "embedding", options)))
+            .await?;
+        Ok(model.clone())
     }
 
     /// Returns the model with a name.
@@ -50,8 +53,9 @@ impl Models {
             return Err(self.unknown(name));
         };
         let section = format!("embeddings.{name}");
-        let open = || Box::pin(open::embedder(config, &section, options));
-        Ok(cell.get_or_try_init(open).await?.clone())
+        let model =
+            cell.get_or_try_init(|| Box::pin(open::embedder(config, &section, options))).await?;
+        Ok(model.clone())
     }
 
     /// Checks that a database can be used with the model of this name: the name in `[knowledge.embeddings]`, or that of the database's own

@@ -48,7 +48,6 @@ pub(crate) async fn embedder(
     let choice = config
         .choice(options.variables())
         .map_err(|invalid| KnowledgeError::Embedding(format!("knowledge.{section}.{invalid}")))?;
-    let failed = |error: EmbedError| KnowledgeError::Embedding(error.to_string());
     let model: Arc<dyn Embedder> = match choice {
         EmbeddingChoice::BuiltIn => {
             // Opening takes some time at the first call.
@@ -58,13 +57,15 @@ pub(crate) async fn embedder(
         #[cfg(feature = "transformer")]
         EmbeddingChoice::Transformer(folder) => {
             let options = marquetry_rag::TransformerOptions::new(folder);
-            let failed =
-                |error| KnowledgeError::Embedding(format!("knowledge.{section}.folder: {error}"));
-            Arc::new(marquetry_rag::Transformer::open(options).await.map_err(failed)?)
+            Arc::new(marquetry_rag::Transformer::open(options).await.map_err(|error| {
+                KnowledgeError::Embedding(format!("knowledge.{section}.folder: {error}"))
+            })?)
         }
-        EmbeddingChoice::Remote(options) => {
-            Arc::new(RemoteEmbedder::open(*options).await.map_err(failed)?)
-        }
+        EmbeddingChoice::Remote(options) => Arc::new(
+            RemoteEmbedder::open(*options)
+                .await
+                .map_err(|error: EmbedError| KnowledgeError::Embedding(error.to_string()))?,
+        ),
     };
     let [query, passage] =
         [&config.query_prefix, &config.passage_prefix].map(|it| it.as_deref().unwrap_or(""));

@@ -91,7 +91,9 @@ impl Access {
             _ => PART,
         };
         let mut room = filter.limit.unwrap_or(PART);
-        let (mut all, mut bytes, mut last) = (Vec::new(), 0_usize, None);
+        let mut all = Vec::new();
+        let mut bytes = 0_usize;
+        let mut last = None;
         loop {
             filter.limit = Some(room.min(part));
             let page = self.knowledge.records.list(&self.caller, &filter).await?;
@@ -143,12 +145,12 @@ impl Access {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<Resource>, Option<String>), Failure> {
-        let foreign = || Failure::invalid("cursor is not one that this list gave");
         let (mut part, mut after) = match cursor {
             None => (0, None),
             Some(cursor) => {
-                let (part, after) = cursor.split_once(':').ok_or_else(foreign)?;
-                let part = part.parse().ok().filter(|part| *part < PARTS).ok_or_else(foreign)?;
+                let (part, after) = cursor.split_once(':').ok_or_else(foreign_cursor)?;
+                let part =
+                    part.parse().ok().filter(|part| *part < PARTS).ok_or_else(foreign_cursor)?;
                 (part, Some(after.to_owned()).filter(|after| !after.is_empty()))
             }
         };
@@ -329,7 +331,7 @@ impl Access {
     ///
     /// The records cannot be read.
     pub async fn complete(&self, params: &CompleteParams) -> Result<CompleteResult, Failure> {
-        const MOST: usize = 100;
+        const MAX_COMPLETIONS: usize = 100;
         let typed = params.argument.value.as_str();
         let mut values: Vec<String> = match params.argument.name.as_str() {
             "org" => vec![self.caller.organization.clone()],
@@ -337,13 +339,13 @@ impl Access {
             "id" => {
                 let arguments = params.context.as_ref().map(|context| &context.arguments);
                 let kind = arguments.and_then(|arguments| arguments.get("type"));
-                self.ids(kind.map(String::as_str), typed, MOST + 1).await?
+                self.ids(kind.map(String::as_str), typed, MAX_COMPLETIONS + 1).await?
             }
             _ => Vec::new(),
         };
         values.retain(|value| value.starts_with(typed));
-        let has_more = values.len() > MOST;
-        values.truncate(MOST);
+        let has_more = values.len() > MAX_COMPLETIONS;
+        values.truncate(MAX_COMPLETIONS);
         let total = (!has_more).then_some(values.len() as u64);
         let completion = Completion { values, total, has_more: Some(has_more) };
         Ok(CompleteResult { completion })
@@ -425,16 +427,24 @@ fn invalid(name: &str, expected: &str, value: &str) -> Failure {
     Failure::invalid(format!("{name} must be {expected}, not {value:?}"))
 }
 
+fn foreign_cursor() -> Failure {
+    Failure::invalid("cursor is not one that this list gave")
+}
+
 /// Number of parts of the list of all records.
 const PARTS: usize = 3;
 
-/// Returns the types of a part: documents and notes first, groups, tags and users last.
-fn types_of(part: usize) -> Vec<String> {
-    let part_of = |kind: &str| match kind {
+/// Returns the part in which a type is listed.
+fn part_of(kind: &str) -> usize {
+    match kind {
         "data.data" | "data.note" => 0,
         "auth.group" | "common.tag" | "system.user" => 2,
         _ => 1,
-    };
+    }
+}
+
+/// Returns the types of a part: documents and notes first, groups, tags and users last.
+fn types_of(part: usize) -> Vec<String> {
     let types = ModelType::ALL.iter().map(|model| model.name);
     types.filter(|kind| part_of(kind) == part).map(str::to_owned).collect()
 }
@@ -442,11 +452,14 @@ fn types_of(part: usize) -> Vec<String> {
 /// Converts a record for lists.
 fn resource(record: &Record) -> Option<Resource> {
     let view = ResourceView::of(record)?;
-    let text = |name| record.attributes.get(name).and_then(Value::as_str);
     Some(Resource {
         uri: view.uri,
         name: view.name,
-        description: text("description").map(str::to_owned),
+        description: record
+            .attributes
+            .get("description")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         mime_type: Some(view.mime_type),
         size: record.attributes.get("size").and_then(Value::as_u64),
         meta: record_meta(record),

@@ -116,11 +116,11 @@ impl Access {
                 files.insert(uri.clone(), file);
             }
         }
-        let passage = |hit: Hit| {
+        let passages = hits.into_iter().map(|hit| {
             let file = files.get(&hit.chunk.document).cloned().flatten();
             self.passage(hit, file)
-        };
-        Ok(hits.into_iter().map(passage).collect())
+        });
+        Ok(passages.collect())
     }
 
     /// Searches as [`Self::search`] does, with a request of the crate `marquetry-rag`. Its filter must have the

@@ -183,8 +183,10 @@ impl KnowledgeService {
     ///
     /// The caller cannot read the record.
     pub async fn watch(&self, uri: &str, cx: &RequestContext) -> Result<(), Failure> {
-        let not_found = || Failure::new(ErrorCode::NotFound, format!("no record {uri}"));
-        let access = self.if_there(cx).await?.ok_or_else(not_found)?;
+        let access = self
+            .if_there(cx)
+            .await?
+            .ok_or_else(|| Failure::new(ErrorCode::NotFound, format!("no record {uri}")))?;
         let record = access.watched(uri).await?;
         let store = access.knowledge.records.store().clone();
         self.watched.add(uri, &record, store, self.listener.clone());
@@ -206,7 +208,8 @@ impl KnowledgeService {
     async fn opened(&self) -> Result<&Knowledge, Failure> {
         let open = async {
             let knowledge = Knowledge::open(&self.options).await?;
-            let (listener, watched) = (self.listener.clone(), self.watched.clone());
+            let listener = self.listener.clone();
+            let watched = self.watched.clone();
             tokio::spawn(announce(knowledge.records.subscribe(), listener, watched));
             Ok(knowledge)
         };
@@ -229,14 +232,11 @@ async fn announce(
         match events.recv().await {
             Ok(event) => {
                 let is_there = event.change != RecordChange::Deleted;
-                let tell = |uri: &str| {
-                    watched.note(uri, is_there.then_some(event.revision));
-                    listener.resource_updated(uri);
-                };
-                tell(&event.uri);
+                let revision = is_there.then_some(event.revision);
+                announce_update(&watched, &*listener, &event.uri, revision);
                 if let Ok(uri) = Am7Uri::parse(&event.uri) {
                     if let Some(media) = media_uri(&uri) {
-                        tell(&media);
+                        announce_update(&watched, &*listener, &media, revision);
                     }
                     if uri.object_type() == Some(PROMPT_CONFIG) {
                         listener.prompts_changed();
@@ -254,6 +254,17 @@ async fn announce(
             Err(RecvError::Closed) => return,
         }
     }
+}
+
+/// Notifies the subscribers of a record of its new revision; `None` if it was removed.
+fn announce_update(
+    watched: &Watched,
+    listener: &dyn ChangeListener,
+    uri: &str,
+    revision: Option<u64>,
+) {
+    watched.note(uri, revision);
+    listener.resource_updated(uri);
 }
 
 /// Returns the URI of a record's content.

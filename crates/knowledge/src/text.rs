@@ -60,14 +60,15 @@ pub(crate) async fn text_of(
     let file_name = if is_text_of_file { "" } else { file_name }.to_owned();
     let media_type = record.media_type.clone();
     let limits = job.extract_limits();
-    let work = move |stop: &Stop| {
+    worked(job, "reading the document", move |stop: &Stop| {
         let mut hint = Hint::file(&file_name);
         hint.media_type = media_type.as_deref();
         hint.source_uri = uri.as_deref();
-        (hint.limits, hint.stop) = (limits, Some(stop));
+        hint.limits = limits;
+        hint.stop = Some(stop);
         Ok(extract(&content, &hint)?)
-    };
-    worked(job, "reading the document", work).await
+    })
+    .await
 }
 
 /// Joins the attributes that contain text.
@@ -84,11 +85,22 @@ mod tests {
     use std::{fs, sync::Arc};
 
     use marquetry_rag::{
-        ContentChange, EmbeddingModel, FileOptions, Indexer, MemoryRecords, MemoryStore, Pipeline,
-        RecordPatch, Records, StaticModel, file_record_uri,
+        Caller, ContentChange, EmbeddingModel, FileOptions, Indexer, MemoryRecords, MemoryStore,
+        Pipeline, RecordPatch, Records, StaticModel, file_record_uri,
     };
 
     use super::*;
+
+    async fn stored_text(knowledge: &Knowledge, me: &Caller, uri: &str) -> Extracted {
+        let record = knowledge.records.get(me, uri).await.unwrap();
+        let content = knowledge.records.content(me, uri).await.unwrap();
+        knowledge.text_of(&record, content).await.unwrap()
+    }
+
+    async fn has_structure(knowledge: &Knowledge, uri: &str) -> bool {
+        let document = knowledge.pipeline.store().document(uri).await.unwrap().unwrap();
+        document.metadata.contains_key("structure")
+    }
 
     #[tokio::test]
     async fn the_text_of_a_file_keeps_its_pages_and_headings() {
@@ -114,13 +126,8 @@ mod tests {
             fs::write(&path, text).unwrap();
             indexer.run(&[path.clone().into()], |_| ()).await.unwrap();
             let uri = file_record_uri(&me, path.as_os_str()).unwrap();
-            let text_of = async || {
-                let record = knowledge.records.get(&me, &uri).await.unwrap();
-                let content = knowledge.records.content(&me, &uri).await.unwrap();
-                knowledge.text_of(&record, content).await.unwrap()
-            };
             let of_file = extract(text.as_bytes(), &Hint::file(name)).unwrap();
-            let found = text_of().await;
+            let found = stored_text(&knowledge, &me, &uri).await;
             assert_eq!(found.pages.len(), of_file.pages.len(), "{name}");
             assert_eq!(
                 (&found.content, found.page_count, &found.pages, &found.headings),
@@ -130,17 +137,16 @@ mod tests {
             let mut patch = RecordPatch::new();
             patch.content = ContentChange::Set(b"Another text.".to_vec());
             knowledge.records.update(&me, &uri, patch).await.unwrap();
-            let found = text_of().await;
+            let found = stored_text(&knowledge, &me, &uri).await;
             assert!(found.pages.is_empty() && found.headings.is_empty(), "{found:?}");
 
-            let structure = async || {
-                let document = knowledge.pipeline.store().document(&uri).await.unwrap().unwrap();
-                document.metadata.contains_key("structure")
-            };
-            assert!(structure().await, "{name}");
+            assert!(has_structure(&knowledge, &uri).await, "{name}");
             let record = knowledge.records.get(&me, &uri).await.unwrap();
             knowledge.renew(&record).await.unwrap();
-            assert!(!structure().await, "{name} keeps the structure of its former text");
+            assert!(
+                !has_structure(&knowledge, &uri).await,
+                "{name} keeps the structure of its former text"
+            );
         }
     }
 }

@@ -61,10 +61,10 @@ impl Knowledge {
         document.media_type = Some(extracted.mime_type.clone());
         document.content_hash = None;
         remove_stale_structure(&mut document, &extracted.content);
-        let prepare = async |stop: Stop| {
+        let chunks = embedded(&self.job, EMBEDDING, async |stop: Stop| {
             Ok(self.pipeline.prepare_until(&document, true, &extracted, &options, &stop).await?)
-        };
-        let chunks = embedded(&self.job, EMBEDDING, prepare).await?;
+        })
+        .await?;
         Ok(self.pipeline.store().replace(document, chunks).await?)
     }
 
@@ -141,7 +141,7 @@ impl Knowledge {
         let Some(before) = self.document_of(record).await? else { return Ok(()) };
         let mut named = self.document_for(record, Some(before));
         named.title = extracted.title.clone().or_else(|| Some(record.name.clone()));
-        let prepare = async |stop: Stop| {
+        let (mut chunks, options) = embedded(&self.job, EMBEDDING, async |stop: Stop| {
             let prepare = async |options| {
                 self.pipeline.prepare_until(&named, true, &extracted, &options, &stop).await
             };
@@ -157,8 +157,8 @@ impl Knowledge {
                 }
                 prepared => Ok((prepared?, options)),
             }
-        };
-        let (mut chunks, options) = embedded(&self.job, EMBEDDING, prepare).await?;
+        })
+        .await?;
         // Another process may have done this with more knowledge: `index` has the file.
         let Some(old) = self.document_of(record).await? else { return Ok(()) };
         if !Self::is_stale(&old, record) {
@@ -188,17 +188,18 @@ impl Knowledge {
 
     /// Updates the document's metadata from its record, and keeps its chunks.
     async fn relabel(&self, record: &Record, old: Document) -> Result<(), Failure> {
-        let names = |document: &Document| {
-            (document.title.clone(), document.name.clone(), document.metadata.clone())
-        };
-        let before = names(&old);
+        let title = old.title.clone();
+        let name = old.name.clone();
+        let metadata = old.metadata.clone();
         let document = self.document_for(record, Some(old));
         // New vectors are needed only if one of these changes.
-        if names(&document) == before {
+        if document.title == title && document.name == name && document.metadata == metadata {
             self.pipeline.relabel(document).await?;
         } else {
-            let relabel = async |_: Stop| Ok(self.pipeline.relabel(document).await?);
-            embedded(&self.job, "embedding the passages under their new names", relabel).await?;
+            embedded(&self.job, "embedding the passages under their new names", async |_: Stop| {
+                Ok(self.pipeline.relabel(document).await?)
+            })
+            .await?;
         }
         Ok(())
     }

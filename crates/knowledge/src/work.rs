@@ -178,12 +178,12 @@ impl Slots {
         let slot = self.take(job, what).await?;
         let stop = Stop::within(job.time);
         let caller = stop.on_drop();
-        let work = move || {
+        let done = tokio::task::spawn_blocking(move || {
             let _slot = slot;
             work(&stop)
-        };
-        let failed = || Failure::new(ErrorCode::Internal, format!("{what} failed"));
-        let done = tokio::task::spawn_blocking(work).await.map_err(|_| failed())?;
+        })
+        .await
+        .map_err(|_| Failure::new(ErrorCode::Internal, format!("{what} failed")))?;
         caller.disarm();
         done
     }
@@ -198,13 +198,18 @@ impl State {
         }
         // One slot is left for others, so that they need not wait for all the work of one caller.
         let most = self.count.saturating_sub(1).max(1);
-        let held = |waiter: &Waiter| self.held.get(&waiter.caller).copied().unwrap_or(0);
-        let waiting = self.waiting.iter().enumerate().filter(|(_, waiter)| held(waiter) < most);
-        let (index, _) = waiting.min_by_key(|(_, waiter)| held(waiter))?;
+        let waiting =
+            self.waiting.iter().enumerate().filter(|(_, waiter)| self.slots_of(waiter) < most);
+        let (index, _) = waiting.min_by_key(|(_, waiter)| self.slots_of(waiter))?;
         let waiter = self.waiting.remove(index);
         self.taken += 1;
         *self.held.entry(waiter.caller.clone()).or_default() += 1;
         Some(waiter)
+    }
+
+    /// Returns the number of slots that the caller of a waiter has.
+    fn slots_of(&self, waiter: &Waiter) -> usize {
+        self.held.get(&waiter.caller).copied().unwrap_or(0)
     }
 }
 
@@ -288,21 +293,30 @@ mod tests {
     async fn a_panic_is_a_failure_and_gives_its_place_back() {
         let slots = Slots::new(2);
         for _ in 0..4 {
-            let work = |_: &Stop| -> Result<(), Failure> { panic!("on purpose") };
-            let failed = slots.work(&job("me"), "reading", work).await.unwrap_err();
+            let failed = slots
+                .work(&job("me"), "reading", |_: &Stop| -> Result<(), Failure> {
+                    panic!("on purpose")
+                })
+                .await
+                .unwrap_err();
             assert_eq!((failed.code, &*failed.message), (ErrorCode::Internal, "reading failed"));
         }
+    }
+
+    async fn take(slots: &Slots, caller: &str) -> Slot {
+        slots.take(&job(caller), "it").await.unwrap()
     }
 
     #[tokio::test]
     async fn a_free_place_goes_to_the_caller_who_has_the_fewest() {
         let slots = Slots::new(3);
-        let take = async |caller: &str| slots.take(&job(caller), "it").await.unwrap();
-        let (first, second) = (take("many").await, take("many").await);
-        let third = take("other").await;
+        let first = take(&slots, "many").await;
+        let second = take(&slots, "many").await;
+        let third = take(&slots, "other").await;
         let (tell, told) = mpsc::channel();
         for caller in ["many", "many", "other", "new"] {
-            let (slots, tell) = (slots.clone(), tell.clone());
+            let slots = slots.clone();
+            let tell = tell.clone();
             tokio::spawn(async move {
                 let slot = slots.take(&job(caller), "it").await.unwrap();
                 tell.send(caller).unwrap();
@@ -341,17 +355,20 @@ mod tests {
     #[tokio::test]
     async fn work_whose_caller_goes_ends_and_gives_its_place_back() {
         let slots = Slots::new(1);
-        let endless = |stop: &Stop| {
-            let started = Instant::now();
-            while stop.check().is_ok() {
-                assert!(started.elapsed() < Duration::from_secs(20), "nobody ends it");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Ok(())
-        };
         let gone = {
             let slots = slots.clone();
-            tokio::spawn(async move { slots.work(&job("gone"), "it", endless).await })
+            tokio::spawn(async move {
+                slots
+                    .work(&job("gone"), "it", |stop: &Stop| {
+                        let started = Instant::now();
+                        while stop.check().is_ok() {
+                            assert!(started.elapsed() < Duration::from_secs(20), "nobody ends it");
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        Ok(())
+                    })
+                    .await
+            })
         };
         while slots.state().taken == 0 {
             tokio::task::yield_now().await;
@@ -360,11 +377,14 @@ mod tests {
         slots.work(&job("me"), "it", |_: &Stop| Ok(())).await.unwrap();
         // And one whose time is over.
         let short = Job { time: Duration::from_millis(20), ..job("me") };
-        let work = |stop: &Stop| loop {
-            stop.check().map_err(|stopped| Failure::invalid(stopped.to_string()))?;
-            std::thread::sleep(Duration::from_millis(1));
-        };
-        let over: Result<(), Failure> = slots.work(&short, "it", work).await;
+        let over: Result<(), Failure> = slots
+            .work(&short, "it", |stop: &Stop| {
+                loop {
+                    stop.check().map_err(|stopped| Failure::invalid(stopped.to_string()))?;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+            .await;
         assert!(over.unwrap_err().message.contains("longer than 0.02 seconds"));
     }
 }

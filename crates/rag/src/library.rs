@@ -251,7 +251,8 @@ impl Library {
             }
         }
         let records = Arc::new(self.records.clone());
-        let (pipeline, caller) = (self.pipeline.clone(), self.caller.clone());
+        let pipeline = self.pipeline.clone();
+        let caller = self.caller.clone();
         let mut indexer = Indexer::new(pipeline, records, caller, options);
         let paths: Vec<OsString> = paths.into_iter().map(|path| path.as_ref().into()).collect();
         Ok(indexer.run(&paths, |_| ()).await?)

@@ -16,11 +16,12 @@ use crate::{
 /// Returns whether an object id has the form that is reserved for indexed files: a UUID of version 8 (RFC 9562).
 pub(crate) fn is_id_of_file(id: &str) -> bool {
     let bytes = id.as_bytes();
-    let is_digit = |(at, byte): (usize, &u8)| match at {
-        8 | 13 | 18 | 23 => *byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    bytes.len() == 36 && bytes[14] == b'8' && bytes.iter().enumerate().all(is_digit)
+    bytes.len() == 36
+        && bytes[14] == b'8'
+        && bytes.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
 }
 
 impl RecordLimits {
@@ -123,9 +124,9 @@ impl RecordLimits {
     pub(crate) fn attributes(&self, attributes: &Map<String, Value>) -> Result<(), RecordError> {
         const FIELD: &str = "the list of attributes";
         let mut next: Vec<(usize, &Value)> = Vec::new();
-        let (mut count, mut bytes) = (0, 0);
-        let names = |object: &Map<String, Value>| object.keys().map(String::len).sum::<usize>();
-        bytes += names(attributes);
+        let mut count = 0;
+        let mut bytes = 0;
+        bytes += name_bytes(attributes);
         next.extend(attributes.values().map(|value| (1, value)));
         while let Some((depth, value)) = next.pop() {
             count += 1;
@@ -145,7 +146,7 @@ impl RecordLimits {
                 Value::String(text) => bytes += text.len(),
                 Value::Array(list) => next.extend(list.iter().map(|value| (depth + 1, value))),
                 Value::Object(values) => {
-                    bytes += names(values);
+                    bytes += name_bytes(values);
                     next.extend(values.values().map(|value| (depth + 1, value)));
                 }
                 Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -198,9 +199,15 @@ pub(crate) fn media_type(text: &str) -> Result<(), RecordError> {
     }
 }
 
+fn name_bytes(object: &Map<String, Value>) -> usize {
+    object.keys().map(String::len).sum()
+}
+
 fn is_token(text: &str) -> bool {
-    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_of_token)
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// Returns whether a text is `name=value`, with quotes or without. An empty one is allowed, since

@@ -68,6 +68,16 @@ fn within(mut record: Record, path: &str) -> Record {
     record
 }
 
+fn owned_by(owner: &str, mut record: Record) -> Record {
+    record.owner = Some(owner.to_owned());
+    record
+}
+
+fn with_attribute(mut record: Record, name: &str, value: Value) -> Record {
+    record.attributes.insert(name.to_owned(), value);
+    record
+}
+
 fn uri(record: &Record) -> String {
     record.uri().expect("a URI")
 }
@@ -188,55 +198,62 @@ async fn revisions_grow(store: &impl RecordStore) {
     let third = store.put(Put::any(second)).await.expect("put");
     assert_eq!(third.revision, 3);
     // It is no longer found by its former values.
-    let by_name =
-        |name: &str| RecordFilter { name: Some(name.to_owned()), ..RecordFilter::new("default") };
-    assert!(ids(store, &by_name("Note a")).await.is_empty());
-    assert_eq!(ids(store, &by_name("Other")).await, ["a"]);
+    assert!(ids(store, &with_name("Note a")).await.is_empty());
+    assert_eq!(ids(store, &with_name("Other")).await, ["a"]);
+}
+
+fn with_name(name: &str) -> RecordFilter {
+    RecordFilter { name: Some(name.to_owned()), ..RecordFilter::new("default") }
 }
 
 async fn an_unexpected_revision_changes_nothing(store: &impl RecordStore) {
     let one = store.put(Put::new(note("a")).with_content("one")).await.expect("put");
     let mut other = one.clone();
     "Other".clone_into(&mut other.name);
-    let refused = |error: RecordStoreError| match error {
-        RecordStoreError::Conflict { uri, expected, found } => (uri, expected, found),
-        error => panic!("{error}"),
-    };
     let error =
         store.put(Put::new(other.clone()).with_content("two")).await.expect_err("it is there");
-    assert_eq!(refused(error), (uri(&one), None, Some(1)));
+    assert_eq!(conflict_of(error), (uri(&one), None, Some(1)));
     let error =
         store.put(Put::update(other.clone(), 2).with_content("two")).await.expect_err("it is 1");
-    assert_eq!(refused(error), (uri(&one), Some(2), Some(1)));
+    assert_eq!(conflict_of(error), (uri(&one), Some(2), Some(1)));
     let error = store.put(Put::update(note("b"), 1)).await.expect_err("it is not there");
-    assert_eq!(refused(error), (uri(&note("b")), Some(1), None));
+    assert_eq!(conflict_of(error), (uri(&note("b")), Some(1), None));
     let error = store.delete(&uri(&one), Some(2)).await.expect_err("it is 1");
-    assert_eq!(refused(error), (uri(&one), Some(2), Some(1)));
+    assert_eq!(conflict_of(error), (uri(&one), Some(2), Some(1)));
     assert_eq!(get(store, &one).await.as_ref(), Some(&one));
     assert_eq!(content(store, &one).await.as_deref(), Some(&b"one"[..]));
     assert_eq!(ids(store, &RecordFilter::new("default")).await, ["a"]);
+}
+
+/// Returns the URI, the expected and the found revision of a conflict.
+fn conflict_of(error: RecordStoreError) -> (String, Option<u64>, Option<u64>) {
+    match error {
+        RecordStoreError::Conflict { uri, expected, found } => (uri, expected, found),
+        error => panic!("{error}"),
+    }
 }
 
 async fn contents_stay_until_they_change(store: &impl RecordStore) {
     let plain = put(store, note("a")).await;
     assert_eq!(content(store, &plain).await, None);
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-    let put_content = async |content| {
-        store.put(Put { content, ..Put::any(note("a")) }).await.expect("put");
-    };
-    put_content(ContentChange::Set(bytes.clone())).await;
-    put_content(ContentChange::Keep).await;
+    put_content(store, ContentChange::Set(bytes.clone())).await;
+    put_content(store, ContentChange::Keep).await;
     assert_eq!(content(store, &plain).await, Some(bytes));
-    put_content(ContentChange::Set(Vec::new())).await;
+    put_content(store, ContentChange::Set(Vec::new())).await;
     assert_eq!(content(store, &plain).await, Some(Vec::new()), "nothing is something, too");
-    put_content(ContentChange::Remove).await;
+    put_content(store, ContentChange::Remove).await;
     assert_eq!(content(store, &plain).await, None);
-    put_content(ContentChange::Set(vec![1])).await;
+    put_content(store, ContentChange::Set(vec![1])).await;
     store.delete(&uri(&plain), None).await.expect("delete");
     assert_eq!(content(store, &plain).await, None);
     put(store, note("a")).await;
     assert_eq!(content(store, &plain).await, None, "the content went with the record");
     assert_eq!(content(store, &note("b")).await, None);
+}
+
+async fn put_content(store: &impl RecordStore, content: ContentChange) {
+    store.put(Put { content, ..Put::any(note("a")) }).await.expect("put");
 }
 
 async fn a_batch_is_kept_as_one(store: &impl RecordStore) {
@@ -321,7 +338,6 @@ async fn records_come_in_pages(store: &impl RecordStore) {
 }
 
 async fn filters_are_exact(store: &impl RecordStore) {
-    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let mut all = vec![group("g1", "/G"), group("g2", "/G/H"), group("g3", "~/G")];
     for number in 0..48_usize {
         let mut record = note(&format!("n{number}"));
@@ -342,34 +358,30 @@ async fn filters_are_exact(store: &impl RecordStore) {
         all.push(record);
     }
     let kept = store.put_all(all.into_iter().map(Put::new).collect()).await.expect("put");
-    let place = |path: &str| super::path::place("default", Some(ALICE), path);
     let base = RecordFilter::new("default");
-    let with = |change: fn(&mut RecordFilter)| {
-        let mut filter = base.clone();
-        change(&mut filter);
-        filter
-    };
     let mut filters = vec![
         base.clone(),
-        with(|filter| filter.types = vec!["data.note".to_owned(), "common.tag".to_owned()]),
-        with(|filter| filter.types = vec!["data".to_owned()]),
-        with(|filter| filter.group = Some("/G".to_owned())),
-        with(|filter| filter.group = Some("~/G".to_owned())),
-        with(|filter| filter.group = Some("/g".to_owned())),
-        with(|filter| filter.group = Some("~".to_owned())),
-        with(|filter| filter.name = Some("one".to_owned())),
-        with(|filter| filter.owners = vec![ALICE.to_owned(), BOB.to_owned()]),
-        with(|filter| filter.owners = vec![BOB.to_owned()]),
-        with(|filter| filter.not_owners = vec![ALICE.to_owned()]),
-        with(|filter| filter.not_owners = vec!["x".to_owned(), BOB.to_owned(), ALICE.to_owned()]),
-        with(|filter| {
+        filter_with(|filter| filter.types = vec!["data.note".to_owned(), "common.tag".to_owned()]),
+        filter_with(|filter| filter.types = vec!["data".to_owned()]),
+        filter_with(|filter| filter.group = Some("/G".to_owned())),
+        filter_with(|filter| filter.group = Some("~/G".to_owned())),
+        filter_with(|filter| filter.group = Some("/g".to_owned())),
+        filter_with(|filter| filter.group = Some("~".to_owned())),
+        filter_with(|filter| filter.name = Some("one".to_owned())),
+        filter_with(|filter| filter.owners = vec![ALICE.to_owned(), BOB.to_owned()]),
+        filter_with(|filter| filter.owners = vec![BOB.to_owned()]),
+        filter_with(|filter| filter.not_owners = vec![ALICE.to_owned()]),
+        filter_with(|filter| {
+            filter.not_owners = vec!["x".to_owned(), BOB.to_owned(), ALICE.to_owned()];
+        }),
+        filter_with(|filter| {
             filter.not_owners = vec![BOB.to_owned()];
             filter.not_in_home_of = Some(ALICE.to_owned());
         }),
-        with(|filter| filter.not_in_home_of = Some(ALICE.to_owned())),
-        with(|filter| filter.not_in_home_of = Some(BOB.to_owned())),
-        with(|filter| filter.readers = Some(BTreeSet::new())),
-        with(|filter| {
+        filter_with(|filter| filter.not_in_home_of = Some(ALICE.to_owned())),
+        filter_with(|filter| filter.not_in_home_of = Some(BOB.to_owned())),
+        filter_with(|filter| filter.readers = Some(BTreeSet::new())),
+        filter_with(|filter| {
             filter.owners = vec![ALICE.to_owned()];
             filter.types = vec!["data.data".to_owned()];
             filter.tags = vec!["t1".to_owned()];
@@ -378,9 +390,12 @@ async fn filters_are_exact(store: &impl RecordStore) {
         }),
     ];
     for tags in [&["t1"][..], &["t1", "t3"], &["t1", "t4"], &["t2", "t2"]] {
-        filters.push(RecordFilter { tags: texts(tags), ..base.clone() });
+        filters.push(RecordFilter {
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            ..base.clone()
+        });
     }
-    let places = [place("/G"), place("~/G")];
+    let places = ["/G", "~/G"].map(|path| super::path::place("default", Some(ALICE), path));
     for readers in
         [&["r1"][..], &["r2", "x"], &["w1"], &[ALICE], &["x"], &[&places[0]], &[&places[1], "r1"]]
     {
@@ -396,6 +411,12 @@ async fn filters_are_exact(store: &impl RecordStore) {
         sizes.insert(want.len());
     }
     assert!(sizes.len() > 8, "the filters told too little apart: {sizes:?}");
+}
+
+fn filter_with(change: fn(&mut RecordFilter)) -> RecordFilter {
+    let mut filter = RecordFilter::new("default");
+    change(&mut filter);
+    filter
 }
 
 async fn organizations_are_apart(store: &impl RecordStore) {
@@ -425,49 +446,44 @@ async fn organizations_are_apart(store: &impl RecordStore) {
 }
 
 async fn records_lie_in_groups_that_are_there(store: &impl RecordStore) {
-    let missing = async |record: Record, want: &str| match store
-        .put(Put::any(record))
-        .await
-        .expect_err("no such group")
-    {
-        RecordStoreError::NoGroup { path } => assert_eq!(path, want),
-        error => panic!("{error}"),
-    };
-    missing(within(note("a"), "/G"), "/G").await;
-    missing(group("h", "/G/H"), "/G").await;
+    check_no_group(store, within(note("a"), "/G"), "/G").await;
+    check_no_group(store, group("h", "/G/H"), "/G").await;
     put(store, within(note("a"), "/")).await;
     put(store, within(note("b"), "~")).await;
     put(store, group("g", "/G")).await;
     put(store, within(note("c"), "/G")).await;
-    missing(within(note("d"), "/g"), "/g").await;
-    missing(within(note("d"), "~/G"), "~/G").await;
-    missing(within(note("c"), "/G/H"), "/G/H").await;
+    check_no_group(store, within(note("d"), "/g"), "/g").await;
+    check_no_group(store, within(note("d"), "~/G"), "~/G").await;
+    check_no_group(store, within(note("c"), "/G/H"), "/G/H").await;
     // A group without a path contains no records.
     let team = Record::new("auth.group", "Team").with_object_id("team");
     put(store, team).await;
-    missing(within(note("d"), "/Team"), "/Team").await;
+    check_no_group(store, within(note("d"), "/Team"), "/Team").await;
     // A record of another type with that name does not contain records, either.
     let mut fake = within(note("e"), "/");
     "Fake".clone_into(&mut fake.name);
     put(store, fake).await;
-    missing(within(note("d"), "/Fake"), "/Fake").await;
+    check_no_group(store, within(note("d"), "/Fake"), "/Fake").await;
     for path in ["", "G", "/G/", "//", "/G//H", "~x", "~alice/G", "~/", "~//x"] {
         let error = store.put(Put::any(within(note("d"), path))).await.expect_err("no path");
         assert!(matches!(error, RecordStoreError::Path(_)), "{path}: {error}");
     }
 }
 
+/// Checks that a record is refused because there is no group at this path.
+async fn check_no_group(store: &impl RecordStore, record: Record, want: &str) {
+    match store.put(Put::any(record)).await.expect_err("no such group") {
+        RecordStoreError::NoGroup { path } => assert_eq!(path, want),
+        error => panic!("{error}"),
+    }
+}
+
 async fn paths_are_taken_once(store: &impl RecordStore) {
     put(store, group("one", "/G")).await;
-    let taken =
-        async |result: Result<Record, RecordStoreError>| match result.expect_err("it is taken") {
-            RecordStoreError::PathTaken { path } => assert_eq!(path, "/G"),
-            error => panic!("{error}"),
-        };
-    taken(store.put(Put::new(group("two", "/G"))).await).await;
+    check_path_taken(store.put(Put::new(group("two", "/G"))).await);
     let mut other = put(store, group("three", "/H")).await;
     "G".clone_into(&mut other.name);
-    taken(store.put(Put::any(other)).await).await;
+    check_path_taken(store.put(Put::any(other)).await);
     // A group does not conflict with itself, nor with a removed group.
     store.put(Put::any(group("one", "/G"))).await.expect("put");
     let mut moved = group("one", "/G");
@@ -483,24 +499,25 @@ async fn paths_are_taken_once(store: &impl RecordStore) {
     put(store, same.with_object_id("m")).await;
 }
 
+fn check_path_taken(result: Result<Record, RecordStoreError>) {
+    match result.expect_err("it is taken") {
+        RecordStoreError::PathTaken { path } => assert_eq!(path, "/G"),
+        error => panic!("{error}"),
+    }
+}
+
 async fn groups_keep_what_lies_in_them(store: &impl RecordStore) {
     let g = put(store, group("g", "/G")).await;
     let h = put(store, group("h", "/G/H")).await;
     let n = put(store, within(note("n"), "/G/H")).await;
-    let kept = async |result: Result<(), RecordStoreError>, want: &str| match result
-        .expect_err("it is not empty")
-    {
-        RecordStoreError::NotEmpty { path } => assert_eq!(path, want),
-        error => panic!("{error}"),
-    };
-    kept(store.delete(&uri(&g), None).await.map(drop), "/G").await;
-    kept(store.delete(&uri(&h), Some(1)).await.map(drop), "/G/H").await;
+    check_not_empty(store.delete(&uri(&g), None).await.map(drop), "/G");
+    check_not_empty(store.delete(&uri(&h), Some(1)).await.map(drop), "/G/H");
     let mut renamed = h.clone();
     "I".clone_into(&mut renamed.name);
-    kept(store.put(Put::any(renamed)).await.map(drop), "/G/H").await;
+    check_not_empty(store.put(Put::any(renamed)).await.map(drop), "/G/H");
     let mut elsewhere = h.clone();
     elsewhere.group = None;
-    kept(store.put(Put::any(elsewhere)).await.map(drop), "/G/H").await;
+    check_not_empty(store.put(Put::any(elsewhere)).await.map(drop), "/G/H");
     // Fields other than the path may change.
     let mut same = h.clone();
     same.attributes.insert("description".to_owned(), json!("x"));
@@ -516,23 +533,26 @@ async fn groups_keep_what_lies_in_them(store: &impl RecordStore) {
     store.put(Put::any(within(h.clone(), "/"))).await.expect("put");
     assert_eq!(get(store, &h).await.and_then(|group| group.path()).as_deref(), Some("/H"));
     store.delete(&uri(&h), None).await.expect("delete");
-    kept(store.delete(&uri(&g), None).await.map(drop), "/G").await;
+    check_not_empty(store.delete(&uri(&g), None).await.map(drop), "/G");
     store.delete(&uri(&note("n")), None).await.expect("delete");
     store.delete(&uri(&g), None).await.expect("delete");
     assert!(ids(store, &RecordFilter::new("default")).await.is_empty());
 }
 
+fn check_not_empty(result: Result<(), RecordStoreError>, want: &str) {
+    match result.expect_err("it is not empty") {
+        RecordStoreError::NotEmpty { path } => assert_eq!(path, want),
+        error => panic!("{error}"),
+    }
+}
+
 async fn homes_are_apart(store: &impl RecordStore) {
-    let of = |owner: &str, mut record: Record| {
-        record.owner = Some(owner.to_owned());
-        record
-    };
-    put(store, of(ALICE, group("a", "~/G"))).await;
-    put(store, of(ALICE, within(note("an"), "~/G"))).await;
+    put(store, owned_by(ALICE, group("a", "~/G"))).await;
+    put(store, owned_by(ALICE, within(note("an"), "~/G"))).await;
     let error =
-        store.put(Put::new(of(BOB, within(note("bn"), "~/G")))).await.expect_err("another's");
+        store.put(Put::new(owned_by(BOB, within(note("bn"), "~/G")))).await.expect_err("another's");
     assert!(matches!(error, RecordStoreError::NoGroup { .. }), "{error}");
-    put(store, of(BOB, group("b", "~/G"))).await;
+    put(store, owned_by(BOB, group("b", "~/G"))).await;
     store
         .delete(&uri(&group("b", "~/G")), None)
         .await
@@ -559,39 +579,41 @@ async fn a_record_without_a_uri_is_refused(store: &impl RecordStore) {
 }
 
 async fn depth_is_refused(store: &impl RecordStore) {
-    let nested = |depth: usize| (1..depth).fold(json!(7), |inner, _| Value::Array(vec![inner]));
-    let with = |value: Value| {
-        let mut record = note("a");
-        record.attributes.insert("deep".to_owned(), value);
-        record
-    };
-    let kept = put(store, with(nested(100))).await;
+    let kept = put(store, nested(100)).await;
     assert_eq!(get(store, &kept).await, Some(kept));
     for depth in [101, 10_000] {
-        let error = store.put(Put::any(with(nested(depth)))).await.expect_err("too deep");
+        let error = store.put(Put::any(nested(depth))).await.expect_err("too deep");
         assert!(matches!(error, RecordStoreError::TooDeep { max: 100 }), "{error}");
     }
 }
 
+/// Returns a record with an attribute of this depth.
+fn nested(depth: usize) -> Record {
+    let value = (1..depth).fold(json!(7), |inner, _| Value::Array(vec![inner]));
+    with_attribute(note("a"), "deep", value)
+}
+
 async fn members_are_found(store: &impl RecordStore) {
-    let with = |mut record: Record, members: Value| {
-        record.attributes.insert("members".to_owned(), members);
-        record
-    };
-    let team = |id: &str| Record::new("auth.group", id).with_object_id(id);
-    put(store, with(team("one"), json!([ALICE, BOB]))).await;
-    put(store, with(team("two"), json!([BOB, 7, null]))).await;
-    put(store, with(team("odd"), json!({"am7://x": 1}))).await;
-    put(store, with(note("note"), json!([ALICE]))).await;
-    let of = |members: &[&str]| RecordFilter {
+    put(store, with_attribute(team("one"), "members", json!([ALICE, BOB]))).await;
+    put(store, with_attribute(team("two"), "members", json!([BOB, 7, null]))).await;
+    put(store, with_attribute(team("odd"), "members", json!({"am7://x": 1}))).await;
+    put(store, with_attribute(note("note"), "members", json!([ALICE]))).await;
+    assert_eq!(ids(store, &with_members(&[ALICE])).await, ["one"]);
+    assert_eq!(ids(store, &with_members(&[BOB])).await, ["one", "two"]);
+    assert_eq!(ids(store, &with_members(&[ALICE, "x"])).await, ["one"]);
+    store.put(Put::any(with_attribute(team("one"), "members", json!([])))).await.expect("put");
+    assert!(ids(store, &with_members(&[ALICE])).await.is_empty());
+}
+
+fn team(id: &str) -> Record {
+    Record::new("auth.group", id).with_object_id(id)
+}
+
+fn with_members(members: &[&str]) -> RecordFilter {
+    RecordFilter {
         members: members.iter().map(|one| (*one).to_owned()).collect(),
         ..RecordFilter::new("default")
-    };
-    assert_eq!(ids(store, &of(&[ALICE])).await, ["one"]);
-    assert_eq!(ids(store, &of(&[BOB])).await, ["one", "two"]);
-    assert_eq!(ids(store, &of(&[ALICE, "x"])).await, ["one"]);
-    store.put(Put::any(with(team("one"), json!([])))).await.expect("put");
-    assert!(ids(store, &of(&[ALICE])).await.is_empty());
+    }
 }
 
 fn tag(id: &str) -> Record {
@@ -631,59 +653,69 @@ async fn a_record_in_use_is_not_removed(store: &impl RecordStore) {
 }
 
 async fn needed_records_must_exist(store: &impl RecordStore) {
-    let needing = |record: Record, needs: &[&Record]| {
-        let needs = needs.iter().map(|one| uri(one)).collect();
-        Put { needs, ..Put::any(record) }
-    };
-    let (one, two) = (tag("one"), tag("two"));
-    let missing = async |puts: Vec<Put>| match store.put_all(puts).await.expect_err("missing") {
-        RecordStoreError::Missing(missing) => assert_eq!(missing, uri(&two)),
-        error => panic!("{error}"),
-    };
+    let one = tag("one");
+    let two = tag("two");
     put(store, one.clone()).await;
     store.put(needing(note("a"), &[&one])).await.expect("put");
     let before = ids(store, &RecordFilter::new("default")).await;
-    missing(vec![needing(note("b"), &[&one, &two])]).await;
-    missing(vec![needing(note("a"), &[&two])]).await;
-    missing(vec![needing(note("b"), &[]), needing(note("c"), &[&two]), Put::new(two.clone())])
-        .await;
+    check_missing(store, vec![needing(note("b"), &[&one, &two])], &two).await;
+    check_missing(store, vec![needing(note("a"), &[&two])], &two).await;
+    check_missing(
+        store,
+        vec![needing(note("b"), &[]), needing(note("c"), &[&two]), Put::new(two.clone())],
+        &two,
+    )
+    .await;
     assert_eq!(ids(store, &RecordFilter::new("default")).await, before);
     assert_eq!(get(store, &note("a")).await.map(|note| note.revision), Some(1));
     let both = vec![Put::new(two.clone()), needing(note("b"), &[&one, &two])];
     store.put_all(both).await.expect("put");
 }
 
+fn needing(record: Record, needs: &[&Record]) -> Put {
+    let needs = needs.iter().map(|one| uri(one)).collect();
+    Put { needs, ..Put::any(record) }
+}
+
+/// Checks that a batch is refused because it needs a record that is missing.
+async fn check_missing(store: &impl RecordStore, puts: Vec<Put>, want: &Record) {
+    match store.put_all(puts).await.expect_err("missing") {
+        RecordStoreError::Missing(missing) => assert_eq!(missing, uri(want)),
+        error => panic!("{error}"),
+    }
+}
+
 async fn at_most_is_enforced(store: &impl RecordStore) {
-    let owned = |id: &str, owner: &str| {
-        let mut record = note(id);
-        record.owner = Some(owner.to_owned());
-        record
-    };
     let filter = RecordFilter {
         types: vec!["data.note".to_owned()],
         owners: vec![ALICE.to_owned()],
         ..RecordFilter::new("default")
     };
-    let limited = |record: Record| {
-        let at_most = Some(AtMost { filter: filter.clone(), count: 2 });
-        Put { at_most, ..Put::any(record) }
-    };
-    let refused = async |puts: Vec<Put>| match store.put_all(puts).await.expect_err("too many") {
-        RecordStoreError::TooMany { found, max } => assert_eq!((found, max), (3, 2)),
-        error => panic!("{error}"),
-    };
-    let three = ["a", "b", "c"].map(|id| limited(owned(id, ALICE)));
-    refused(three.to_vec()).await;
+    let three = ["a", "b", "c"].map(|id| at_most_two(owned_by(ALICE, note(id)), &filter));
+    check_too_many(store, three.to_vec()).await;
     assert!(ids(store, &RecordFilter::new("default")).await.is_empty());
     store.put_all(three[..2].to_vec()).await.expect("put");
-    refused(vec![three[2].clone()]).await;
+    check_too_many(store, vec![three[2].clone()]).await;
     // An existing record counts once; a record that does not pass the filter does not count.
     store.put(three[0].clone()).await.expect("put");
-    store.put(limited(owned("c", BOB))).await.expect("put");
-    refused(vec![three[2].clone()]).await;
-    store.put(limited(owned("a", BOB))).await.expect("put");
+    store.put(at_most_two(owned_by(BOB, note("c")), &filter)).await.expect("put");
+    check_too_many(store, vec![three[2].clone()]).await;
+    store.put(at_most_two(owned_by(BOB, note("a")), &filter)).await.expect("put");
     store.put(three[2].clone()).await.expect("put");
     assert_eq!(ids(store, &filter).await, ["b", "c"]);
+}
+
+/// Returns a change after which at most two records may pass the filter.
+fn at_most_two(record: Record, filter: &RecordFilter) -> Put {
+    let at_most = Some(AtMost { filter: filter.clone(), count: 2 });
+    Put { at_most, ..Put::any(record) }
+}
+
+async fn check_too_many(store: &impl RecordStore, puts: Vec<Put>) {
+    match store.put_all(puts).await.expect_err("too many") {
+        RecordStoreError::TooMany { found, max } => assert_eq!((found, max), (3, 2)),
+        error => panic!("{error}"),
+    }
 }
 
 /// No record keeps a removed tag, even if the record gets the tag while the tag is being removed.
@@ -691,7 +723,8 @@ async fn a_removed_record_is_not_taken_by_a_concurrent_writer(store: Arc<impl Re
     for round in 0..24 {
         let tag = put(&*store, tag(&format!("t{round}"))).await;
         let taker = {
-            let (store, tag) = (Arc::clone(&store), tag.clone());
+            let store = Arc::clone(&store);
+            let tag = tag.clone();
             tokio::spawn(async move {
                 let record = tagged(note(&format!("n{round}")), &tag);
                 let needs = record.tags.clone();

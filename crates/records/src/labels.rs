@@ -27,14 +27,19 @@ fn label(organization: &str, kind: Kind, value: &str) -> Label {
 
 /// Returns all labels of a record, sorted.
 pub(crate) fn labels(record: &Record) -> Vec<Label> {
-    let of = |kind, value: &str| label(&record.organization, kind, value);
-    let mut labels = vec![of(Kind::Type, &record.kind), of(Kind::Name, &record.name)];
-    labels.extend(record.group.iter().map(|group| of(Kind::Group, group)));
-    labels.extend(record.tags.iter().map(|tag| of(Kind::Tag, tag)));
-    labels.extend(record.owner.iter().map(|owner| of(Kind::Owner, owner)));
-    labels.extend(record_readers(record).iter().map(|reader| of(Kind::Reader, reader)));
-    labels.extend(members(record).map(|member| of(Kind::Member, member)));
-    labels.extend(home_of(record).map(|owner| of(Kind::Home, owner)));
+    let organization = &record.organization;
+    let mut labels = vec![
+        label(organization, Kind::Type, &record.kind),
+        label(organization, Kind::Name, &record.name),
+    ];
+    labels.extend(record.group.iter().map(|group| label(organization, Kind::Group, group)));
+    labels.extend(record.tags.iter().map(|tag| label(organization, Kind::Tag, tag)));
+    labels.extend(record.owner.iter().map(|owner| label(organization, Kind::Owner, owner)));
+    labels.extend(
+        record_readers(record).iter().map(|reader| label(organization, Kind::Reader, reader)),
+    );
+    labels.extend(members(record).map(|member| label(organization, Kind::Member, member)));
+    labels.extend(home_of(record).map(|owner| label(organization, Kind::Home, owner)));
     labels.sort_unstable();
     labels.dedup();
     labels
@@ -50,26 +55,27 @@ pub(crate) struct Labels {
 
 impl Labels {
     pub(crate) fn of(filter: &RecordFilter) -> Self {
-        let of = |kind, value: &str| label(&filter.organization, kind, value);
-        let any = |kind, values: &[String]| -> Vec<Label> {
-            values.iter().map(|value| of(kind, value)).collect()
-        };
-        let one = |kind, value: &Option<String>| value.as_ref().map(|value| vec![of(kind, value)]);
+        let organization = &filter.organization;
         let lists = [
-            any(Kind::Type, &filter.types),
-            any(Kind::Owner, &filter.owners),
-            any(Kind::Member, &filter.members),
-        ];
+            (Kind::Type, &filter.types),
+            (Kind::Owner, &filter.owners),
+            (Kind::Member, &filter.members),
+        ]
+        .map(|(kind, values)| {
+            values.iter().map(|value| label(organization, kind, value)).collect::<Vec<_>>()
+        });
         let readers = filter.readers.as_ref();
-        let readers = readers.map(|all| all.iter().map(|one| of(Kind::Reader, one)).collect());
+        let readers = readers
+            .map(|all| all.iter().map(|one| label(organization, Kind::Reader, one)).collect());
         let groups = lists.into_iter().filter(|list| !list.is_empty());
         let groups = groups
-            .chain(filter.tags.iter().map(|tag| vec![of(Kind::Tag, tag)]))
-            .chain(one(Kind::Group, &filter.group))
-            .chain(one(Kind::Name, &filter.name))
+            .chain(filter.tags.iter().map(|tag| vec![label(organization, Kind::Tag, tag)]))
+            .chain(filter.group.iter().map(|group| vec![label(organization, Kind::Group, group)]))
+            .chain(filter.name.iter().map(|name| vec![label(organization, Kind::Name, name)]))
             .chain(readers);
-        let homes = filter.not_in_home_of.iter().map(|owner| of(Kind::Home, owner));
-        let owners = filter.not_owners.iter().map(|owner| of(Kind::Owner, owner));
+        let homes =
+            filter.not_in_home_of.iter().map(|owner| label(organization, Kind::Home, owner));
+        let owners = filter.not_owners.iter().map(|owner| label(organization, Kind::Owner, owner));
         Self { groups: groups.collect(), not: homes.chain(owners).collect() }
     }
 }

@@ -158,9 +158,10 @@ impl State {
             return Err(RecordStoreError::Missing(missing));
         }
         if let Some(at_most) = at_most {
-            let counts = |record: &Record| u64::from(at_most.filter.matches(record));
-            let before = old.map_or(0, |old| counts(&old.record));
-            check_at_most(&at_most, self.count(&at_most.filter) - before + counts(&record))?;
+            let filter = &at_most.filter;
+            let before = old.map_or(0, |old| u64::from(filter.matches(&old.record)));
+            let after = u64::from(filter.matches(&record));
+            check_at_most(&at_most, self.count(filter) - before + after)?;
         }
         record.revision = old.map_or(0, |old| old.record.revision) + 1;
         if let Some(old) = old {

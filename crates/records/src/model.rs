@@ -114,8 +114,8 @@ impl Record {
 
     /// Returns whether the content is neither text nor JSON: a `data.data` with another media type.
     pub fn is_media(&self) -> bool {
-        let is_media = |media_type: &String| !is_textual(media_type);
-        self.kind == "data.data" && self.media_type.as_ref().is_some_and(is_media)
+        self.kind == "data.data"
+            && self.media_type.as_ref().is_some_and(|media_type| !is_textual(media_type))
     }
 
     /// Returns the text in the attributes: `text` (notes), else `content`, else `description`.

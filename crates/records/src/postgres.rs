@@ -153,8 +153,9 @@ impl RecordStore for PostgresRecords {
 
     async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
         let sql = "SELECT content FROM record_item WHERE key = $1";
-        let read = |row: &Row| Ok(row.try_get::<_, Option<Vec<u8>>>(0)?);
-        Ok(self.select(sql, &[&key(uri)], read).await?.pop().flatten())
+        let mut contents =
+            self.select(sql, &[&key(uri)], |row| Ok(row.try_get::<_, Option<Vec<u8>>>(0)?)).await?;
+        Ok(contents.pop().flatten())
     }
 
     async fn delete_unless(
@@ -186,8 +187,12 @@ impl RecordStore for PostgresRecords {
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
         let query = Query::new(filter);
         let sql = format!("SELECT count(*) FROM record_item WHERE {}", query.sql(1));
-        let read = |row: &Row| Ok(row.try_get::<_, i64>(0)?.cast_unsigned());
-        Ok(self.select(&sql, &query.parameters(&[]), read).await?.pop().unwrap_or(0))
+        let mut counts = self
+            .select(&sql, &query.parameters(&[]), |row| {
+                Ok(row.try_get::<_, i64>(0)?.cast_unsigned())
+            })
+            .await?;
+        Ok(counts.pop().unwrap_or(0))
     }
 }
 
@@ -268,23 +273,20 @@ async fn put(
     let Put { mut record, content, expected, needs, at_most } = put;
     let old = find(transaction, uri).await?;
     check_expected(uri, expected, old.as_ref().map(|old| old.revision))?;
-    let (place, lies_in) = (record.is_place(), record.lies_in());
+    let place = record.is_place();
+    let lies_in = record.lies_in();
     if let Some(old) = old.as_ref().filter(|old| old.is_place() != place) {
         check_empty(transaction, old).await?;
     }
     let uri_key = key(uri);
-    let is_there = async |place: &str| {
-        let sql = "SELECT 1 FROM record_item WHERE place = $1 AND key <> $2";
-        is_any(transaction, sql, &[&key(place), &uri_key]).await
-    };
     if let (Some(place), Some(path)) = (&place, record.path())
-        && is_there(place).await?
+        && is_taken(transaction, place, &uri_key).await?
     {
         return Err(RecordStoreError::PathTaken { path });
     }
     if let (Some(lies_in), Some(group)) = (&lies_in, &record.group)
         && !is_root(group)
-        && !is_there(lies_in).await?
+        && !is_taken(transaction, lies_in, &uri_key).await?
     {
         return Err(RecordStoreError::NoGroup { path: group.clone() });
     }
@@ -303,14 +305,13 @@ async fn put(
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let update = "UPDATE record_item SET uri = $2, organization = $3, revision = $4, place = $5, lies_in = $6, \
         labels = $7, fields = $8 WHERE key = $1";
-    let hash = |text: Option<String>| text.map(|text| key(&text));
     let parameters: [Parameter<'_>; 8] = [
         &uri_key,
         &uri.as_bytes(),
         &key(&record.organization),
         &revision,
-        &hash(place),
-        &hash(lies_in),
+        &place.map(|place| key(&place)),
+        &lies_in.map(|place| key(&place)),
         &labels(&record),
         &fields,
     ];
@@ -359,6 +360,16 @@ async fn check_empty(
         return Err(RecordStoreError::NotEmpty { path });
     }
     Ok(())
+}
+
+/// Returns whether another record than that of `uri_key` is a group at this place.
+async fn is_taken(
+    transaction: &Transaction<'_>,
+    place: &str,
+    uri_key: &[u8],
+) -> Result<bool, RecordStoreError> {
+    let sql = "SELECT 1 FROM record_item WHERE place = $1 AND key <> $2";
+    is_any(transaction, sql, &[&key(place), &uri_key]).await
 }
 
 async fn is_any(

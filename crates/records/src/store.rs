@@ -105,7 +105,8 @@ pub struct Put {
 impl Put {
     /// Returns a put of a record that must not exist yet.
     pub fn new(record: Record) -> Self {
-        let (content, expected) = (ContentChange::Keep, Expected::Absent);
+        let content = ContentChange::Keep;
+        let expected = Expected::Absent;
         Self { record, content, expected, needs: BTreeSet::new(), at_most: None }
     }
 
@@ -198,15 +199,12 @@ impl RecordFilter {
     /// Returns whether a record passes, apart from `after` and `limit`. The queries of each store must agree with
     /// this.
     pub fn matches(&self, record: &Record) -> bool {
-        let any = |values: &[String], value: Option<&String>| {
-            values.is_empty() || value.is_some_and(|value| values.contains(value))
-        };
         record.organization == self.organization
-            && any(&self.types, Some(&record.kind))
+            && allows(&self.types, Some(&record.kind))
             && self.group.as_ref().is_none_or(|group| record.group.as_ref() == Some(group))
             && self.name.as_ref().is_none_or(|name| record.name == *name)
             && self.tags.iter().all(|tag| record.tags.contains(tag))
-            && any(&self.owners, record.owner.as_ref())
+            && allows(&self.owners, record.owner.as_ref())
             && !record.owner.as_ref().is_some_and(|owner| self.not_owners.contains(owner))
             && self.not_in_home_of.as_ref().is_none_or(|owner| home_of(record) != Some(owner))
             && self.readers.as_ref().is_none_or(|readers| {
@@ -215,6 +213,11 @@ impl RecordFilter {
             && (self.members.is_empty()
                 || members(record).any(|member| self.members.iter().any(|one| one == member)))
     }
+}
+
+/// Returns whether a list in a filter allows a value. An empty list allows any value.
+fn allows(values: &[String], value: Option<&String>) -> bool {
+    values.is_empty() || value.is_some_and(|value| values.contains(value))
 }
 
 impl Record {

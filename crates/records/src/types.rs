@@ -94,9 +94,6 @@ impl AttributeKind {
 
     /// Returns whether a JSON value is of this kind.
     pub(crate) fn fits(self, value: &Value) -> bool {
-        let is_uri = |value: &Value| value.as_str().is_some_and(|uri| uri.starts_with("am7://"));
-        let all =
-            |fits: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(fits));
         match self {
             Self::Text => value.is_string(),
             Self::Integer => value.is_i64() || value.is_u64(),
@@ -106,9 +103,13 @@ impl AttributeKind {
             Self::Object => value.is_object(),
             Self::Uri => is_uri(value),
             Self::Uris => value.as_array().is_some_and(|list| list.iter().all(is_uri)),
-            Self::Texts => all(Value::is_string),
+            Self::Texts => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
         }
     }
+}
+
+fn is_uri(value: &Value) -> bool {
+    value.as_str().is_some_and(|uri| uri.starts_with("am7://"))
 }
 
 impl ModelType {

@@ -59,12 +59,17 @@ fn nearest(name: &str) -> Option<&'static str> {
         return None;
     }
     let lower = name.to_lowercase();
-    let likeness = |known: &str| {
-        let known = known.to_lowercase();
-        let last = known.rsplit('.').next().unwrap_or_default().to_owned();
-        strsim::jaro_winkler(&lower, &known).max(strsim::jaro_winkler(&lower, &last))
-    };
-    let best = ModelType::ALL.iter().map(|model| (likeness(model.name), model.name));
-    let best = best.max_by(|left, right| left.0.total_cmp(&right.0));
-    best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
+    ModelType::ALL
+        .iter()
+        .map(|model| (likeness(&lower, model.name), model.name))
+        .max_by(|left, right| left.0.total_cmp(&right.0))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .map(|(_, name)| name)
+}
+
+/// Returns the similarity of a name in lower case to a type name or to its last part.
+fn likeness(lower: &str, known: &str) -> f64 {
+    let known = known.to_lowercase();
+    let last = known.rsplit('.').next().unwrap_or_default().to_owned();
+    strsim::jaro_winkler(lower, &known).max(strsim::jaro_winkler(lower, &last))
 }

@@ -159,16 +159,16 @@ impl<'a> Body<'a> {
 impl TextElements for Body<'_> {
     fn start(&mut self, element: &BytesStart<'_>) {
         let name = element.local_name();
-        let value = || attribute(element, "val");
         match name.as_ref() {
             // `Fallback` repeats the content for older programs; `moveFrom` is text that was moved to another place.
             "Fallback" | "moveFrom" => self.left_out += 1,
             "p" => self.paragraphs.push(Paragraph::default()),
             "pStyle" => {
-                let level = value().and_then(|style| self.levels.get(&style).copied());
+                let level =
+                    attribute(element, "val").and_then(|style| self.levels.get(&style).copied());
                 self.set_level(level);
             }
-            "outlineLvl" => self.set_level(outline_level(value())),
+            "outlineLvl" => self.set_level(outline_level(attribute(element, "val"))),
             "numPr" => {
                 if let Some(paragraph) = self.paragraphs.last_mut() {
                     paragraph.is_item = true;
@@ -178,7 +178,8 @@ impl TextElements for Body<'_> {
             "tc" => self.mark = "| ",
             "r" => (self.in_run, self.is_hidden) = (true, false),
             "vanish" if self.in_run => {
-                self.is_hidden = !matches!(value().as_deref(), Some("0" | "false" | "off"));
+                self.is_hidden =
+                    !matches!(attribute(element, "val").as_deref(), Some("0" | "false" | "off"));
             }
             "t" => self.in_text = true,
             "tab" if self.in_run => self.push("\t"),

@@ -91,7 +91,8 @@ impl HiddenPassages {
         for token in tokens(html) {
             match token {
                 Token::StartTag(tag) => {
-                    let (start, name) = (at + tag.span.start, tag.name.to_vec());
+                    let start = at + tag.span.start;
+                    let name = tag.name.to_vec();
                     self.open.start(&name, &attributes(&tag), tag.self_closing);
                     self.update(start, start);
                 }
@@ -140,8 +141,13 @@ impl HiddenPassages {
 type Attributes = BTreeMap<String, String>;
 
 fn attributes(tag: &StartTag<usize>) -> Attributes {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    tag.attributes.iter().map(|(name, value)| (text(name), text(&value.value))).collect()
+    tag.attributes
+        .iter()
+        .map(|(name, value)| {
+            let value = String::from_utf8_lossy(&value.value).into_owned();
+            (String::from_utf8_lossy(name).into_owned(), value)
+        })
+        .collect()
 }
 
 #[derive(Default)]

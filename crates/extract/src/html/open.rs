@@ -281,18 +281,19 @@ fn hides(name: &[u8], attributes: &Attributes) -> bool {
     let style = without_comments(&style.to_ascii_lowercase());
     style.split(';').filter_map(|declaration| declaration.split_once(':')).any(|(name, value)| {
         let value = value.split('!').next().unwrap_or(value).trim();
-        let is_zero = || {
-            let number =
-                value.trim_end_matches(|end: char| end.is_ascii_alphabetic() || end == '%');
-            number.parse::<f64>().is_ok_and(|number| number <= 0.01)
-        };
         match name.trim() {
             "display" => value == "none",
             "visibility" => matches!(value, "hidden" | "collapse"),
-            "opacity" | "font-size" => is_zero(),
+            "opacity" | "font-size" => is_zero(value),
             _ => false,
         }
     })
+}
+
+/// Returns whether a value with any unit is almost 0.
+fn is_zero(value: &str) -> bool {
+    let number = value.trim_end_matches(|end: char| end.is_ascii_alphabetic() || end == '%');
+    number.parse::<f64>().is_ok_and(|number| number <= 0.01)
 }
 
 fn without_comments(style: &str) -> String {

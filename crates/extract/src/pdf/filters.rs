@@ -41,7 +41,8 @@ fn base_85(data: &[u8]) -> Option<Vec<u8>> {
     let data = data.trim_ascii_start();
     let data = data.strip_prefix(b"<~").unwrap_or(data);
     let mut decoded = Vec::new();
-    let (mut group, mut length) = (0_u32, 0);
+    let mut group = 0_u32;
+    let mut length = 0;
     for byte in data {
         match byte {
             b'z' if length == 0 => decoded.extend([0; 4]),
@@ -81,9 +82,10 @@ fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> (u64, usize) {
     const FIRST: usize = 258;
     let mut lengths: Vec<u64> = Vec::new();
     let mut last: Option<u64> = None;
-    let (mut bits, mut held, mut total) = (0_usize, 0, 0);
+    let mut bits = 0_usize;
+    let mut held = 0;
+    let mut total = 0;
     let mut bytes = data.iter();
-    let read = |rest: &[u8]| data.len() - rest.len();
     while total <= allowed {
         let width = match FIRST + lengths.len() + early {
             ..512 => 9,
@@ -104,12 +106,12 @@ fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> (u64, usize) {
                 last = None;
                 continue;
             }
-            END => return (total, read(bytes.as_slice())),
+            END => return (total, data.len() - bytes.len()),
             0..CLEAR => 1,
             _ => match (lengths.get(code - FIRST), last) {
                 (Some(length), _) => *length,
                 (None, Some(last)) if code - FIRST == lengths.len() => last + 1,
-                _ => return (total, read(bytes.as_slice())),
+                _ => return (total, data.len() - bytes.len()),
             },
         };
         if let Some(last) = last
@@ -120,7 +122,7 @@ fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> (u64, usize) {
         last = Some(length);
         total += length;
     }
-    (total, read(bytes.as_slice()))
+    (total, data.len() - bytes.len())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(super) struct PageStopped(pub(super) ExtractError);
 /// Collects the text of a page.
 pub(super) struct PageText {
     text: String,
-    last: Option<Placed>,
+    last: Option<GlyphPosition>,
     /// Start of the last run of filled glyphs.
     filled: Option<Point>,
     unknown: usize,
@@ -28,7 +28,7 @@ pub(super) struct PageText {
 }
 
 /// Position of a glyph, in points from the upper left corner.
-struct Placed {
+struct GlyphPosition {
     origin: Point,
     /// Expected position of the next glyph of a word.
     end: Point,
@@ -64,7 +64,7 @@ impl PageText {
         }
     }
 
-    fn add(&mut self, meaning: &str, placed: Placed) {
+    fn add(&mut self, meaning: &str, placed: GlyphPosition) {
         if let Some(last) = &self.last {
             // Some programs print bold letters twice.
             let is_again = (placed.origin - last.origin).hypot() < 0.1 * last.size
@@ -83,15 +83,16 @@ impl PageText {
                 None => self.text.push(character),
             }
         }
-        self.last = Some(Placed { length: self.text.len() - before, ..placed });
+        self.last = Some(GlyphPosition { length: self.text.len() - before, ..placed });
     }
 }
 
 /// The separator between two glyphs: none, a space, or the end of a line or a paragraph.
-fn between(last: &Placed, next: &Placed, is_apart: bool) -> &'static str {
+fn between(last: &GlyphPosition, next: &GlyphPosition, is_apart: bool) -> &'static str {
     let size = last.size.max(next.size);
     let way = next.origin - last.end;
-    let (along, across) = (way.dot(last.direction), way.cross(last.direction).abs());
+    let along = way.dot(last.direction);
+    let across = way.cross(last.direction).abs();
     let is_turned = last.direction.dot(next.direction) < 0.9;
     // Indices are up to half a line higher or lower.
     if is_turned || across > 0.6 * size || along < -1.5 * size {
@@ -152,7 +153,7 @@ impl Device<'_> for PageText {
                 continue;
             }
             let end = transform * Point::new(advance(glyph), 0.0);
-            let placed = Placed { origin, end, direction: em / size, size, length: 0 };
+            let placed = GlyphPosition { origin, end, direction: em / size, size, length: 0 };
             self.add(&meaning, placed);
         }
     }

@@ -90,18 +90,22 @@ impl<'a> Work<'a> {
 fn dictionary_before(bytes: &[u8], here: usize) -> &[u8] {
     const LONGEST: usize = 1 << 16;
     let before = &bytes[here.saturating_sub(LONGEST)..here];
-    let last = |word| memchr::memmem::rfind(before, word);
-    &before[last(b" obj").or_else(|| last(b"\nobj")).unwrap_or(0)..]
+    let start = memchr::memmem::rfind(before, b" obj")
+        .or_else(|| memchr::memmem::rfind(before, b"\nobj"))
+        .unwrap_or(0);
+    &before[start..]
 }
 
 /// Returns whether a dictionary names a filter that encodes as text, or names filters in a form that is not parsed
 /// here: by a reference to another object, or with escapes.
 fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
-    let has = |name: &[u8]| memchr::memmem::find(dictionary, name).is_some();
     let filter = memchr::memmem::find(dictionary, b"/Filter").map(|at| &dictionary[at + 7..]);
     let is_reference =
         filter.is_some_and(|it| it.trim_ascii_start().first().is_some_and(u8::is_ascii_digit));
-    is_reference || has(b"85") || has(b"Hex") || has(b"AHx") || has(b"#")
+    is_reference
+        || [&b"85"[..], b"Hex", b"AHx", b"#"]
+            .iter()
+            .any(|name| memchr::memmem::find(dictionary, name).is_some())
 }
 
 /// Most compression stages of one stream.
@@ -119,13 +123,14 @@ fn count(mut stage: Box<dyn Read + '_>, allowed: u64, depth: usize, stop: &Stop)
     }
     let mut stage = start.as_slice().chain(stage);
     if depth < MAX_STAGES && is_zlib(start) {
-        let mut counted = Counted { inner: stage, count: 0 };
+        let mut counted = CountingReader { inner: stage, count: 0 };
         let next = Box::new(ZlibDecoder::new(&mut counted));
         let inner = count(next, allowed, depth + 1, stop);
         if inner > allowed {
             return inner;
         }
-        let (mut rest, so_far) = (counted.inner, counted.count);
+        let mut rest = counted.inner;
+        let so_far = counted.count;
         let left = allowed.saturating_sub(inner + so_far);
         return (inner + so_far).saturating_add(drain(&mut rest, left, stop));
     }
@@ -181,12 +186,12 @@ impl Read for Packed<'_> {
     }
 }
 
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     count: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.count += read as u64;

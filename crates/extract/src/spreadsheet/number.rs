@@ -33,7 +33,8 @@ impl NumberFormat {
         let mut letters = String::new();
         let mut sections = 1;
         let mut characters = code.chars();
-        let (mut has_literal, mut has_text) = (false, false);
+        let mut has_literal = false;
+        let mut has_text = false;
         while let Some(character) = characters.next() {
             match character {
                 // The section of texts.
@@ -87,15 +88,15 @@ impl NumberFormat {
             return stored.to_owned();
         };
         // Very large and very small numbers keep their exponent.
-        let is_plain = |number: f64| number == 0.0 || (1e-5..1e15).contains(&number.abs());
+        let is_plain = number == 0.0 || (1e-5..1e15).contains(&number.abs());
         match self {
             Self::HiddenNumber | Self::Hidden => String::new(),
             Self::Moment { day, time } => {
                 moment(number, day, time, since_1904).unwrap_or_else(|| number.to_string())
             }
             // Rounded, as 0.07 is not quite a hundredth of 7.
-            Self::Percent if is_plain(number) => format!("{}%", (number * 1e12).round() / 1e10),
-            _ if is_plain(number) => number.to_string(),
+            Self::Percent if is_plain => format!("{}%", (number * 1e12).round() / 1e10),
+            _ if is_plain => number.to_string(),
             _ => stored.to_owned(),
         }
     }
@@ -110,8 +111,11 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
         return None;
     }
     let seconds = (days * SECONDS as f64).round() as i64;
-    let (day, second) = (seconds / SECONDS, seconds % SECONDS);
-    let (hours, minutes, rest) = (second / 3600, second / 60 % 60, second % 60);
+    let day = seconds / SECONDS;
+    let second = seconds % SECONDS;
+    let hours = second / 3600;
+    let minutes = second / 60 % 60;
+    let rest = second % 60;
     if !shows_day {
         // Hours beyond a day continue to count.
         return Some(format!("{:02}:{minutes:02}:{rest:02}", day * 24 + hours));
@@ -135,7 +139,8 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
 fn date(days: i64) -> (i64, i64, i64) {
     // Counted from 1 March of the year 0, so that leap days are at the end of years; 400 years have 146,097 days.
     let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let era = days.div_euclid(146_097);
+    let day = days.rem_euclid(146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     // From March on, each five months have 153 days.

@@ -149,7 +149,9 @@ impl HiddenColumns {
 
     fn has(&mut self, column: usize) -> bool {
         let hidden = self.hidden.get_or_insert_with(|| {
-            let (mut hidden, mut ranges, mut start) = (Vec::new(), 0, 0);
+            let mut hidden = Vec::new();
+            let mut ranges = 0;
+            let mut start = 0;
             for (&column, change) in &self.changes {
                 if ranges == 0 {
                     start = column;

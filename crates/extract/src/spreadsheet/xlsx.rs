@@ -185,12 +185,9 @@ impl Strings {
     fn read(package: &mut Package<'_>, part: &str) -> Result<Self, ExtractError> {
         let xml = package.optional(part)?;
         let mut strings = Self::default();
-        let (mut in_text, mut phonetic, mut item) = (false, 0_usize, String::new());
-        let push = |package: &mut Package<'_>, item: &mut String, text: &str| {
-            package.count(text.len())?;
-            item.push_str(text);
-            Ok::<_, ExtractError>(())
-        };
+        let mut in_text = false;
+        let mut phonetic = 0_usize;
+        let mut item = String::new();
         each_event(FORMAT, "shared strings", &xml, |event| {
             match event {
                 Event::Start(element) => match element.local_name().as_ref() {
@@ -213,10 +210,10 @@ impl Strings {
                     package.count(size_of::<usize>())?;
                     strings.ends.push(strings.text.len());
                 }
-                Event::Text(text) if in_text => push(package, &mut item, &text)?,
-                Event::CData(text) if in_text => push(package, &mut item, &text)?,
+                Event::Text(text) if in_text => push_counted(package, &mut item, &text)?,
+                Event::CData(text) if in_text => push_counted(package, &mut item, &text)?,
                 Event::GeneralRef(reference) if in_text => {
-                    push(package, &mut item, &resolved(&reference).unwrap_or_default())?;
+                    push_counted(package, &mut item, &resolved(&reference).unwrap_or_default())?;
                 }
                 _ => {}
             }
@@ -232,22 +229,32 @@ impl Strings {
     }
 }
 
+/// Adds a text whose bytes count as unpacked.
+fn push_counted(
+    package: &mut Package<'_>,
+    item: &mut String,
+    text: &str,
+) -> Result<(), ExtractError> {
+    package.count(text.len())?;
+    item.push_str(text);
+    Ok(())
+}
+
 /// Returns the number format of each cell style (`cellXfs`), by index.
 fn read_formats(styles: &[u8]) -> Result<Vec<NumberFormat>, ExtractError> {
     let mut codes: HashMap<u32, NumberFormat> = HashMap::new();
     let mut formats = Vec::new();
     let mut in_cell_formats = false;
-    let number = |element: &BytesStart<'_>| attribute(element, "numFmtId")?.parse::<u32>().ok();
     each_event(FORMAT, "styles", styles, |event| {
         match event {
             Event::Start(element) | Event::Empty(element) => match element.local_name().as_ref() {
                 "cellXfs" => in_cell_formats = true,
                 "numFmt" => {
                     let code = attribute(&element, "formatCode").unwrap_or_default();
-                    codes.extend(number(&element).map(|id| (id, NumberFormat::of_code(&code))));
+                    codes.extend(format_id(&element).map(|id| (id, NumberFormat::of_code(&code))));
                 }
                 "xf" if in_cell_formats => {
-                    let id = number(&element).unwrap_or_default();
+                    let id = format_id(&element).unwrap_or_default();
                     formats.push(
                         codes.get(&id).copied().unwrap_or_else(|| NumberFormat::built_in(id)),
                     );
@@ -262,6 +269,10 @@ fn read_formats(styles: &[u8]) -> Result<Vec<NumberFormat>, ExtractError> {
         Ok(())
     })?;
     Ok(formats)
+}
+
+fn format_id(element: &BytesStart<'_>) -> Option<u32> {
+    attribute(element, "numFmtId")?.parse().ok()
 }
 
 /// The tables that determine the displayed text of a value.
@@ -351,8 +362,9 @@ impl Cells<'_, '_> {
     fn start(&mut self, element: &BytesStart<'_>) {
         match element.local_name().as_ref() {
             "col" if is_set(element, "hidden") => {
-                let number = |name| attribute(element, name)?.parse::<usize>().ok()?.checked_sub(1);
-                if let (Some(first), Some(last)) = (number("min"), number("max")) {
+                if let (Some(first), Some(last)) =
+                    (zero_based(element, "min"), zero_based(element, "max"))
+                {
                     self.sheets.hide_columns(first, last);
                 }
             }
@@ -413,6 +425,11 @@ fn is_set(element: &BytesStart<'_>, name: &str) -> bool {
     attribute(element, name).is_some_and(|value| matches!(&*value, "1" | "true" | "on"))
 }
 
+/// Returns the number in an attribute, which is counted from 1, counted from 0.
+fn zero_based(element: &BytesStart<'_>, name: &str) -> Option<usize> {
+    attribute(element, name)?.parse::<usize>().ok()?.checked_sub(1)
+}
+
 /// Returns the column, counted from 0, of a cell reference such as `AB12`.
 fn column(reference: &str) -> Option<usize> {
     let letters = reference.bytes().take_while(u8::is_ascii_alphabetic);
@@ -425,21 +442,14 @@ fn column(reference: &str) -> Option<usize> {
 /// Returns a text with its `_x000D_` escapes decoded, which represent characters that XML forbids (ECMA-376 part 1,
 /// 22.9.2.19).
 fn unescaped(text: &str) -> Cow<'_, str> {
-    const LENGTH: usize = "_x000D_".len();
-    let character = |text: &str| {
-        let code = text.get(..LENGTH)?.strip_prefix("_x")?.strip_suffix('_')?;
-        code.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
-        // Halves of surrogate pairs stay escaped.
-        char::from_u32(u32::from_str_radix(code, 16).ok()?)
-    };
     let mut unescaped = String::new();
     let mut rest = text;
     while let Some(start) = rest.find("_x") {
         let (before, found) = rest.split_at(start);
         unescaped.push_str(before);
-        if let Some(character) = character(found) {
+        if let Some(character) = leading_escape(found) {
             unescaped.push(character);
-            rest = &found[LENGTH..];
+            rest = &found[ESCAPE_LENGTH..];
         } else {
             unescaped.push_str("_x");
             rest = &found[2..];
@@ -450,6 +460,15 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     }
     unescaped.push_str(rest);
     Cow::Owned(unescaped)
+}
+
+const ESCAPE_LENGTH: usize = "_x000D_".len();
+
+/// Returns the character whose escape a text begins with. Halves of surrogate pairs stay escaped.
+fn leading_escape(text: &str) -> Option<char> {
+    let code = text.get(..ESCAPE_LENGTH)?.strip_prefix("_x")?.strip_suffix('_')?;
+    code.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
+    char::from_u32(u32::from_str_radix(code, 16).ok()?)
 }
 
 #[cfg(test)]

@@ -121,9 +121,12 @@ impl History {
     /// Reads the attributes of a record. Others may write to it, so entries that are no messages are skipped.
     pub(super) fn read(attributes: &serde_json::Map<String, Value>) -> Self {
         let messages = attributes.get("messages").and_then(Value::as_array);
-        let read = |message: &Value| StoredMessage::deserialize(message).ok();
         Self {
-            messages: messages.into_iter().flatten().filter_map(read).collect(),
+            messages: messages
+                .into_iter()
+                .flatten()
+                .filter_map(|message| StoredMessage::deserialize(message).ok())
+                .collect(),
             dropped: attributes.get("droppedMessages").and_then(Value::as_u64).unwrap_or(0),
         }
     }
@@ -200,13 +203,15 @@ mod tests {
     use super::*;
 
     fn chat(turns: usize) -> History {
-        let turn = |number| {
-            [
-                StoredMessage::by_user(format!("q{number}")),
-                StoredMessage::by_model(format!("a{number}"), "m"),
-            ]
-        };
-        History { messages: (0..turns).flat_map(turn).collect(), dropped: 0 }
+        let messages = (0..turns)
+            .flat_map(|number| {
+                [
+                    StoredMessage::by_user(format!("q{number}")),
+                    StoredMessage::by_model(format!("a{number}"), "m"),
+                ]
+            })
+            .collect();
+        History { messages, dropped: 0 }
     }
 
     fn texts(window: &Window) -> Vec<&str> {

@@ -20,12 +20,12 @@ pub(super) struct Images<'a> {
     access: &'a Access,
     lookups: usize,
     /// What was found, by media type and tags.
-    found: BTreeMap<(Option<String>, Vec<String>), Option<Found>>,
+    found: BTreeMap<(Option<String>, Vec<String>), Option<MediaRecord>>,
 }
 
 /// A media record.
 #[derive(Clone)]
-struct Found {
+struct MediaRecord {
     uri: String,
     media_type: Option<String>,
 }
@@ -78,7 +78,7 @@ impl<'a> Images<'a> {
         &mut self,
         media_type: Option<String>,
         tags: &[String],
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<MediaRecord>, Failure> {
         let tags: BTreeSet<&String> = tags.iter().collect();
         // No record has more tags than a filter may name.
         if tags.is_empty() || tags.len() > self.access.knowledge.records.limits().max_tags {
@@ -103,7 +103,7 @@ impl<'a> Images<'a> {
         &self,
         media_type: Option<&str>,
         tags: &[String],
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<MediaRecord>, Failure> {
         let Access { knowledge, caller } = self.access;
         let mut filter = RecordFilter::new(&caller.organization);
         filter.types = vec![DATA.to_owned()];
@@ -134,7 +134,7 @@ impl<'a> Images<'a> {
             }
         }
         Ok(newest.and_then(|record| {
-            Some(Found { uri: record.media_uri()?, media_type: record.media_type })
+            Some(MediaRecord { uri: record.media_uri()?, media_type: record.media_type })
         }))
     }
 }

@@ -75,11 +75,11 @@ async fn store(
     let Access { knowledge, caller } = access;
     let records = &knowledge.records;
     let chat_uri = chat.uri().unwrap_or_default();
-    let is_of_chat = |record: &Record| {
+    let (before, _) = context::own_records(access, KEYFRAME, |record| {
         let chat = record.attributes.get("chatRequest").and_then(Value::as_str);
         chat == Some(&*chat_uri) && context::number(record).is_some()
-    };
-    let (before, _) = context::own_records(access, KEYFRAME, is_of_chat).await?;
+    })
+    .await?;
     let before = before.into_iter().max_by_key(context::number);
     let number = before.as_ref().and_then(context::number).unwrap_or(0) + 1;
     let timestamp = context::written(records.now());

@@ -73,8 +73,9 @@ impl Access {
         filter.owners = vec![self.caller.user.clone()];
         filter.limit = Some(MAX_CHATS);
         // Summaries are short; the chats themselves are read in parts.
-        let summary = |chat| summary(chat).map(|summary| (summary, 1));
-        let (mut chats, next) = self.listed(filter, MAX_CHATS, summary).await?;
+        let (mut chats, next) = self
+            .listed(filter, MAX_CHATS, |chat| summary(chat).map(|summary| (summary, 1)))
+            .await?;
         chats.sort_by(|one, other| {
             other.modified.cmp(&one.modified).then_with(|| one.uri.cmp(&other.uri))
         });
@@ -103,21 +104,24 @@ impl Access {
     ///
     /// Returns an error if the document or the passage does not exist, or if the caller may not read the document.
     pub async fn cited_passage(&self, uri: &str, chunk: u32) -> Result<StoredPassage, Failure> {
-        let gone = || {
-            let uri = &uri[..uri.floor_char_boundary(200)];
-            let message =
-                format!("passage {chunk} of {uri} does not exist, or you may not read it");
-            Failure::new(ErrorCode::NotFound, message)
-        };
         let store = self.knowledge.pipeline.store();
-        let document = store.document(uri).await?.ok_or_else(gone)?;
+        let document = store.document(uri).await?.ok_or_else(|| no_passage(uri, chunk))?;
         if !self.may_see(&document).await? {
-            return Err(gone());
+            return Err(no_passage(uri, chunk));
         }
         let chunks = store.chunks(uri).await?;
-        let found = chunks.into_iter().find(|stored| stored.index == chunk).ok_or_else(gone)?;
+        let found = chunks
+            .into_iter()
+            .find(|stored| stored.index == chunk)
+            .ok_or_else(|| no_passage(uri, chunk))?;
         Ok(StoredPassage { uri: found.document, content: found.content })
     }
+}
+
+fn no_passage(uri: &str, chunk: u32) -> Failure {
+    let uri = &uri[..uri.floor_char_boundary(200)];
+    let message = format!("passage {chunk} of {uri} does not exist, or you may not read it");
+    Failure::new(ErrorCode::NotFound, message)
 }
 
 /// Returns a chat for a list.

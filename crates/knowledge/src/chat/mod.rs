@@ -381,12 +381,18 @@ impl Chat {
         said: &StoredMessage,
         why: &str,
     ) -> Result<(), Failure> {
-        let mark = |history: &mut History| {
-            if let Some(index) = history.messages.iter().rposition(|one| one == said) {
-                history.messages[index].error = Some(why.to_owned());
-            }
-        };
-        self.change(access, uri, mark, &Parts::default()).await.map(|_| ())
+        self.change(
+            access,
+            uri,
+            |history| {
+                if let Some(index) = history.messages.iter().rposition(|one| one == said) {
+                    history.messages[index].error = Some(why.to_owned());
+                }
+            },
+            &Parts::default(),
+        )
+        .await
+        .map(|_| ())
     }
 
     async fn change(

@@ -42,13 +42,7 @@ impl Speakers {
         let mut values = BTreeMap::new();
         for (prefix, record) in [("system", &self.system), ("user", &self.user)] {
             let Some(record) = record else { continue };
-            let mut set = |name: &str, value: String| {
-                if !value.is_empty() {
-                    values.insert(format!("{prefix}.{name}"), value);
-                }
-            };
-            set("name", full_name(record));
-            for name in [
+            let attributes = [
                 "firstName",
                 "middleName",
                 "lastName",
@@ -57,8 +51,12 @@ impl Speakers {
                 "race",
                 "description",
                 "narrative",
-            ] {
-                set(name, text_of(record, name));
+            ]
+            .map(|name| (name, text_of(record, name)));
+            for (name, value) in [("name", full_name(record))].into_iter().chain(attributes) {
+                if !value.is_empty() {
+                    values.insert(format!("{prefix}.{name}"), value);
+                }
             }
         }
         values
@@ -114,10 +112,7 @@ mod tests {
             ..Speakers::default()
         };
         let values: Vec<_> = speakers.values().into_iter().collect();
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(
-            values,
-            [pair("user.age", "32"), pair("user.firstName", "Alice"), pair("user.name", "Alice")]
-        );
+        let expected = [("user.age", "32"), ("user.firstName", "Alice"), ("user.name", "Alice")];
+        assert_eq!(values, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

@@ -11,7 +11,7 @@ use super::{
     history::{History, SentContext, SentPassage, Window},
     images::Images,
     setting::Setting,
-    turn_context::Taken,
+    turn_context::SentItems,
 };
 use crate::{
     access::Access,
@@ -60,7 +60,8 @@ impl Chat {
         let legacy = self.config.legacy_tokens.into();
         let mut window = Window::default();
         if arguments.include_history {
-            let (messages, bytes) = (setting.max_sent_messages, self.config.max_sent_bytes);
+            let messages = setting.max_sent_messages;
+            let bytes = self.config.max_sent_bytes;
             window = History::read(&chat.attributes).window(messages, bytes, legacy);
         }
         let owner = Owner::new(&access.caller, Some(&chat.object_id));
@@ -79,7 +80,8 @@ impl Chat {
 
         let views = self.views(principal);
         if views.left_out > 0 {
-            let (count, most) = (views.left_out, self.config.max_view_context_bytes);
+            let count = views.left_out;
+            let most = self.config.max_view_context_bytes;
             problems.push(format!(
                 "{count} contexts of Views were left out, which exceed knowledge.chat.max_view_context_bytes ({most})"
             ));
@@ -183,10 +185,10 @@ impl Chat {
     }
 
     /// Returns the contexts and messages of Views that go to the model with the next message of a principal.
-    fn views(&self, principal: Option<&str>) -> Taken {
+    fn views(&self, principal: Option<&str>) -> SentItems {
         let waiting = self.turn_context.as_ref().map(|context| context.waiting(principal));
         let most = self.config.max_view_context_bytes.get();
-        Taken::of(waiting.unwrap_or_default(), most, self.config.datamark)
+        SentItems::of(waiting.unwrap_or_default(), most, self.config.datamark)
     }
 
     /// Returns the system message.

@@ -79,7 +79,6 @@ impl Chat {
             }
         }
         params.tools.iter_mut().flatten().for_each(neutralize_strings);
-        let is_user = |message: &SamplingMessage| message.role == Role::User;
         let Some(first) = params.messages.iter().position(is_user) else {
             return Err(Failure::invalid(
                 "messages has no message of the user, which context needs",
@@ -128,12 +127,13 @@ impl Chat {
         let asking = {
             let heard = heard.clone();
             async move {
-                let mut hear = |text: &str| {
-                    let mut heard = lock(&heard);
-                    let room = most.saturating_sub(heard.len());
-                    heard.push_str(&text[..text.floor_char_boundary(room)]);
-                };
-                sampler.stream_message(&params, &mut hear).await
+                sampler
+                    .stream_message(&params, &mut |text: &str| {
+                        let mut heard = lock(&heard);
+                        let room = most.saturating_sub(heard.len());
+                        heard.push_str(&text[..text.floor_char_boundary(room)]);
+                    })
+                    .await
             }
         };
         Ok(SamplingStream {
@@ -158,7 +158,8 @@ impl Chat {
     /// Returns a result without reasoning and context blocks, and within the limit of an answer.
     fn shown(&self, mut result: CreateMessageResult) -> Result<CreateMessageResult, Failure> {
         let most = self.config.max_answer_bytes.get();
-        let (mut is_cut, mut has_content) = (false, false);
+        let mut is_cut = false;
+        let mut has_content = false;
         for item in &mut result.content {
             let Some(text) = item.as_text() else {
                 has_content = true;
@@ -301,4 +302,8 @@ fn neutralize_members(members: &mut Map<String, Value>) {
         let named = std::mem::take(members).into_iter();
         *members = named.map(|(name, value)| (neutralize(&name).into_owned(), value)).collect();
     }
+}
+
+fn is_user(message: &SamplingMessage) -> bool {
+    message.role == Role::User
 }

@@ -36,10 +36,9 @@ impl Chat {
         arguments: &ChatArguments,
         chat: Option<&Record>,
     ) -> Result<Setting, Failure> {
-        let of_chat = |name: &str| chat.and_then(|chat| uri_of(chat, name));
         let named = config_uri(access, arguments)?;
         let is_named = named.is_some();
-        let config = match named.or_else(|| of_chat("chatConfig")) {
+        let config = match named.or_else(|| uri_in(chat, "chatConfig")) {
             // The record that an old chat names may not exist any more.
             Some(uri) => match typed(access, &uri, CHAT_CONFIG, "chatConfig").await {
                 Err(failure) if failure.code == ErrorCode::NotFound && !is_named => None,
@@ -47,12 +46,11 @@ impl Chat {
             },
             None => None,
         };
-        let of_config = |name: &str| config.as_ref().and_then(|config| uri_of(config, name));
         let prompt = arguments.prompt_config_uri.clone();
         let is_named = prompt.is_some();
         let prompt = match prompt
-            .or_else(|| of_chat("promptConfig"))
-            .or_else(|| of_config("promptConfig"))
+            .or_else(|| uri_in(chat, "promptConfig"))
+            .or_else(|| uri_in(config.as_ref(), "promptConfig"))
         {
             Some(uri) => match typed(access, &uri, PROMPT_CONFIG, "promptConfig").await {
                 Err(failure) if failure.code == ErrorCode::NotFound && !is_named => None,
@@ -67,17 +65,25 @@ impl Chat {
         };
         let speakers = Speakers {
             system: self
-                .character(access, of_config("systemCharacter"), &mut parts.system_character)
+                .character(
+                    access,
+                    uri_in(config.as_ref(), "systemCharacter"),
+                    &mut parts.system_character,
+                )
                 .await?,
             user: self
-                .character(access, of_config("userCharacter"), &mut parts.user_character)
+                .character(
+                    access,
+                    uri_in(config.as_ref(), "userCharacter"),
+                    &mut parts.user_character,
+                )
                 .await?,
         };
-        let attribute = |name: &str| config.as_ref().and_then(|config| config.attributes.get(name));
+        let config = config.as_ref();
         let given = arguments.prompt_arguments.clone().unwrap_or_default();
         let mut values = speakers.values();
         values.extend(given);
-        let system = match (&prompt, attribute("systemPrompt").and_then(Value::as_str)) {
+        let system = match (&prompt, attribute(config, "systemPrompt").and_then(Value::as_str)) {
             (Some(prompt), _) => prompts::system_of(prompt, &values)?,
             (None, Some(text)) => prompts::filled(text, &values)?,
             (None, None) => self.config.system_prompt.clone(),
@@ -86,23 +92,22 @@ impl Chat {
             Some(prompt) => prompts::citation_instruction(prompt, &values)?,
             None => None,
         };
-        let least = |limit: u64, name: &str| {
-            attribute(name).and_then(Value::as_u64).map_or(limit, |own| own.min(limit))
-        };
-        let max_tokens = least(self.config.max_tokens.get().into(), "maxTokens").max(1);
+        let max_tokens =
+            within_limit(config, "maxTokens", self.config.max_tokens.get().into()).max(1);
         Ok(Setting {
             parts,
             speakers,
             system,
             instruction,
-            model: self.models.get(attribute("model").and_then(Value::as_str))?,
-            temperature: attribute("temperature")
+            model: self.models.get(attribute(config, "model").and_then(Value::as_str))?,
+            temperature: attribute(config, "temperature")
                 .and_then(Value::as_f64)
                 .filter(|value| (0.0..=2.0).contains(value)),
             max_tokens: u32::try_from(max_tokens).unwrap_or(u32::MAX),
-            max_sent_messages: usize::try_from(least(
-                self.config.max_sent_messages as u64,
+            max_sent_messages: usize::try_from(within_limit(
+                config,
                 "messageTrim",
+                self.config.max_sent_messages as u64,
             ))
             .unwrap_or(usize::MAX),
         })
@@ -170,6 +175,20 @@ pub(super) async fn typed(
         return Ok(record);
     }
     Err(Failure::invalid(format!("{argument}: {uri} is a {}, and should be a {kind}", record.kind)))
+}
+
+/// Returns the URI in an attribute of a record that may be missing.
+fn uri_in(record: Option<&Record>, name: &str) -> Option<String> {
+    record.and_then(|record| uri_of(record, name))
+}
+
+fn attribute<'a>(config: Option<&'a Record>, name: &str) -> Option<&'a Value> {
+    config.and_then(|config| config.attributes.get(name))
+}
+
+/// Returns the number in an attribute, if it is below the limit, else the limit.
+fn within_limit(config: Option<&Record>, name: &str, limit: u64) -> u64 {
+    attribute(config, name).and_then(Value::as_u64).map_or(limit, |own| own.min(limit))
 }
 
 /// Returns an attribute that names a record.

@@ -28,7 +28,7 @@ pub struct TurnItem {
 
 /// The items that are sent with one message.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct SentItems {
     /// Blocks for the model; empty without items.
     pub(super) blocks: String,
     /// The numbers of all items, also of those that were left out.
@@ -37,11 +37,12 @@ pub(super) struct Taken {
     pub(super) left_out: usize,
 }
 
-impl Taken {
+impl SentItems {
     /// Writes the newest items that fit in `most` bytes, oldest first. The oldest of them may be cut.
     pub(super) fn of(mut items: Vec<TurnItem>, most: usize, is_datamarked: bool) -> Self {
         let numbers: Vec<_> = items.iter().map(|item| item.number).collect();
-        let (mut room, mut sent) = (most, 0);
+        let mut room = most;
+        let mut sent = 0;
         for item in items.iter_mut().rev() {
             if room == 0 {
                 break;
@@ -76,11 +77,11 @@ mod tests {
 
     #[test]
     fn the_newest_items_fit_and_the_oldest_of_them_is_cut() {
-        let items = || vec![item(1, "aaa"), item(2, "bbb"), item(3, "ccc")];
         for (most, want, left_out) in
             [(100, vec!["aaa", "bbb", "ccc"], 0), (4, vec!["b", "ccc"], 1), (0, vec![], 3)]
         {
-            let taken = Taken::of(items(), most, false);
+            let items = vec![item(1, "aaa"), item(2, "bbb"), item(3, "ccc")];
+            let taken = SentItems::of(items, most, false);
             let parsed = parse(&taken.blocks);
             let texts: Vec<_> = parsed
                 .blocks

@@ -10,7 +10,7 @@ use marquetry_rag::CitationLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InvalidSetting, Variables};
+use super::{InvalidSetting, Variables, non_zero};
 
 /// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`. Without `provider` and `model` there is no chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -99,7 +99,6 @@ impl From<LegacyTokens> for marquetry_context_blocks::LegacyTokens {
 
 impl Default for ChatConfig {
     fn default() -> Self {
-        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
         let cited = CitationLimits::default();
         Self {
             provider: None,
@@ -112,20 +111,20 @@ impl Default for ChatConfig {
             max_tokens: NonZeroU32::new(2_048).expect("it is not zero"),
             system_prompt: "You are a helpful assistant.".to_owned(),
             datamark: false,
-            max_references: n(cited.max_references),
-            max_passages: n(cited.max_passages),
-            max_passages_per_reference: n(cited.max_passages_per_reference),
-            max_passage_bytes: n(cited.max_passage_bytes),
-            max_context_bytes: n(32_768),
+            max_references: non_zero(cited.max_references),
+            max_passages: non_zero(cited.max_passages),
+            max_passages_per_reference: non_zero(cited.max_passages_per_reference),
+            max_passage_bytes: non_zero(cited.max_passage_bytes),
+            max_context_bytes: non_zero(32_768),
             legacy_tokens: LegacyTokens::default(),
             keyframe_every: 0,
-            max_view_context_bytes: n(65_536),
-            max_message_bytes: n(65_536),
-            max_answer_bytes: n(262_144),
+            max_view_context_bytes: non_zero(65_536),
+            max_message_bytes: non_zero(65_536),
+            max_answer_bytes: non_zero(262_144),
             max_sent_messages: 40,
             max_sent_bytes: 32_768,
-            max_kept_messages: n(1_000),
-            max_kept_bytes: n(524_288),
+            max_kept_messages: non_zero(1_000),
+            max_kept_bytes: non_zero(524_288),
         }
     }
 }
@@ -212,17 +211,20 @@ impl ChatConfig {
 mod tests {
     use super::*;
 
+    fn config(more: &str) -> ChatConfig {
+        toml::from_str(&format!("provider = 'custom'\nmodel = 'm'\n{more}")).unwrap()
+    }
+
+    fn warning(url: &str) -> Option<String> {
+        config(&format!("base_url = '{url}'")).warning()
+    }
+
     #[test]
     fn limits_reach_the_model_and_plain_http_is_warned_of() {
-        let config = |more: &str| {
-            let toml = format!("provider = 'custom'\nmodel = 'm'\n{more}");
-            toml::from_str::<ChatConfig>(&toml).unwrap()
-        };
         let chat = config("max_answer_bytes = 9000000\nanswer_timeout_ms = 7");
         let model = chat.model(&|_| None).unwrap().unwrap();
         assert_eq!(model.max_answer_bytes, 9_000_000);
         assert_eq!(model.answer_timeout, Duration::from_millis(7));
-        let warning = |url: &str| config(&format!("base_url = '{url}'")).warning();
         assert!(warning("http://example.com/v1").unwrap().contains("example.com"));
         for fine in ["https://example.com/v1", "http://127.0.0.1:1/v1", "http://[::1]/v1"] {
             assert_eq!(warning(fine), None);
@@ -232,8 +234,7 @@ mod tests {
     #[track_caller]
     fn check(toml: &str, want: Result<bool, &str>) {
         let config: ChatConfig = toml::from_str(toml).unwrap();
-        let variable = |name: &str| (name == "KEY").then(|| " sk-1 ".to_owned());
-        let model = config.model(&variable);
+        let model = config.model(&|name: &str| (name == "KEY").then(|| " sk-1 ".to_owned()));
         let model = model.map(|model| model.is_some()).map_err(|invalid| invalid.to_string());
         assert_eq!(model, want.map_err(str::to_owned));
     }

@@ -10,7 +10,7 @@ use marquetry_rag::{ApiKey, EmbeddingApi, RemoteOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{InvalidSetting, Variables};
+use super::{InvalidSetting, Variables, non_zero};
 
 /// Model that computes the vectors of texts. A database belongs to the model that filled it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,7 +73,6 @@ pub enum EmbeddingProvider {
 
 impl Default for EmbeddingConfig {
     fn default() -> Self {
-        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
         Self {
             provider: EmbeddingProvider::BuiltIn,
             folder: None,
@@ -85,8 +84,8 @@ impl Default for EmbeddingConfig {
             passage_prefix: None,
             timeout_ms: NonZeroU64::new(60_000).expect("it is not zero"),
             retries: 3,
-            batch_texts: n(64),
-            parallel: n(2),
+            batch_texts: non_zero(64),
+            parallel: non_zero(2),
             allow_plain_http: false,
         }
     }
@@ -130,16 +129,6 @@ impl EmbeddingConfig {
             ("query_prefix", self.query_prefix.is_some()),
             ("passage_prefix", self.passage_prefix.is_some()),
         ];
-        let none_of = |keys: &[(&'static str, bool)], whose: &str| match keys
-            .iter()
-            .find(|(_, given)| *given)
-        {
-            Some((key, _)) => {
-                let problem = format!("has no meaning for {whose}; set \"provider\"");
-                Err(InvalidSetting::new(key, problem))
-            }
-            None => Ok(()),
-        };
         let api = match self.provider {
             EmbeddingProvider::BuiltIn => {
                 none_of(&folder, "the built-in model")?;
@@ -206,6 +195,17 @@ impl EmbeddingConfig {
     }
 }
 
+/// Checks that none of these keys is given, which have no meaning for the chosen model.
+fn none_of(keys: &[(&'static str, bool)], whose: &str) -> Result<(), InvalidSetting> {
+    match keys.iter().find(|(_, given)| *given) {
+        Some((key, _)) => {
+            let problem = format!("has no meaning for {whose}; set \"provider\"");
+            Err(InvalidSetting::new(key, problem))
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,8 +213,8 @@ mod tests {
     #[track_caller]
     fn check(toml: &str, want: Result<&str, &str>) {
         let config: EmbeddingConfig = toml::from_str(toml).unwrap();
-        let variable = |name: &str| (name == "KEY").then(|| " sk-1 ".to_owned());
-        let choice = match config.choice(&variable) {
+        let choice = match config.choice(&|name: &str| (name == "KEY").then(|| " sk-1 ".to_owned()))
+        {
             Ok(EmbeddingChoice::BuiltIn) => Ok("built-in".to_owned()),
             #[cfg(feature = "transformer")]
             Ok(EmbeddingChoice::Transformer(folder)) => Ok(folder.display().to_string()),

@@ -105,18 +105,26 @@ fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
     })
 }
 
+/// Returns a default, which is more than zero.
+pub(crate) fn non_zero(default: usize) -> NonZeroUsize {
+    NonZeroUsize::new(default).expect("every default is more than zero")
+}
+
+/// Maximum length of the name of a model, in bytes.
+const MAX_MODEL_NAME: usize = 64;
+
+fn is_model_name(name: &str) -> bool {
+    (1..=MAX_MODEL_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
 fn named_models<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, EmbeddingConfig>, D::Error> {
-    const MOST: usize = 64;
     let models = BTreeMap::<String, EmbeddingConfig>::deserialize(deserializer)?;
-    let is_name = |name: &str| {
-        (1..=MOST).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-    };
-    match models.keys().find(|name| !is_name(name)) {
+    match models.keys().find(|name| !is_model_name(name)) {
         Some(name) => Err(D::Error::custom(format!(
-            "{name:?} is not a name of a model: use at most {MOST} letters, digits, hyphens, underscores and dots"
+            "{name:?} is not a name of a model: use at most {MAX_MODEL_NAME} letters, digits, hyphens, underscores and dots"
         ))),
         None => Ok(models),
     }
@@ -126,28 +134,29 @@ fn named_models<'de, D: Deserializer<'de>>(
 mod tests {
     use super::*;
 
+    fn with_model(name: &str) -> Result<KnowledgeConfig, toml::de::Error> {
+        toml::from_str(&format!("[embeddings.{name:?}]\nprovider = 'ollama'\nmodel = 'm'"))
+    }
+
+    fn with_organization(name: &str) -> Result<KnowledgeConfig, toml::de::Error> {
+        toml::from_str(&format!("organization = '{name}'"))
+    }
+
     #[test]
     fn further_models_have_names() {
-        let read = |name: &str| {
-            let toml = format!("[embeddings.{name:?}]\nprovider = 'ollama'\nmodel = 'm'");
-            toml::from_str::<KnowledgeConfig>(&toml)
-        };
-        let config = read("nomic-1.5").unwrap();
+        let config = with_model("nomic-1.5").unwrap();
         assert_eq!(config.embeddings["nomic-1.5"].model.as_deref(), Some("m"));
         for bad in ["", "a b", "a/b", "ä", &"x".repeat(65)] {
-            let error = read(bad).unwrap_err().to_string();
+            let error = with_model(bad).unwrap_err().to_string();
             assert!(error.contains("is not a name of a model"), "{error}");
         }
     }
 
     #[test]
     fn an_organization_can_stand_in_a_uri() {
-        let read = |name: &str| {
-            toml::from_str::<KnowledgeConfig>(&format!("organization = '{name}'")).map(|_| ())
-        };
-        read("acme").unwrap();
+        with_organization("acme").unwrap();
         for bad in ["", "..", "a b/../c", "a b/c", "a b", "a/media", "<x>"] {
-            assert!(read(bad).is_err(), "{bad}");
+            assert!(with_organization(bad).is_err(), "{bad}");
         }
     }
 }

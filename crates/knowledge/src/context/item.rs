@@ -92,16 +92,19 @@ impl ContextKind {
                 Some(Value::Object(_)) => Ok(()),
                 _ => Err("a keyframe has an object \"state\"".to_owned()),
             },
-            Self::Reminder => {
-                let is_item = |item: &Value| item["key"].is_string() && item.get("value").is_some();
-                match data.get("items").and_then(Value::as_array) {
-                    Some(items) if !items.is_empty() && items.iter().all(is_item) => Ok(()),
-                    _ => Err("a reminder has a list \"items\" of {key, value}, and at least one"
-                        .to_owned()),
+            Self::Reminder => match data.get("items").and_then(Value::as_array) {
+                Some(items) if !items.is_empty() && items.iter().all(is_reminder_item) => Ok(()),
+                _ => {
+                    Err("a reminder has a list \"items\" of {key, value}, and at least one"
+                        .to_owned())
                 }
-            }
+            },
         }
     }
+}
+
+fn is_reminder_item(item: &Value) -> bool {
+    item["key"].is_string() && item.get("value").is_some()
 }
 
 fn check_metrics_schema(schema: &str) -> Result<(), String> {
@@ -194,23 +197,17 @@ impl Owner {
             }
             _ => return Err(format!("{shown:?} does not begin with am7://{name}/")),
         };
-        let is_plain = |part: &&str| {
-            !matches!(*part, "" | "." | "..")
-                && part
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.~@%:".contains(&byte))
-        };
         // Filters sort blocks by parts of their URIs: `am7://metrics/citations/x` would be a citation.
         let has_form = match (kind, about) {
             (ContextKind::Keyframe, [_, number]) => number.bytes().all(|it| it.is_ascii_digit()),
             (_, about) => about.len() == 1,
         };
-        if !has_form || !about.iter().all(is_plain) {
+        if !has_form || !about.iter().all(|part| is_plain_segment(part)) {
             return Err(format!("{shown:?} is not a URI of the form am7://{name}/ID"));
         }
-        let is_own =
-            |id: &&str| *id == self.user || self.chat.as_deref().is_some_and(|chat| chat == *id);
-        if kind == ContextKind::Reminder && !about.iter().all(is_own) {
+        if kind == ContextKind::Reminder
+            && !about.iter().all(|id| *id == self.user || self.chat.as_deref() == Some(*id))
+        {
             return Err(format!(
                 "{shown:?} is a reminder of somebody else; yours is am7://reminder/{}",
                 self.user
@@ -309,10 +306,17 @@ fn not_a_time(text: &str) -> String {
     format!("{:?} is not a time of RFC 3339, such as 2026-12-31T12:00:00Z", short(text))
 }
 
+fn is_plain_segment(part: &str) -> bool {
+    !matches!(part, "" | "." | "..")
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~@%:".contains(&byte))
+}
+
 /// Returns a text as one segment of a block's URI.
 pub(super) fn segment(text: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    text.chars().take(100).map(plain).collect()
+    text.chars()
+        .take(100)
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .collect()
 }
 
 /// Returns the beginning of a text, for a message.

@@ -51,7 +51,9 @@ pub(crate) struct Plan {
 /// counts first. A key that an earlier one has is removed from a later one. Equal metrics are put once.
 pub(crate) fn plan(given: Vec<Entry>, stored: Vec<Entry>, max_bytes: usize) -> Plan {
     let mut plan = Plan { room: max_bytes, ..Plan::default() };
-    let (mut metrics, mut reminders, mut keyframes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut metrics = Vec::new();
+    let mut reminders = Vec::new();
+    let mut keyframes = Vec::new();
     let given_count = given.len();
     for (index, entry) in given.into_iter().chain(stored).enumerate() {
         match entry.kind {

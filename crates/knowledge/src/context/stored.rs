@@ -44,11 +44,11 @@ pub(crate) async fn stored(
     let chat_uri = chat.uri();
     let mut stored = Stored::default();
     for kind in [ContextKind::Reminder, ContextKind::Keyframe] {
-        let is_for_chat = |record: &Record| {
+        let (records, are_all) = own_records(access, type_of(kind), |record| {
             let chat_request = attribute(record, "chatRequest");
             chat_request.is_none() || chat_request == chat_uri.as_deref()
-        };
-        let (records, are_all) = own_records(access, type_of(kind), is_for_chat).await?;
+        })
+        .await?;
         if !are_all {
             let kind = kind.name();
             stored.problems.push(format!(
@@ -87,11 +87,12 @@ pub(crate) async fn own_records(
     filter.types = vec![kind.to_owned()];
     filter.owners = vec![access.caller.user.clone()];
     filter.limit = Some(MAX_RECORDS);
-    let sized = |record: Record| {
-        let bytes = serde_json::to_vec(&record.attributes).map_or(0, |bytes| bytes.len());
-        is_wanted(&record).then_some((record, bytes))
-    };
-    let (records, next) = access.listed(filter, MAX_BYTES, sized).await?;
+    let (records, next) = access
+        .listed(filter, MAX_BYTES, |record| {
+            let bytes = serde_json::to_vec(&record.attributes).map_or(0, |bytes| bytes.len());
+            is_wanted(&record).then_some((record, bytes))
+        })
+        .await?;
     Ok((records, next.is_none()))
 }
 
@@ -124,11 +125,13 @@ fn entry(
         ContextKind::Reminder => &["items", "expires"],
         _ => &["timestamp", "state", "expires"],
     };
-    let value_of = |name: &&str| {
-        let value = record.attributes.get(*name).filter(|value| !value.is_null())?;
-        Some(((*name).to_owned(), value.clone()))
-    };
-    let mut data: Map<String, Value> = names.iter().filter_map(value_of).collect();
+    let mut data: Map<String, Value> = names
+        .iter()
+        .filter_map(|name| {
+            let value = record.attributes.get(*name).filter(|value| !value.is_null())?;
+            Some(((*name).to_owned(), value.clone()))
+        })
+        .collect();
     kind.check_data(&data)?;
     let time = timestamp(kind, &data, record.modified)?;
     if kind == ContextKind::Keyframe {

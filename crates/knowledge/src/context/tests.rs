@@ -26,42 +26,54 @@ fn refused(item: Value, why: &str) {
     assert!(failure.message.contains(why), "{failure}");
 }
 
+fn fact() -> Value {
+    json!([{"key": "tone", "value": "formal"}])
+}
+
+fn reminder_with(member: &str, value: Value) -> Value {
+    let mut item = reminder(fact());
+    item[member] = value;
+    item
+}
+
+fn keyframe(data: Value) -> Value {
+    json!({"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": data})
+}
+
+fn metrics(schema: &str) -> Value {
+    json!({"kind": "metrics", "schema": schema, "data": {}})
+}
+
 #[test]
 fn wrong_context_is_refused_with_its_member() {
-    let fact = json!([{"key": "tone", "value": "formal"}]);
-    let with = |member: &str, value: Value| {
-        let mut item = reminder(fact.clone());
-        item[member] = value;
-        item
-    };
     refused(
-        with("uri", json!("am7://reminder/bob")),
+        reminder_with("uri", json!("am7://reminder/bob")),
         "context[0].uri: \"am7://reminder/bob\" is a reminder of somebody else",
     );
-    refused(with("uri", json!("am7://default/reminder/bob")), "somebody else");
+    refused(reminder_with("uri", json!("am7://default/reminder/bob")), "somebody else");
     refused(
-        with("uri", json!("am7://other/reminder/alice")),
+        reminder_with("uri", json!("am7://other/reminder/alice")),
         "does not begin with am7://reminder/",
     );
-    refused(with("uri", json!("am7://reminder/../alice")), "is not a URI of the form");
-    refused(with("uri", json!("https://example.com/reminder/alice")), "does not begin with");
-    refused(with("uri", json!("am7://reminder/alice/more")), "is not a URI of the form");
+    refused(reminder_with("uri", json!("am7://reminder/../alice")), "is not a URI of the form");
     refused(
-        with("expires", json!("2024-01-15T12:00:00Z")),
+        reminder_with("uri", json!("https://example.com/reminder/alice")),
+        "does not begin with",
+    );
+    refused(reminder_with("uri", json!("am7://reminder/alice/more")), "is not a URI of the form");
+    refused(
+        reminder_with("expires", json!("2024-01-15T12:00:00Z")),
         "context[0].expires: it expired at 2024-01-15T12:00:00Z",
     );
-    refused(with("expires", json!("soon")), "is not a time of RFC 3339");
-    refused(with("schema", json!(KEYFRAME_SCHEMA)), "is not the schema of a reminder");
+    refused(reminder_with("expires", json!("soon")), "is not a time of RFC 3339");
+    refused(reminder_with("schema", json!(KEYFRAME_SCHEMA)), "is not the schema of a reminder");
     refused(reminder(json!([])), "context[0].data: a reminder has a list \"items\"");
     refused(reminder(json!([{"key": 1, "value": 2}])), "a reminder has a list");
     refused(reminder(json!([{"key": "a"}])), "a reminder has a list");
-    let late = json!({"items": fact, "expires": "2024-01-15T13:00:00+01:00"});
-    refused(with("data", late), "context[0].data.expires: it expired");
-    let keyframe =
-        |data: Value| json!({"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": data});
+    let late = json!({"items": fact(), "expires": "2024-01-15T13:00:00+01:00"});
+    refused(reminder_with("data", late), "context[0].data.expires: it expired");
     refused(keyframe(json!({})), "a keyframe has an object \"state\"");
     refused(keyframe(json!({"state": {}, "timestamp": "noon"})), "context[0].data.timestamp");
-    let metrics = |schema: &str| json!({"kind": "metrics", "schema": schema, "data": {}});
     for schema in
         ["", "urn:", "http://x", "urn:a b", "urn:am7:vector:search-result", REMINDER_SCHEMA]
     {

@@ -29,11 +29,11 @@ fn split_offset(text: &str) -> Option<(&str, i64)> {
         _ => return None,
     };
     let (hours, minutes) = offset[1..].split_once(':')?;
-    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(hours) || !is_number(minutes) {
+    if !hours.bytes().chain(minutes.bytes()).all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let hours: i64 = hours.parse().ok()?;
+    let minutes: i64 = minutes.parse().ok()?;
     (hours < 24 && minutes < 60).then_some((local, sign * (hours * 60 + minutes)))
 }
 

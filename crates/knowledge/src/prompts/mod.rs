@@ -196,8 +196,7 @@ pub async fn complete(
     } else {
         let Some(access) = access else { return Ok(None) };
         let Some(record) = config(access, name).await? else { return Ok(None) };
-        let of_argument = |declared: &&Value| declared["name"] == argument.name;
-        let found = declared(&record).find(of_argument);
+        let found = declared(&record).find(|declared| declared["name"] == argument.name);
         let values = found.and_then(|found| found["values"].as_array()).into_iter().flatten();
         values.filter_map(Value::as_str).map(str::to_owned).collect()
     };
@@ -260,29 +259,32 @@ fn check_complete(record: &Record, values: &Values) -> Result<(), Failure> {
     if missing.is_empty() { Ok(()) } else { Err(missing_arguments(&missing)) }
 }
 
-fn chat_system_prompt() -> Prompt {
-    let argument = |name: &str, description: &str, required| PromptArgument {
+fn prompt_argument(name: &str, description: &str, required: bool) -> PromptArgument {
+    PromptArgument {
         name: name.to_owned(),
         description: Some(description.to_owned()),
         required,
         ..PromptArgument::default()
-    };
+    }
+}
+
+fn chat_system_prompt() -> Prompt {
     Prompt {
         name: CHAT_SYSTEM_PROMPT.to_owned(),
         title: Some("System prompt of a chat".to_owned()),
         description: Some("What a model is told first, so that it speaks as somebody.".to_owned()),
         arguments: vec![
-            argument(
+            prompt_argument(
                 "character",
                 "Who it is: a word such as \"assistant\", or the name or am7:// URI of a character",
                 true,
             ),
-            argument(
+            prompt_argument(
                 "tone",
                 "How it speaks, such as \"professional\"; \"neutral\" if not said",
                 false,
             ),
-            argument(CONTEXT, CONTEXT_DESCRIPTION, false),
+            prompt_argument(CONTEXT, CONTEXT_DESCRIPTION, false),
         ],
         ..Prompt::default()
     }

@@ -94,23 +94,25 @@ async fn a_character_is_introduced_to_those_who_may_read_it() {
     );
 }
 
+fn argument(name: &str, value: &str) -> CompleteArgument {
+    CompleteArgument { name: name.to_owned(), value: value.to_owned() }
+}
+
 #[tokio::test]
 async fn records_are_prompts() {
     let knowledge = world();
     let alice = access(&knowledge, "alice");
-    let new = |name: &str, id: &str| {
-        NewRecord::new(PROMPT_CONFIG, name)
+    for (name, id) in
+        [("greet", "g-1"), ("greet", "g-2"), ("taken", "t-1"), (CHAT_SYSTEM_PROMPT, "c-1")]
+    {
+        let new = NewRecord::new(PROMPT_CONFIG, name)
             .object_id(id)
             .attribute("description", "Greets.")
             .attribute("system", json!(["You are ${who}.", "Greet {{whom}}."]))
             .attribute("user", json!(["Hello, I am ${whom}."]))
             .attribute("assistant", json!(["Welcome."]))
-            .attribute("arguments", json!([{"name": "whom", "description": "Who is greeted", "default": "Ann", "values": ["Ann", "Ada", "Bob"]}]))
-    };
-    for (name, id) in
-        [("greet", "g-1"), ("greet", "g-2"), ("taken", "t-1"), (CHAT_SYSTEM_PROMPT, "c-1")]
-    {
-        knowledge.records.create(&alice.caller, new(name, id)).await.unwrap();
+            .attribute("arguments", json!([{"name": "whom", "description": "Who is greeted", "default": "Ann", "values": ["Ann", "Ada", "Bob"]}]));
+        knowledge.records.create(&alice.caller, new).await.unwrap();
     }
     let prompts = list(Some(&alice), |name| name == "taken").await.unwrap();
     let mut names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
@@ -139,10 +141,6 @@ async fn records_are_prompts() {
     assert!(get(Some(&bob), "greet", given.as_ref()).await.unwrap().is_none());
     assert!(get(Some(&bob), "g-1", given.as_ref()).await.unwrap().is_none());
 
-    let argument = |name: &str, value: &str| CompleteArgument {
-        name: name.to_owned(),
-        value: value.to_owned(),
-    };
     let completed = complete(Some(&alice), "greet", &argument("whom", "a")).await.unwrap().unwrap();
     assert_eq!(completed.values, ["Ada", "Ann"]);
     assert!(complete(Some(&bob), "greet", &argument("whom", "a")).await.unwrap().is_none());

@@ -130,10 +130,11 @@ impl KnowledgeTools {
                 let content = access.knowledge.records.content(&access.caller, &uri).await?;
                 let extracted = access.knowledge.text_of(&record, content).await?;
                 let embedder = access.knowledge.pipeline.embedder().clone();
-                let count = move |text: &str| embedder.count_tokens(text);
                 let job = &access.knowledge.job;
                 let mut chunked = self
-                    .cut(job, extracted.clone(), options, Some(uri), arguments.from, count)
+                    .cut(job, extracted.clone(), options, Some(uri), arguments.from, move |text| {
+                        embedder.count_tokens(text)
+                    })
                     .await?;
                 if !arguments.preview {
                     access.knowledge.vectorize(&record, extracted, options).await?;
@@ -150,14 +151,17 @@ impl KnowledgeTools {
                 };
                 let job = self.service.job(cx);
                 let limits = job.extract_limits();
-                let work = move |stop: &Stop| {
+                let extracted = worked(&job, "reading the text", move |stop: &Stop| {
                     let mut hint = Hint::media_type("text/plain");
-                    (hint.limits, hint.stop) = (limits, Some(stop));
+                    hint.limits = limits;
+                    hint.stop = Some(stop);
                     Ok(extract(content.as_bytes(), &hint)?)
-                };
-                let extracted = worked(&job, "reading the text", work).await?;
-                let count = move |text: &str| embedder.count_tokens(text);
-                self.cut(&job, extracted, options, None, arguments.from, count).await?
+                })
+                .await?;
+                self.cut(&job, extracted, options, None, arguments.from, move |text| {
+                    embedder.count_tokens(text)
+                })
+                .await?
             }
             _ => return Err(Failure::invalid("give either uri or content")),
         };
@@ -182,7 +186,7 @@ impl KnowledgeTools {
         const EACH: usize = 256;
         // An answer has each passage twice: as data, and as text.
         let most = self.limits.max_answer_bytes.get() / 2;
-        let work = move |stop: &Stop| {
+        let (chunks, total_chunks) = worked(job, "cutting the text", move |stop: &Stop| {
             let chunks = chunk_extracted_until(&extracted, &options, stop, count_tokens)?;
             let total = chunks.len();
             let mut bytes = 0;
@@ -191,10 +195,11 @@ impl KnowledgeTools {
                 bytes += chunk.content.len() + title + EACH;
                 *index == 0 || bytes <= most
             });
-            let view = |(_, chunk)| ChunkView::of(chunk, source_uri.clone());
-            Ok((fitting.map(view).collect::<Vec<_>>(), total))
-        };
-        let (chunks, total_chunks) = worked(job, "cutting the text", work).await?;
+            let views: Vec<_> =
+                fitting.map(|(_, chunk)| ChunkView::of(chunk, source_uri.clone())).collect();
+            Ok((views, total))
+        })
+        .await?;
         let next = from.saturating_add(chunks.len());
         Ok(Chunked {
             total_chunks,

@@ -164,20 +164,22 @@ const DESCRIPTION: &str =
 mod tests {
     use super::*;
 
+    fn checked(texts: &[String]) -> Result<(), (ErrorCode, String)> {
+        check(texts).map_err(|failure| (failure.code, failure.message))
+    }
+
     #[test]
     fn texts_are_bounded() {
-        let refused =
-            |texts: &[String]| check(texts).map_err(|failure| (failure.code, failure.message));
-        assert_eq!(refused(&[]), Err((ErrorCode::InvalidParams, "texts is empty".to_owned())));
+        assert_eq!(checked(&[]), Err((ErrorCode::InvalidParams, "texts is empty".to_owned())));
         let empty = ["a".to_owned(), " ".to_owned()];
         assert_eq!(
-            refused(&empty),
+            checked(&empty),
             Err((ErrorCode::InvalidParams, "texts[1] is empty".to_owned()))
         );
-        assert_eq!(refused(&vec!["a".to_owned(); MAX_TEXTS]), Ok(()));
-        assert_eq!(refused(&["a".repeat(MAX_BYTES)]), Ok(()));
+        assert_eq!(checked(&vec!["a".to_owned(); MAX_TEXTS]), Ok(()));
+        assert_eq!(checked(&["a".repeat(MAX_BYTES)]), Ok(()));
         for many in [vec!["a".to_owned(); MAX_TEXTS + 1], vec!["a".repeat(MAX_BYTES + 1)]] {
-            assert_eq!(refused(&many).unwrap_err().0, ErrorCode::LimitExceeded);
+            assert_eq!(checked(&many).unwrap_err().0, ErrorCode::LimitExceeded);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The text of a document.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, ops::Range};
 
 use marquetry_protocol::{
     server::{Json, RequestContext, ToolOutput, Toolbox},
@@ -142,14 +142,14 @@ impl Extraction {
         }
         let mut end = self.content.floor_char_boundary(start.saturating_add(most.max(4)));
         // The places of pages and headings count, too.
-        let (mut pages, mut headings) = (self.pages.take(), self.headings.take());
-        let shown = |from: usize, to: usize, end: usize| from < end && (to > start || start == 0);
+        let mut pages = self.pages.take();
+        let mut headings = self.headings.take();
         loop {
             if let Some(pages) = &mut pages {
-                pages.retain(|page| shown(page.start, page.end, end));
+                pages.retain(|page| is_shown(page.start, page.end, &(start..end)));
             }
             if let Some(headings) = &mut headings {
-                headings.retain(|heading| shown(heading.start, heading.end, end));
+                headings.retain(|heading| is_shown(heading.start, heading.end, &(start..end)));
             }
             let places = serde_json::to_vec(&(&pages, &headings)).map_or(0, |json| json.len());
             let text = end - start;
@@ -196,8 +196,8 @@ impl Extraction {
             start: heading.span.start,
             end: heading.span.end,
         });
-        let (pages, headings) =
-            (is_structured.then(|| pages.collect()), is_structured.then(|| headings.collect()));
+        let pages = is_structured.then(|| pages.collect());
+        let headings = is_structured.then(|| headings.collect());
         let content = match format {
             ExtractFormat::Markdown => markdown(&extracted),
             _ => extracted.content,
@@ -236,6 +236,11 @@ fn markdown(extracted: &Extracted) -> String {
 }
 
 const DESCRIPTION: &str = "Gives the text of a document: what a reader of it sees.";
+
+/// Returns whether a page or heading is in the shown part of the text.
+fn is_shown(from: usize, to: usize, shown: &Range<usize>) -> bool {
+    from < shown.end && (to > shown.start || shown.start == 0)
+}
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,7 @@ pub use self::answer::{ERROR, error_code};
 use crate::{
     access::Access,
     chat::Chat,
+    config::non_zero,
     failure::{ErrorCode, Failure},
     service::KnowledgeService,
 };
@@ -68,11 +69,10 @@ pub struct AnswerLimits {
 impl Default for AnswerLimits {
     /// Returns the defaults of the program `marquetry`.
     fn default() -> Self {
-        let n = |bytes| NonZeroUsize::new(bytes).expect("every default below is more than zero");
         Self {
-            max_answer_bytes: n(131_072),
-            max_shown_content_bytes: n(262_144),
-            max_resource_bytes: n(16 << 20),
+            max_answer_bytes: non_zero(131_072),
+            max_shown_content_bytes: non_zero(262_144),
+            max_resource_bytes: non_zero(16 << 20),
         }
     }
 }
@@ -143,24 +143,16 @@ impl KnowledgeTools {
     pub fn listing(name: &str) -> Option<(&'static str, Value)> {
         // MCP's default for each hint is the most dangerous value.
         let reads = json!({"readOnlyHint": true, "openWorldHint": false});
-        let writes = |destroys: bool, again: bool| {
-            json!({
-                "readOnlyHint": false,
-                "destructiveHint": destroys,
-                "idempotentHint": again,
-                "openWorldHint": false,
-            })
-        };
         Some(match name {
-            CREATE => ("Create a record", writes(false, false)),
+            CREATE => ("Create a record", write_hints(false, false)),
             GET => ("Get a record", reads),
-            UPDATE => ("Update a record", writes(true, true)),
-            DELETE => ("Delete a record", writes(true, true)),
+            UPDATE => ("Update a record", write_hints(true, true)),
+            DELETE => ("Delete a record", write_hints(true, true)),
             LIST_OBJECTS => ("List records", reads),
             SEARCH => ("Search passages", reads),
-            VECTORIZE => ("Make a record searchable", writes(false, true)),
+            VECTORIZE => ("Make a record searchable", write_hints(false, true)),
             EXTRACT => ("Extract a document's text", reads),
-            CHUNK => ("Cut a text into passages", writes(false, true)),
+            CHUNK => ("Cut a text into passages", write_hints(false, true)),
             EMBED => ("Embed texts", reads),
             // The model may be remote.
             CHAT => {
@@ -184,11 +176,10 @@ impl KnowledgeTools {
 
     /// Opens the database for reading a record; without a database the record does not exist.
     async fn read(&self, cx: &RequestContext, uri: &str) -> Result<Access, Failure> {
-        let nothing = || {
+        self.service.if_there(cx).await?.ok_or_else(|| {
             let uri = &uri[..uri.floor_char_boundary(200)];
             Failure::new(ErrorCode::NotFound, format!("no record {uri}"))
-        };
-        self.service.if_there(cx).await?.ok_or_else(nothing)
+        })
     }
 
     /// Returns the URI of a record that is named in one of the two spellings of seed 003.
@@ -204,10 +195,19 @@ impl KnowledgeTools {
                 let record = Record::new(kind, "")
                     .with_object_id(object_id)
                     .with_organization(self.service.organization());
-                let problem = || Failure::invalid("type and objectId make no am7:// URI");
-                record.uri().ok_or_else(problem)
+                record.uri().ok_or_else(|| Failure::invalid("type and objectId make no am7:// URI"))
             }
             _ => Err(Failure::invalid("name the record by uri, or by type and objectId")),
         }
     }
+}
+
+/// Returns the hints of a tool that writes.
+fn write_hints(destroys: bool, again: bool) -> Value {
+    json!({
+        "readOnlyHint": false,
+        "destructiveHint": destroys,
+        "idempotentHint": again,
+        "openWorldHint": false,
+    })
 }

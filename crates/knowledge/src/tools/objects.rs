@@ -225,24 +225,24 @@ impl ObjectView {
     /// Cuts or removes the largest attributes if it has more than `most` bytes.
     fn within(mut self, most: usize) -> Self {
         /// Bytes of a cut attribute, such as the first sentences of a note.
-        const KEPT: usize = 512;
-        let size = |value: &Value| serde_json::to_vec(value).map_or(0, |json| json.len());
+        const CUT_ATTRIBUTE_BYTES: usize = 512;
         let mut left = self.size();
         let mut sizes: Vec<_> =
-            self.attributes.iter().map(|(name, value)| (size(value), name.clone())).collect();
+            self.attributes.iter().map(|(name, value)| (json_size(value), name.clone())).collect();
         sizes.sort_by(|left, right| right.cmp(left));
         let mut cut = Vec::new();
         for (bytes, name) in sizes {
-            if left <= most || bytes <= KEPT {
+            if left <= most || bytes <= CUT_ATTRIBUTE_BYTES {
                 break;
             }
             let kept = match self.attributes.get(&name) {
                 Some(Value::String(text)) => {
-                    format!("{}…", &text[..text.floor_char_boundary(KEPT / 2)]).into()
+                    format!("{}…", &text[..text.floor_char_boundary(CUT_ATTRIBUTE_BYTES / 2)])
+                        .into()
                 }
                 _ => Value::Null,
             };
-            left = left.saturating_sub(bytes) + size(&kept);
+            left = left.saturating_sub(bytes) + json_size(&kept);
             // The list of cut attributes is limited, too.
             if cut.len() < 16 {
                 cut.push(format!("{name} ({bytes} bytes)"));
@@ -261,7 +261,8 @@ impl ObjectView {
     /// Adds a content, or the reason why it is missing and how to get it.
     fn set_content(&mut self, content: Vec<u8>, limits: &AnswerLimits) {
         let bytes = content.len();
-        let (here, whole) = (limits.max_shown_content_bytes.get(), limits.max_resource_bytes.get());
+        let here = limits.max_shown_content_bytes.get();
+        let whole = limits.max_resource_bytes.get();
         let why = match String::from_utf8(content) {
             Ok(text) if bytes <= here => {
                 self.content = Some(text);
@@ -425,14 +426,19 @@ impl KnowledgeTools {
         filter.after = cursor;
         // An answer has each record twice: as data, and as text.
         let most = self.limits.max_answer_bytes.get() / 2;
-        let form = |record| {
-            let view = ObjectView::of(record).within(most / 8);
-            let size = view.size();
-            Some((view, size))
-        };
-        let (objects, next_cursor) = access.listed(filter, most, form).await?;
+        let (objects, next_cursor) = access
+            .listed(filter, most, |record| {
+                let view = ObjectView::of(record).within(most / 8);
+                let size = view.size();
+                Some((view, size))
+            })
+            .await?;
         Ok(ObjectList { objects, next_cursor })
     }
+}
+
+fn json_size(value: &Value) -> usize {
+    serde_json::to_vec(value).map_or(0, |json| json.len())
 }
 
 /// Content in arguments.

@@ -165,9 +165,9 @@ async fn vectorized(
 
 /// Names a text by its beginning.
 fn name_of(content: &str) -> String {
-    const MOST: usize = 60;
+    const MAX_NAME_CHARS: usize = 60;
     let line = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Text");
-    line.chars().filter(|character| !character.is_control()).take(MOST).collect()
+    line.chars().filter(|character| !character.is_control()).take(MAX_NAME_CHARS).collect()
 }
 
 const DESCRIPTION: &str = "Makes a document or note findable by am7_vector_search: cuts its text into passages, and embeds them. Reads text, code, HTML, PDF, EPUB \

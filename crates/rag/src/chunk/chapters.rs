@@ -92,14 +92,12 @@ fn markdown(line: &str) -> Option<&str> {
 /// Removes a table of contents: three or more headings without text between them.
 fn without_contents(text: &str, headings: Vec<Heading>) -> Vec<Heading> {
     const CONTENTS: usize = 3;
-    let is_followed_at_once =
-        |pair: [&Heading; 2]| text[pair[0].line.end..pair[1].line.start].trim().is_empty();
     let mut is_contents = vec![false; headings.len()];
     let mut first = 0;
     for index in 0..headings.len() {
         let goes_on = headings
             .get(index + 1)
-            .is_some_and(|next| is_followed_at_once([&headings[index], next]));
+            .is_some_and(|next| text[headings[index].line.end..next.line.start].trim().is_empty());
         if goes_on {
             continue;
         }

@@ -146,9 +146,11 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
 
     /// Returns whether a chunk may have this many bytes and tokens.
     pub(super) fn fits(&self, bytes: usize, tokens: usize) -> bool {
-        let has_room =
-            |limit: std::num::NonZeroUsize| self.base_tokens.saturating_add(tokens) <= limit.get();
-        bytes <= self.options.max_bytes.get() && self.options.max_tokens.is_none_or(has_room)
+        bytes <= self.options.max_bytes.get()
+            && self
+                .options
+                .max_tokens
+                .is_none_or(|limit| self.base_tokens.saturating_add(tokens) <= limit.get())
     }
 
     /// Adds a unit. A unit over a limit is cut between words, and a word over a limit between characters.
@@ -319,7 +321,8 @@ pub(super) fn content(text: &str, strategy: Strategy) -> String {
 /// Returns the boundary between characters nearest to the middle of a word; `None` for a single character.
 fn middle(text: &str, word: &Range<usize>) -> Option<usize> {
     let half = word.start + word.len() / 2;
-    let (before, after) = (text.floor_char_boundary(half), text.ceil_char_boundary(half));
+    let before = text.floor_char_boundary(half);
+    let after = text.ceil_char_boundary(half);
     let at = if half - before <= after - half { before } else { after };
     [at, before, after].into_iter().find(|at| (word.start + 1..word.end).contains(at))
 }

@@ -85,7 +85,8 @@ fn page_starts(
     strategy: Strategy,
 ) -> Vec<PageStart> {
     let text = extracted.content.as_str();
-    let (mut starts, mut offset) = (Vec::<PageStart>::new(), 0);
+    let mut starts = Vec::<PageStart>::new();
+    let mut offset = 0;
     let mut from = chunk.span.start;
     for page in &extracted.pages[next..] {
         let to = page.span.start;
@@ -93,7 +94,8 @@ fn page_starts(
             break;
         }
         // The content is shorter than the text, for example by its straight quotes.
-        let (before, after) = (&text[from..to], &text[to..]);
+        let before = &text[from..to];
+        let after = &text[to..];
         offset += content(before, strategy).len();
         let is_space =
             before.ends_with(char::is_whitespace) || after.starts_with(char::is_whitespace);
@@ -149,10 +151,13 @@ impl<'a> Above<'a> {
         let mut end = span.start;
         while let Some(heading) = self.extracted.headings.get(self.next) {
             let start = heading.span.start;
-            let between = || &self.extracted.content[end..start];
-            let begins_with_it =
-                || start < span.end && between().chars().all(|it| it.is_whitespace() || it == '#');
-            if start > end && !begins_with_it() {
+            // Only white space and `#` may be between the beginning of the passage and a heading in it.
+            let is_above = start <= end
+                || (start < span.end
+                    && self.extracted.content[end..start]
+                        .chars()
+                        .all(|it| it.is_whitespace() || it == '#'));
+            if !is_above {
                 break;
             }
             while self.open.pop_if(|above| above.level >= heading.level).is_some() {}

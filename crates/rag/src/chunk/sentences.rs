@@ -16,7 +16,6 @@ pub(crate) fn each_sentence<E>(
     let part = &text[part];
     let unwrapped = if is_wrapped { Cow::Owned(unwrap_lines(part)) } else { Cow::Borrowed(part) };
     let segmenter = SentenceSegmenter::new(Default::default());
-    let mut see = |sentence: Range<usize>| see(start + sentence.start..start + sentence.end);
     let mut open: Option<Range<usize>> = None;
     let mut from = 0;
     for to in segmenter.segment_str(&unwrapped).skip(1) {
@@ -34,12 +33,12 @@ pub(crate) fn each_sentence<E>(
             }
             _ => {
                 if let Some(last) = open.replace(sentence) {
-                    see(last)?;
+                    see(start + last.start..start + last.end)?;
                 }
             }
         }
     }
-    open.map_or(Ok(()), see)
+    open.map_or(Ok(()), |last| see(start + last.start..start + last.end))
 }
 
 fn trim(text: &str, span: Range<usize>) -> Range<usize> {
@@ -59,7 +58,8 @@ fn unwrap_lines(text: &str) -> String {
     let mut line_start = 0;
     while let Some(length) = text[line_start..].find('\n') {
         let end = line_start + length;
-        let (line, rest) = (text[line_start..end].trim_end(), &text[end + 1..]);
+        let line = text[line_start..end].trim_end();
+        let rest = &text[end + 1..];
         let next = rest.split('\n').next().unwrap_or(rest).trim();
         if wraps(line, next) {
             bytes[end] = b' ';
@@ -76,16 +76,18 @@ fn unwrap_lines(text: &str) -> String {
 fn wraps(line: &str, next: &str) -> bool {
     // Shortest line, in bytes, that counts as full. A shorter one is a heading or an item of a list.
     const SHORTEST_WRAPPED: usize = 40;
-    let begins_anew = |line: &str| {
-        let marker = line.trim_start_matches(|at: char| at.is_ascii_digit());
-        line.starts_with(['#', '|', '>', '*', '-', '+', '•', '`', '~', '=', '<', '{', '['])
-            || (marker.len() < line.len() && marker.starts_with(['.', ')']))
-    };
     !next.is_empty()
         && line.len() >= SHORTEST_WRAPPED
         && !line.trim_start().starts_with('#')
         && !line.starts_with('|')
-        && !begins_anew(next)
+        && !begins_block(next)
+}
+
+/// Returns whether a line begins a block of its own, such as a heading, a quotation or an item of a list.
+fn begins_block(line: &str) -> bool {
+    let marker = line.trim_start_matches(|at: char| at.is_ascii_digit());
+    line.starts_with(['#', '|', '>', '*', '-', '+', '•', '`', '~', '=', '<', '{', '['])
+        || (marker.len() < line.len() && marker.starts_with(['.', ')']))
 }
 
 /// Abbreviations in lower case. A full stop after them does not end a sentence.
@@ -109,8 +111,6 @@ fn ends_in_abbreviation(text: &str) -> bool {
     let mut letters = word.chars();
     let is_initial = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
     let is_dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
-    // "No." on its own is an answer, not an abbreviation.
-    let is_known = |word: &str| ABBREVIATIONS.contains(&word) && whole.len() > word.len();
     // The word may begin before this part.
     if word.len() == before.len() && before.len() < whole.len() {
         return false;
@@ -119,5 +119,10 @@ fn ends_in_abbreviation(text: &str) -> bool {
         word,
         "Dr" | "Mr" | "Mrs" | "Ms" | "Prof" | "St" | "Capt" | "Gen" | "Rev" | "Sen" | "Gov"
     );
-    is_initial || is_dotted || is_title || is_known(&word.to_lowercase())
+    if is_initial || is_dotted || is_title {
+        return true;
+    }
+    let lower = word.to_lowercase();
+    // "No." on its own is an answer, not an abbreviation.
+    ABBREVIATIONS.contains(&lower.as_str()) && whole.len() > lower.len()
 }

@@ -195,8 +195,9 @@ impl CitationBlock {
         let least = self.least_relevance();
         match &mut self.cited {
             Cited::Passages(passages) => {
-                let is_least = |passage: &Passage| Some(passage.score.unwrap_or(0.0)) == least;
-                if let Some(index) = passages.iter().rposition(is_least) {
+                if let Some(index) =
+                    passages.iter().rposition(|passage| Some(passage.score.unwrap_or(0.0)) == least)
+                {
                     passages.remove(index);
                 }
             }

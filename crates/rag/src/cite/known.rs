@@ -49,8 +49,7 @@ impl KnownText {
 
     /// Adds the passages in a block of an earlier answer.
     fn add_cited(&mut self, data: &Value) {
-        let items = |name: &str| data[name].as_array().into_iter().flatten();
-        for result in items("results") {
+        for result in data["results"].as_array().into_iter().flatten() {
             if let Some(content) = result["content"].as_str() {
                 self.contents.insert(plain_words(content));
             }
@@ -59,7 +58,7 @@ impl KnownText {
                 self.passages_by_offsets.insert((uri.to_owned(), offsets));
             }
         }
-        for message in items("messages") {
+        for message in data["messages"].as_array().into_iter().flatten() {
             if let Some(content) = message["content"].as_str() {
                 self.contents.insert(plain_words(content));
             }

@@ -185,12 +185,12 @@ impl From<EmbedError> for CiteError {
 }
 
 /// The passages for one reference, before the limits are applied.
-struct Found {
+struct Candidate {
     references: Vec<String>,
-    kind: FoundKind,
+    kind: CandidateKind,
 }
 
-enum FoundKind {
+enum CandidateKind {
     Passages(Vec<Passage>),
     Chat(Box<Record>),
 }
@@ -247,21 +247,23 @@ impl CitationResolver {
             let kind = match target {
                 Target::Record(record) if record.kind == CHAT => self.chat(caller, *record).await?,
                 Target::Record(record) if record.kind == CHARACTER => {
-                    FoundKind::Passages(search.character(&uri, &record).await?)
+                    CandidateKind::Passages(search.character(&uri, &record).await?)
                 }
-                Target::Record(record) => FoundKind::Passages(search.general(&uri, &record).await?),
-                Target::Document(_) => FoundKind::Passages(search.document(&uri).await?),
+                Target::Record(record) => {
+                    CandidateKind::Passages(search.general(&uri, &record).await?)
+                }
+                Target::Document(_) => CandidateKind::Passages(search.document(&uri).await?),
             };
-            if matches!(&kind, FoundKind::Passages(passages) if passages.is_empty()) {
+            if matches!(&kind, CandidateKind::Passages(passages) if passages.is_empty()) {
                 problems.push((shortened(text), ReferenceProblem::NoText));
             } else {
-                found.push(Found { references: vec![uri], kind });
+                found.push(Candidate { references: vec![uri], kind });
             }
         }
         if !tags.is_empty() {
             let tags: Vec<String> = tags.into_iter().collect();
             let passages = search.tags(&tags).await?;
-            found.push(Found { references: tags, kind: FoundKind::Passages(passages) });
+            found.push(Candidate { references: tags, kind: CandidateKind::Passages(passages) });
         }
         let (cited, omitted) = self.choose(&request.messages, found);
         let uri = block_uri(caller, &request.about);
@@ -320,7 +322,7 @@ impl CitationResolver {
     }
 
     /// Returns a chat with its messages, which a separate session may hold.
-    async fn chat(&self, caller: &Caller, mut chat: Record) -> Result<FoundKind, CiteError> {
+    async fn chat(&self, caller: &Caller, mut chat: Record) -> Result<CandidateKind, CiteError> {
         let session = chat.attributes.get("session").and_then(|session| session.as_str());
         if !chat.attributes.contains_key("messages")
             && let Some(session) = session.map(str::to_owned)
@@ -329,24 +331,28 @@ impl CitationResolver {
         {
             chat.attributes.insert("messages".to_owned(), messages);
         }
-        Ok(FoundKind::Chat(Box::new(chat)))
+        Ok(CandidateKind::Chat(Box::new(chat)))
     }
 
     /// Applies the limits: first to the chats, which have limits of their own, then to the best passage of each
     /// reference, then to the second best of each, so that no reference takes all the room.
-    fn choose(&self, messages: &[String], found: Vec<Found>) -> (Vec<(Vec<String>, Cited)>, usize) {
+    fn choose(
+        &self,
+        messages: &[String],
+        found: Vec<Candidate>,
+    ) -> (Vec<(Vec<String>, Cited)>, usize) {
         let mut known = KnownText::of_messages(messages, self.limits.max_known_bytes);
         let mut room = self.limits.max_bytes;
         let mut chosen: Vec<(Vec<String>, Cited)> = Vec::new();
         let mut waiting = Vec::new();
-        for Found { references, kind } in found {
+        for Candidate { references, kind } in found {
             let cited = match kind {
-                FoundKind::Chat(chat) => {
+                CandidateKind::Chat(chat) => {
                     let (messages, omitted) = chat::newest(&chat, &self.limits, &mut known, room);
                     room -= messages.iter().map(|message| message.content.len()).sum::<usize>();
                     Cited::Chat { name: chat.name, messages, omitted }
                 }
-                FoundKind::Passages(passages) => {
+                CandidateKind::Passages(passages) => {
                     waiting.push((chosen.len(), passages.into_iter()));
                     Cited::Passages(Vec::new())
                 }
@@ -405,8 +411,11 @@ impl Target {
 fn block_uri(caller: &Caller, about: &str) -> String {
     // The caller's own URI has the organisation in the spelling of URIs.
     let organization = caller.user.split("/system.user/").next().unwrap_or("am7://default");
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let about: String = about.chars().take(100).map(plain).collect();
+    let about: String = about
+        .chars()
+        .take(100)
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .collect();
     format!("{organization}/vector/citations/{about}")
 }
 

@@ -44,9 +44,8 @@ impl Reference {
         if text.is_empty() || text == "null" {
             return Err(ReferenceProblem::Empty);
         }
-        let malformed = |why: &str| Err(ReferenceProblem::Malformed(why.to_owned()));
         if text.len() > MAX_BYTES {
-            return malformed("it is too long");
+            return Err(malformed("it is too long"));
         }
         if text.starts_with('{') {
             return Self::of_json(text, organization);
@@ -54,32 +53,31 @@ impl Reference {
         if text.starts_with("am7:") {
             let uri = match Am7Uri::parse(text) {
                 Ok(uri) => uri,
-                Err(error) => return malformed(&error.to_string()),
+                Err(error) => return Err(malformed(&error.to_string())),
             };
             let (Some(kind), Some(id)) = (uri.object_type(), uri.id()) else {
-                return malformed("a search is nothing that can be cited");
+                return Err(malformed("a search is nothing that can be cited"));
             };
             return Self::of_parts(uri.organization(), kind, id);
         }
         if text.contains(':') {
             return Ok(Self::Document(text.to_owned()));
         }
-        malformed("it has no scheme")
+        Err(malformed("it has no scheme"))
     }
 
     fn of_json(text: &str, organization: &str) -> Result<Self, ReferenceProblem> {
-        let malformed = |why: &str| ReferenceProblem::Malformed(why.to_owned());
         let value: Value =
             serde_json::from_str(text).map_err(|error| malformed(&error.to_string()))?;
         if let Some(uri) = value["uri"].as_str().filter(|uri| uri.starts_with("am7:")) {
             return Self::read(uri, organization);
         }
-        let part = |name: &str| value[name].as_str().map(str::trim).filter(|part| !part.is_empty());
-        let kind =
-            part("schema").or_else(|| part("type")).ok_or_else(|| malformed("it has no schema"))?;
-        let id = part("objectId").ok_or_else(|| malformed("it has no objectId"))?;
+        let kind = non_empty(&value, "schema")
+            .or_else(|| non_empty(&value, "type"))
+            .ok_or_else(|| malformed("it has no schema"))?;
+        let id = non_empty(&value, "objectId").ok_or_else(|| malformed("it has no objectId"))?;
         // AccountManager7 writes organisations as paths.
-        let path = part("organizationPath").map(|path| path.trim_matches('/'));
+        let path = non_empty(&value, "organizationPath").map(|path| path.trim_matches('/'));
         Self::of_parts(path.filter(|path| !path.is_empty()).unwrap_or(organization), kind, id)
     }
 
@@ -89,6 +87,15 @@ impl Reference {
         uri.map(|uri| Self::Record(uri.to_string()))
             .map_err(|error| ReferenceProblem::Malformed(error.to_string()))
     }
+}
+
+fn malformed(why: &str) -> ReferenceProblem {
+    ReferenceProblem::Malformed(why.to_owned())
+}
+
+/// Returns a member of an object, trimmed, if it is a text that is not empty.
+fn non_empty<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object[name].as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -104,43 +111,50 @@ mod tests {
         );
     }
 
+    fn record(uri: &str) -> Reference {
+        Reference::Record(uri.to_owned())
+    }
+
     #[test]
     fn both_forms_are_read() {
-        let record = |uri: &str| Ok(Reference::Record(uri.to_owned()));
-        check("am7://default/data.data/doc-1", record("am7://default/data.data/doc-1"));
+        check("am7://default/data.data/doc-1", Ok(record("am7://default/data.data/doc-1")));
         check(
             " am7://default/media/data.data/doc-1?size=256 ",
-            record("am7://default/data.data/doc-1"),
+            Ok(record("am7://default/data.data/doc-1")),
         );
         check(
             r#"{"schema":"data.data","objectId":"doc-1"}"#,
-            record("am7://default/data.data/doc-1"),
+            Ok(record("am7://default/data.data/doc-1")),
         );
         check(
             r#"{"schema":"common.tag","objectId":"t","organizationPath":"/Development"}"#,
-            record("am7://Development/common.tag/t"),
+            Ok(record("am7://Development/common.tag/t")),
         );
         check(
             r#"{"schema":"data.data","objectId":"d","organizationPath":"/","id":7}"#,
-            record("am7://default/data.data/d"),
+            Ok(record("am7://default/data.data/d")),
         );
-        check(r#"{"uri":"am7://default/data.note/n"}"#, record("am7://default/data.note/n"));
+        check(r#"{"uri":"am7://default/data.note/n"}"#, Ok(record("am7://default/data.note/n")));
         check("file:///notes/a.md", Ok(Reference::Document("file:///notes/a.md".to_owned())));
+    }
+
+    #[track_caller]
+    fn check_malformed(text: &str, why: &str) {
+        let malformed =
+            "the reference is neither a URI nor an object with \"schema\" and \"objectId\": ";
+        check(text, Err(&format!("{malformed}{why}")));
     }
 
     #[test]
     fn an_invalid_reference_is_reported() {
         check("", Err("the reference is empty"));
         check(" null ", Err("the reference is empty"));
-        let malformed =
-            "the reference is neither a URI nor an object with \"schema\" and \"objectId\": ";
-        let is_malformed = |text: &str, why: &str| check(text, Err(&format!("{malformed}{why}")));
-        is_malformed("{invalid json}", "key must be a string at line 1 column 2");
-        is_malformed(r#"{"schema":"data.data"}"#, "it has no objectId");
-        is_malformed(r#"{"objectId":"x"}"#, "it has no schema");
-        is_malformed("doc-1", "it has no scheme");
-        is_malformed("am7://default/vector/search?q=x", "a search is nothing that can be cited");
-        is_malformed(&"x".repeat(MAX_BYTES + 1), "it is too long");
+        check_malformed("{invalid json}", "key must be a string at line 1 column 2");
+        check_malformed(r#"{"schema":"data.data"}"#, "it has no objectId");
+        check_malformed(r#"{"objectId":"x"}"#, "it has no schema");
+        check_malformed("doc-1", "it has no scheme");
+        check_malformed("am7://default/vector/search?q=x", "a search is nothing that can be cited");
+        check_malformed(&"x".repeat(MAX_BYTES + 1), "it is too long");
         for hostile in [
             "am7://default/../data.data/x",
             "am7://default/data.data/%2e%2e",

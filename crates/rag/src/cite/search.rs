@@ -211,8 +211,9 @@ impl<'a> Search<'a> {
     /// Returns the best passages of several searches; without a question their order stays.
     fn best(&self, mut passages: Vec<Passage>) -> Vec<Passage> {
         // Texts without chunks were not searched. They come after passages that were found.
-        let score = |passage: &Passage| passage.score.unwrap_or_default();
-        passages.sort_by(|left, right| score(right).total_cmp(&score(left)));
+        passages.sort_by(|left, right| {
+            right.score.unwrap_or_default().total_cmp(&left.score.unwrap_or_default())
+        });
         passages.dedup_by(|left, right| {
             left.uri == right.uri && left.offsets == right.offsets && left.content == right.content
         });

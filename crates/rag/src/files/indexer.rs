@@ -20,7 +20,7 @@ use super::{
     location::{Target, path_of, resolved},
     prune::{self, Scope},
     read::{self, Contents, Stamp},
-    walk::{Found, PathKey, count, key, walk},
+    walk::{ListedFile, PathKey, count, key, walk},
 };
 use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, Stop, extract};
 
@@ -56,11 +56,11 @@ pub struct Indexer {
     shared: Arc<Shared>,
     keeper: Keeper,
     /// The files that were read, if they are watched.
-    seen: HashMap<PathKey, Seen>,
+    seen: HashMap<PathKey, CheckedFile>,
 }
 
 /// A file that need not be read again while its stamp is unchanged.
-struct Seen {
+struct CheckedFile {
     stamp: Stamp,
     /// The reason if it was not indexed.
     problem: Option<Arc<FileProblem>>,
@@ -146,7 +146,8 @@ impl Indexer {
         let mut report = IndexReport::default();
         let tags = self.keeper.begin().await?;
         self.shared = Arc::new(Shared { tags, ..Shared::clone(&self.shared) });
-        let (mut targets, mut scopes) = (Vec::new(), Vec::new());
+        let mut targets = Vec::new();
+        let mut scopes = Vec::new();
         let mut named = NamedFiles::default();
         for argument in arguments {
             match self.target(argument) {
@@ -167,15 +168,17 @@ impl Indexer {
         if self.shared.options.count {
             let counting = Stop::never();
             let _caller = counting.on_drop();
-            let (shared, targets) = (Arc::clone(&self.shared), Arc::clone(&targets));
-            let work = move || count(&targets, &shared.options, &counting);
+            let shared = Arc::clone(&self.shared);
+            let targets = Arc::clone(&targets);
+            let task =
+                tokio::task::spawn_blocking(move || count(&targets, &shared.options, &counting));
             tokio::select! {
                 () = &mut stop => {
                     report.stopped = true;
                     report.end(started);
                     return Ok(report);
                 }
-                counted = tokio::task::spawn_blocking(work) => match counted {
+                counted = task => match counted {
                     Ok(counted) => watch(&FileEvent::Counted(counted)),
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
@@ -229,7 +232,7 @@ impl Indexer {
             };
             if let Some(stamp) = done.stamp.filter(|_| self.shared.options.watch) {
                 let problem = outcome.as_ref().err().cloned();
-                self.seen.insert(key(&done.path), Seen { stamp, problem });
+                self.seen.insert(key(&done.path), CheckedFile { stamp, problem });
             }
             // A file that was not read again has the problem that it had before.
             let before = self.seen.get(&key(&done.path)).and_then(|seen| seen.problem.clone());
@@ -385,7 +388,7 @@ struct Worked {
 }
 
 impl Shared {
-    async fn work(self: Arc<Self>, found: Found, known: Option<Stamp>) -> Worked {
+    async fn work(self: Arc<Self>, found: ListedFile, known: Option<Stamp>) -> Worked {
         let path = found.path();
         let mut stamp = None;
         let outcome = self.prepare(found, &path, known, &mut stamp).await;
@@ -398,7 +401,7 @@ impl Shared {
 
     async fn prepare(
         &self,
-        found: Found,
+        found: ListedFile,
         path: &Path,
         known: Option<Stamp>,
         stamp: &mut Option<Stamp>,
@@ -431,22 +434,24 @@ impl Shared {
         let stop = Stop::never();
         let _caller = stop.on_drop();
         let extracted = {
-            let (source, stop) = (source.clone(), stop.clone());
-            let work = move || {
+            let source = source.clone();
+            let stop = stop.clone();
+            blocking(&self.options, move || {
                 let _room = room;
                 let mut hint = Hint::file(&name);
-                (hint.source_uri, hint.limits) = (Some(source.as_str()), limits);
+                hint.source_uri = Some(source.as_str());
+                hint.limits = limits;
                 hint.stop = Some(&stop);
                 Ok(extract(&bytes, &hint)?)
-            };
-            blocking(&self.options, work)
+            })
         };
         let prepared = async {
             let extracted: Extracted = extracted.await?;
             let mut document = Document::new(&uri);
             keep::name(&mut document, path, &extracted, &source);
             let is_kept = before.is_some();
-            let (options, stop) = (&self.options.chunks, stop.and_within(limits.max_time));
+            let options = &self.options.chunks;
+            let stop = stop.and_within(limits.max_time);
             let chunks =
                 self.pipeline.prepare_until(&document, is_kept, &extracted, options, &stop);
             let chunks = chunks.await?;

@@ -137,7 +137,8 @@ impl Keeper {
         if self.options.dry_run || files.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut refused, mut documents) = (Vec::new(), Vec::new());
+        let mut refused = Vec::new();
+        let mut documents = Vec::new();
         for mut file in files {
             match self.record(&file).await {
                 Ok(document) => documents.push((document, std::mem::take(&mut file.chunks))),
@@ -161,24 +162,16 @@ impl Keeper {
             Err(RecordError::NotFound(_)) => None,
             Err(error) => return Err(error),
         };
-        let update = async |tags: BTreeSet<String>| {
-            let mut patch = RecordPatch::new();
-            patch.tags = Some(tags.union(&self.tags).cloned().collect());
-            patch.media_type = Some(Some(file.media_type().to_owned()));
-            patch.attributes = file.attributes();
-            patch.content = ContentChange::Set(content.clone());
-            self.records.update(&self.caller, &file.uri, patch).await
-        };
         let record = match there {
             Some(record) => {
                 self.check_own(&record)?;
-                update(record.tags).await?
+                self.update(file, &content, &record.tags).await?
             }
             None => match self.create(file, &content).await {
                 // Another process has indexed the file in the meantime.
                 Err(RecordError::Conflict(_)) => {
                     self.check_own(&self.records.get(&self.caller, &file.uri).await?)?;
-                    update(BTreeSet::new()).await?
+                    self.update(file, &content, &BTreeSet::new()).await?
                 }
                 created => created?,
             },
@@ -197,6 +190,21 @@ impl Keeper {
         metadata.insert(Prepared::SETTINGS.to_owned(), file.settings.clone().into());
         metadata.insert(Prepared::CHUNKING.to_owned(), json!(self.options.chunks));
         Ok(document)
+    }
+
+    /// Replaces the content of a file's record, which keeps its tags.
+    async fn update(
+        &self,
+        file: &Prepared,
+        content: &[u8],
+        tags: &BTreeSet<String>,
+    ) -> Result<Record, RecordError> {
+        let mut patch = RecordPatch::new();
+        patch.tags = Some(tags.union(&self.tags).cloned().collect());
+        patch.media_type = Some(Some(file.media_type().to_owned()));
+        patch.attributes = file.attributes();
+        patch.content = ContentChange::Set(content.to_vec());
+        self.records.update(&self.caller, &file.uri, patch).await
     }
 
     /// Checks that the caller owns the record. The text of a file is not written into records of other owners, who
@@ -273,14 +281,8 @@ impl Keeper {
         while path.strip_prefix(FILES).is_some_and(|below| below.starts_with('/')) {
             let Some((around, name)) = path.rsplit_once('/') else { break };
             let found = self.records.find(&self.caller, around, name).await?;
-            let as_made = |group: &&Record| {
-                group.kind == Record::GROUP
-                    && group.revision == 1
-                    && group.readers.is_empty()
-                    && group.writers.is_empty()
-                    && group.attributes.is_empty()
-            };
-            let Some(uri) = found.iter().find(as_made).and_then(Record::uri) else { break };
+            let group = found.iter().find(|record| is_unchanged_group(record));
+            let Some(uri) = group.and_then(Record::uri) else { break };
             match self.records.delete(&self.caller, &uri, Some(1)).await {
                 Ok(_) => path.truncate(around.len()),
                 Err(
@@ -291,6 +293,15 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+/// Returns whether a record is a group that nobody has changed or shared since it was created.
+fn is_unchanged_group(record: &Record) -> bool {
+    record.kind == Record::GROUP
+        && record.revision == 1
+        && record.readers.is_empty()
+        && record.writers.is_empty()
+        && record.attributes.is_empty()
 }
 
 /// Sets the name and the URI of the document of a file.
@@ -310,15 +321,17 @@ fn file_name(path: &Path) -> String {
 
 /// Returns a valid name for a record, with invisible characters replaced.
 fn record_name(name: &str) -> String {
-    let seen = |character: char| match character.general_category() {
-        GeneralCategory::Control
-        | GeneralCategory::Format
-        | GeneralCategory::LineSeparator
-        | GeneralCategory::ParagraphSeparator
-        | GeneralCategory::PrivateUse
-        | GeneralCategory::Unassigned => '\u{FFFD}',
-        _ => character,
-    };
-    let name: String = name.chars().map(seen).collect();
+    let name: String = name
+        .chars()
+        .map(|character| match character.general_category() {
+            GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+            | GeneralCategory::PrivateUse
+            | GeneralCategory::Unassigned => '\u{FFFD}',
+            _ => character,
+        })
+        .collect();
     if name.trim().is_empty() { "\u{FFFD}".to_owned() } else { name }
 }

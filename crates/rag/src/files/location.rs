@@ -79,9 +79,11 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
 
 /// Checks that a path is within one of these folders; an empty list allows every path.
 fn check_within(path: &Path, within: &[PathBuf]) -> Result<(), FileProblem> {
-    let is_inside =
-        |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
-    if within.is_empty() || within.iter().any(is_inside) {
+    if within.is_empty()
+        || within
+            .iter()
+            .any(|folder| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder)))
+    {
         return Ok(());
     }
     Err(FileProblem::Outside(within.to_vec()))

@@ -54,7 +54,8 @@ pub(super) async fn find(
     filter.metadata.insert(key_of.to_owned(), value.into());
     let named: Vec<&PathBuf> =
         scopes.iter().map(|scope| &scope.0).filter(|path| !is_absent(path)).collect();
-    let (mut unseen, mut after) = (Unseen::default(), None::<String>);
+    let mut unseen = Unseen::default();
+    let mut after = None::<String>;
     loop {
         let page = pipeline.store().documents(&filter, after.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(unseen) };

@@ -9,7 +9,7 @@ use std::{
 
 use cap_std::fs::OpenOptions;
 
-use super::{location::special, problem::FileProblem, walk::Found};
+use super::{location::special, problem::FileProblem, walk::ListedFile};
 use crate::ExtractLimits;
 
 /// The bytes of a file, with their hash and time.
@@ -71,7 +71,7 @@ impl Stamp {
 }
 
 /// Opens a file below its root without following links. Never waits for the writer of a pipe.
-fn open(found: &Found) -> Result<File, FileProblem> {
+fn open(found: &ListedFile) -> Result<File, FileProblem> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -84,7 +84,7 @@ fn open(found: &Found) -> Result<File, FileProblem> {
 }
 
 /// Returns the present stamp of a file.
-pub(super) fn stamp(found: &Found) -> Result<Stamp, FileProblem> {
+pub(super) fn stamp(found: &ListedFile) -> Result<Stamp, FileProblem> {
     Stamp::of(&open(found)?)
 }
 
@@ -96,7 +96,7 @@ const ATTEMPTS: usize = 4;
 /// Reads a file. Refuses a file that is too large. Reads a file again if it changes meanwhile, and refuses it after
 /// several attempts.
 pub(super) fn read(
-    found: &Found,
+    found: &ListedFile,
     limits: &ExtractLimits,
 ) -> Result<(Contents, Stamp), FileProblem> {
     for _ in 0..ATTEMPTS {

@@ -141,22 +141,22 @@ fn keep_first(named: &mut Vec<Refused>) {
 mod tests {
     use super::*;
 
+    /// Returns the named files of a run whose files end in this order.
+    fn named_files(order: impl Iterator<Item = usize>) -> Vec<PathBuf> {
+        let mut report = IndexReport::default();
+        for number in order {
+            let path = PathBuf::from(format!("{number:05}"));
+            report.refuse(path.clone(), FileProblem::Panic.into());
+            report.refuse(path, FileProblem::NoText.into());
+            assert!(report.failures.len() < 2 * IndexReport::MAX_NAMED);
+        }
+        report.end(Instant::now());
+        assert!(report.failed == 5_000 && report.failures.len() == IndexReport::MAX_NAMED);
+        report.failures.into_iter().chain(report.skips).map(|file| file.path).collect()
+    }
+
     #[test]
     fn the_named_files_do_not_depend_on_the_order_in_which_files_end() {
-        let named = |order: &mut dyn Iterator<Item = usize>| {
-            let mut report = IndexReport::default();
-            for number in order {
-                let path = PathBuf::from(format!("{number:05}"));
-                report.refuse(path.clone(), FileProblem::Panic.into());
-                report.refuse(path, FileProblem::NoText.into());
-                assert!(report.failures.len() < 2 * IndexReport::MAX_NAMED);
-            }
-            report.end(Instant::now());
-            let paths = |list: Vec<Refused>| list.into_iter().map(|one| one.path);
-            let (failed, skipped) = (paths(report.failures), paths(report.skips));
-            assert!(report.failed == 5_000 && failed.len() == IndexReport::MAX_NAMED);
-            failed.chain(skipped).collect::<Vec<_>>()
-        };
-        assert_eq!(named(&mut (0..5_000)), named(&mut (0..5_000).rev()));
+        assert_eq!(named_files(0..5_000), named_files((0..5_000).rev()));
     }
 }

@@ -81,7 +81,8 @@ fn deepest_level(headings: &[Heading]) -> u8 {
 /// the bytes of the page. They take half the space of numbers, starts and ends. Returns [`None`] if the pages are
 /// not in their order.
 fn packed(pages: &[Page]) -> Option<Vec<usize>> {
-    let (mut last, mut end) = (0, 0);
+    let mut last = 0;
+    let mut end = 0;
     let mut packed = Vec::with_capacity(3 * pages.len());
     for Page { number, span, .. } in pages {
         let step = number.checked_sub(last)? as usize;
@@ -93,14 +94,16 @@ fn packed(pages: &[Page]) -> Option<Vec<usize>> {
 
 /// Returns the pages from [`packed`].
 fn unpacked(packed: &[usize]) -> Option<Vec<Page>> {
-    let (mut number, mut end) = (0_u32, 0_usize);
-    let page = |[step, gap, length]: &[usize; 3]| {
+    let mut number = 0_u32;
+    let mut end = 0_usize;
+    let mut pages = Vec::new();
+    for [step, gap, length] in packed.as_chunks::<3>().0 {
         number = number.checked_add(u32::try_from(*step).ok()?)?;
         let start = end.checked_add(*gap)?;
         end = start.checked_add(*length)?;
-        Some(Page::new(number, start..end))
-    };
-    packed.as_chunks().0.iter().map(page).collect()
+        pages.push(Page::new(number, start..end));
+    }
+    Some(pages)
 }
 
 /// Sets the pages and headings of the text of an indexed file to those of the file. `document` is the document of
@@ -110,18 +113,22 @@ pub fn restore_structure(document: &Document, extracted: &mut Extracted) {
         return;
     };
     let Some(pages) = unpacked(&structure.pages) else { return };
-    let heading = |(level, title, start, end)| Heading::new(level, title, start..end);
     extracted.wrapped = structure.wrapped;
     extracted.pages = pages;
-    extracted.headings = structure.headings.into_iter().map(heading).collect();
+    extracted.headings = structure
+        .headings
+        .into_iter()
+        .map(|(level, title, start, end)| Heading::new(level, title, start..end))
+        .collect();
     extracted.page_count = u32::try_from(extracted.pages.len()).ok().filter(|count| *count > 0);
 }
 
 /// Removes the pages and headings from the document of a record if they are not those of `content`, the text of the
 /// record.
 pub fn remove_stale_structure(document: &mut Document, content: &str) {
-    let is_stale = |structure: Structure<'_>| structure.text != hash(content);
-    if document.metadata.contains_key(STRUCTURE) && read(document).is_none_or(is_stale) {
+    if document.metadata.contains_key(STRUCTURE)
+        && read(document).is_none_or(|structure| structure.text != hash(content))
+    {
         document.metadata.remove(STRUCTURE);
     }
 }
@@ -143,9 +150,10 @@ mod tests {
         extracted.pages =
             (0..pages).map(|at| Page::new(at as u32 + 1, at * 2_000..at * 2_000 + 1_990)).collect();
         extracted.page_count = (pages > 0).then_some(pages as u32);
-        let titled = |level| Heading::new(level, format!("{level} {}", "é\"".repeat(30)), 9..99);
         let levels = headings.iter().flat_map(|(level, count)| vec![*level; *count]);
-        extracted.headings = levels.map(titled).collect();
+        extracted.headings = levels
+            .map(|level| Heading::new(level, format!("{level} {}", "é\"".repeat(30)), 9..99))
+            .collect();
         extracted
     }
 
@@ -180,8 +188,7 @@ mod tests {
     #[test]
     fn escaped_titles_count_as_they_are_stored() {
         let mut extracted = extracted(0, &[(1, 1)]);
-        let titled = |level| Heading::new(level, "\u{1}".repeat(10), 9..99);
-        extracted.headings.extend((0..5_000).map(|_| titled(2)));
+        extracted.headings.extend((0..5_000).map(|_| Heading::new(2, "\u{1}".repeat(10), 9..99)));
         let mut document = Document::new("a");
         keep(&mut document, &extracted);
         restore_structure(&document, &mut extracted);
@@ -191,17 +198,17 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn millions_of_headings_are_not_copied() {
-        let peak = || {
+        fn peak_memory() -> usize {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
             line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
-        };
+        }
         let mut extracted = extracted(0, &[]);
         extracted.headings = vec![Heading::new(1, "", 0..1); 3_000_000];
         let mut document = Document::new("a");
-        let before = peak();
+        let before = peak_memory();
         keep(&mut document, &extracted);
-        let taken = peak() - before;
+        let taken = peak_memory() - before;
         assert!(taken < 64 << 20, "{taken}");
         assert!(document.metadata.is_empty());
     }

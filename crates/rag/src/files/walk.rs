@@ -17,14 +17,14 @@ use super::{
 use crate::Stop;
 
 /// A file to read, below its root.
-pub(super) struct Found {
+pub(super) struct ListedFile {
     pub(super) root: Arc<Root>,
     pub(super) relative: PathBuf,
     /// Length of the file when its folder was listed.
     pub(super) bytes: u64,
 }
 
-impl Found {
+impl ListedFile {
     /// Returns the path without links.
     pub(super) fn path(&self) -> PathBuf {
         self.root.path.join(&self.relative)
@@ -32,7 +32,7 @@ impl Found {
 }
 
 /// A file, or a path with the reason why it is not indexed.
-pub(super) type Seen = Result<Found, (PathBuf, FileProblem)>;
+pub(super) type WalkEntry = Result<ListedFile, (PathBuf, FileProblem)>;
 
 /// The result of a walk.
 #[derive(Default)]
@@ -56,7 +56,7 @@ pub(super) fn key(path: &Path) -> PathKey {
 pub(super) fn walk(
     targets: &[Target],
     options: &FileOptions,
-    found: &mpsc::Sender<Seen>,
+    found: &mpsc::Sender<WalkEntry>,
 ) -> Walked {
     let mut walked = Walked { complete: true, ..Walked::default() };
     for target in targets {
@@ -132,25 +132,24 @@ fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {
 }
 
 /// Returns the kind of an entry; `None` for folders.
-fn look(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<Seen> {
+fn look(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<WalkEntry> {
     let path = entry.path();
-    let refused = |problem| Some(Err((path.to_owned(), problem)));
     let kind = entry.file_type()?;
     if kind.is_dir() {
         return None;
     }
     if kind.is_symlink() {
-        return refused(FileProblem::Link);
+        return Some(Err((path.to_owned(), FileProblem::Link)));
     }
     if let Some(what) = special(kind) {
-        return refused(FileProblem::Special(what));
+        return Some(Err((path.to_owned(), FileProblem::Special(what))));
     }
     if options.except.iter().any(|except| except == path) {
-        return refused(FileProblem::Database);
+        return Some(Err((path.to_owned(), FileProblem::Database)));
     }
     let relative = path.strip_prefix(&target.root.path).ok()?.to_owned();
     let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
-    Some(Ok(Found { root: Arc::clone(&target.root), relative, bytes }))
+    Some(Ok(ListedFile { root: Arc::clone(&target.root), relative, bytes }))
 }
 
 fn path_of(error: &ignore::Error) -> Option<PathBuf> {

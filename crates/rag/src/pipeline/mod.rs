@@ -63,7 +63,8 @@ impl Pipeline {
         embedder: Arc<dyn Embedder>,
     ) -> Result<Self, PipelineError> {
         if store.model() != embedder.model() {
-            let (stored, wanted) = (store.model().clone(), embedder.model().clone());
+            let stored = store.model().clone();
+            let wanted = embedder.model().clone();
             return Err(StoreError::OtherModel { stored, wanted }.into());
         }
         Ok(Self { store, embedder })
@@ -156,13 +157,15 @@ impl Pipeline {
     ) -> Result<Vec<NewChunk>, PipelineError> {
         // Cutting counts tokens, which blocks for a long time on a long text.
         let this = self.clone();
-        let (extracted, options) = (extracted.clone(), *options);
+        let extracted = extracted.clone();
+        let options = *options;
         let cutting = stop.clone();
         let chunks = {
             let caller = stop.on_drop();
-            let work =
-                move || Ok::<_, StoreError>(this.preview_until(&extracted, &options, &cutting));
-            let chunks = blocking(work).await;
+            let chunks = blocking(move || {
+                Ok::<_, StoreError>(this.preview_until(&extracted, &options, &cutting))
+            })
+            .await;
             // The caller may try again with other options.
             caller.disarm();
             chunks??
@@ -230,7 +233,8 @@ impl Pipeline {
         let vectors = self.embedder.embed(texts).await?;
         if vectors.len() != texts.len() {
             let model = self.embedder.model().identity.clone();
-            let (wanted, got) = (texts.len(), vectors.len());
+            let wanted = texts.len();
+            let got = vectors.len();
             return Err(EmbedError::Count { model, wanted, got }.into());
         }
         Ok(vectors)
@@ -251,10 +255,12 @@ impl Pipeline {
 }
 
 fn with_vectors(chunks: Vec<NewChunk>, vectors: Vec<Vec<f32>>) -> Vec<NewChunk> {
-    let chunks = chunks.into_iter().zip(vectors);
-    let with_vector = |(mut chunk, vector): (NewChunk, _)| {
-        chunk.vector = vector;
-        chunk
-    };
-    chunks.map(with_vector).collect()
+    chunks
+        .into_iter()
+        .zip(vectors)
+        .map(|(mut chunk, vector)| {
+            chunk.vector = vector;
+            chunk
+        })
+        .collect()
 }

@@ -51,10 +51,12 @@ impl Records {
         path: &str,
     ) -> Result<BTreeSet<String>, RecordError> {
         let mut principals = caller.names();
-        let reads = |group: &Record| {
-            group.owner.as_ref() == Some(&caller.user) || names_reader(group, &principals)
-        };
-        if self.any_around(&caller.organization, home, Some(path.to_owned()), reads).await? {
+        let is_reader = self
+            .any_around(&caller.organization, home, Some(path.to_owned()), |group| {
+                group.owner.as_ref() == Some(&caller.user) || names_reader(group, &principals)
+            })
+            .await?;
+        if is_reader {
             principals.insert(path::place(&caller.organization, home, path));
         }
         Ok(principals)
@@ -86,15 +88,15 @@ impl Records {
     /// Returns an error if the store fails.
     pub async fn others_may_write(&self, record: &Record) -> Result<bool, RecordError> {
         let owner = record.owner.as_ref();
-        let is_written_by_others = |it: &Record| {
-            it.owner.as_ref() != owner || it.writers.iter().any(|writer| Some(writer) != owner)
-        };
-        if is_written_by_others(record) {
+        if is_written_by_others(record, owner) {
             return Ok(true);
         }
         let group = record.group.clone();
         let home = record.owner.as_deref();
-        self.any_around(&record.organization, home, group, is_written_by_others).await
+        self.any_around(&record.organization, home, group, |group| {
+            is_written_by_others(group, owner)
+        })
+        .await
     }
 
     /// Returns whether this caller may remove a record. Its owner, the owners of the groups above it, and
@@ -188,4 +190,9 @@ fn names_reader(record: &Record, names: &BTreeSet<String>) -> bool {
 
 fn names_any(names: &BTreeSet<String>, of: &BTreeSet<String>) -> bool {
     names.iter().any(|name| of.contains(name))
+}
+
+/// Returns whether a record has another owner than this one, or another writer.
+fn is_written_by_others(record: &Record, owner: Option<&String>) -> bool {
+    record.owner.as_ref() != owner || record.writers.iter().any(|writer| Some(writer) != owner)
 }

@@ -159,15 +159,12 @@ impl Records {
             }
             let puts = self.patched(caller, &old, &patch).await?;
             let own = puts.last().and_then(|put| put.record.path());
-            let changed = |error: &RecordError| {
-                let conflict = RecordStoreError::is_conflict;
-                patch.revision.is_none()
-                    && matches!(error, RecordError::Conflict(error) if conflict(error))
-            };
             match self.keep(puts, RecordChange::Updated).await {
                 Err(error)
                     if attempt < ATTEMPTS
-                        && (changed(&error) || is_about_groups(&error, "", own.as_deref())) => {}
+                        && (patch.revision.is_none()
+                            && matches!(&error, RecordError::Conflict(error) if error.is_conflict())
+                            || is_about_groups(&error, "", own.as_deref())) => {}
                 kept => return kept,
             }
         }

@@ -14,16 +14,15 @@ impl Records {
     /// Returns an error if an argument is invalid, or if the store fails.
     pub async fn get(&self, caller: &Caller, uri: &str) -> Result<Record, RecordError> {
         let parsed = parse(uri)?;
-        let not_found = || RecordError::NotFound(short(uri));
         let (Some(kind), Some(id)) = (parsed.object_type(), parsed.id()) else {
-            return Err(not_found());
+            return Err(not_found(uri));
         };
         if parsed.organization() != caller.organization {
-            return Err(not_found());
+            return Err(not_found(uri));
         }
-        let uri = uri_of(&caller.organization, kind, id).map_err(|_| not_found())?;
-        let record = self.store.get(&uri).await?.ok_or_else(not_found)?;
-        if self.may_read(caller, &record).await? { Ok(record) } else { Err(not_found()) }
+        let stored = uri_of(&caller.organization, kind, id).map_err(|_| not_found(uri))?;
+        let record = self.store.get(&stored).await?.ok_or_else(|| not_found(uri))?;
+        if self.may_read(caller, &record).await? { Ok(record) } else { Err(not_found(uri)) }
     }
 
     /// Returns the content of a record; None if it has none.
@@ -141,4 +140,8 @@ impl Records {
         };
         Ok(Some(filter))
     }
+}
+
+fn not_found(uri: &str) -> RecordError {
+    RecordError::NotFound(short(uri))
 }

@@ -22,7 +22,8 @@ const PAGE: usize = 500;
 
 impl<'a> Groups<'a> {
     pub(super) fn new(records: &'a Records) -> Self {
-        let (left, seen) = (records.limits.max_groups, BTreeSet::new());
+        let left = records.limits.max_groups;
+        let seen = BTreeSet::new();
         Self { records, left, seen, read: HashMap::new(), spent: Vec::new() }
     }
 

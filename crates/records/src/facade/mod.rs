@@ -66,6 +66,12 @@ pub struct RecordPage {
     pub next: Option<String>,
 }
 
+/// Returns the time of the system's clock, in milliseconds since 1970 (UTC).
+fn system_time() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Records {
     /// Returns the records of a store, with the default limits.
     pub fn new(store: Arc<dyn RecordStore>) -> Self {
@@ -75,11 +81,7 @@ impl Records {
     /// Returns the records of a store, with limits.
     pub fn with_limits(store: Arc<dyn RecordStore>, limits: RecordLimits) -> Self {
         let events = broadcast::Sender::new(limits.max_events.max(1));
-        let clock = || {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        };
-        Self { store, limits, events, clock: Arc::new(clock) }
+        Self { store, limits, events, clock: Arc::new(system_time) }
     }
 
     /// Returns the records with another clock, which returns milliseconds since 1970 (UTC).

@@ -18,11 +18,10 @@ impl Records {
     ///
     /// Returns an error if the caller may not read or create such a tag, or if the store fails.
     pub async fn tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
-        let unknown = || RecordError::UnknownTag(short(tag));
         if tag.starts_with("am7://") {
             return match self.get(caller, tag).await {
                 Ok(record) if record.kind == TAG => Ok(record),
-                Ok(_) | Err(RecordError::NotFound(_)) => Err(unknown()),
+                Ok(_) | Err(RecordError::NotFound(_)) => Err(RecordError::UnknownTag(short(tag))),
                 Err(error) => Err(error),
             };
         }
@@ -43,7 +42,8 @@ impl Records {
             return Ok(shared);
         }
         filter.owners.clear();
-        self.list(caller, &filter).await?.records.pop().ok_or_else(unknown)
+        let first = self.list(caller, &filter).await?.records.pop();
+        first.ok_or_else(|| RecordError::UnknownTag(short(tag)))
     }
 
     /// Returns the record with the object id of the shared tag of this name.

@@ -82,8 +82,10 @@ impl LibsqlRecords {
 #[async_trait]
 impl RecordStore for LibsqlRecords {
     async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError> {
-        let check = |put: &Put| check_put(put, self.max_content_bytes);
-        let uris = puts.iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        let uris = puts
+            .iter()
+            .map(|put| check_put(put, self.max_content_bytes))
+            .collect::<Result<Vec<_>, _>>()?;
         let puts: Vec<_> = uris.into_iter().zip(puts).collect();
         if puts.is_empty() {
             return Ok(Vec::new());
@@ -93,8 +95,8 @@ impl RecordStore for LibsqlRecords {
 
     async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
         let uri = uri.to_owned();
-        let find = move |connection: &_| query::find(connection, &uri);
-        Ok(self.tables.read(find).await?.map(|found| found.record))
+        let found = self.tables.read(move |connection| query::find(connection, &uri)).await?;
+        Ok(found.map(|found| found.record))
     }
 
     async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
@@ -102,8 +104,9 @@ impl RecordStore for LibsqlRecords {
         let bytes = self.tables.read(move |connection| {
             let sql = "SELECT c.bytes FROM record_item i JOIN record_content c ON c.item = i.number \
                 WHERE i.uri = ?";
-            let bytes = |row: &_| get::<Vec<u8>>(row, 0);
-            let found = select::<_, DatabaseError>(connection, sql, params![uri.as_bytes()], bytes)?;
+            let found = select::<_, DatabaseError>(connection, sql, params![uri.as_bytes()], |row| {
+                get::<Vec<u8>>(row, 0)
+            })?;
             Ok::<_, DatabaseError>(found.into_iter().next())
         });
         Ok(bytes.await?)
@@ -115,7 +118,8 @@ impl RecordStore for LibsqlRecords {
         revision: Option<u64>,
         used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError> {
-        let (uri, used_by) = (uri.to_owned(), used_by.cloned());
+        let uri = uri.to_owned();
+        let used_by = used_by.cloned();
         self.write(move |writer| writer.delete(&uri, revision, used_by.as_ref())).await
     }
 

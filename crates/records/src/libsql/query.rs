@@ -13,15 +13,18 @@ use crate::{
 };
 
 /// A record with its number in this database.
-pub(super) struct Found {
+pub(super) struct NumberedRecord {
     pub(super) number: i64,
     pub(super) record: Record,
 }
 
-pub(super) fn find(connection: &Connection, uri: &str) -> Result<Option<Found>, DatabaseError> {
+pub(super) fn find(
+    connection: &Connection,
+    uri: &str,
+) -> Result<Option<NumberedRecord>, DatabaseError> {
     let sql = "SELECT number, fields FROM record_item WHERE uri = ?";
     let mut found = select(connection, sql, params![uri.as_bytes()], |row| {
-        Ok::<_, DatabaseError>(Found { number: get(row, 0)?, record: json(row, 1)? })
+        Ok::<_, DatabaseError>(NumberedRecord { number: get(row, 0)?, record: json(row, 1)? })
     })?;
     Ok(found.pop())
 }

@@ -7,7 +7,7 @@ use marquetry_database::{
     libsql::{Prepared, checkpoint, error, get, json, number, transaction, wait},
 };
 
-use super::query::{self, Found};
+use super::query::{self, NumberedRecord};
 use crate::{
     ContentChange, Expected, Put, Record, RecordFilter, RecordStoreError,
     labels::labels,
@@ -31,26 +31,37 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(connection: Connection) -> Result<Self, DatabaseError> {
-        let prepared = |sql| Prepared::new(&connection, sql);
         Ok(Self {
-            find: prepared("SELECT number, fields FROM record_item WHERE uri = ?")?,
-            is_place: prepared("SELECT 1 FROM record_item WHERE place = ? AND uri <> ?")?,
-            is_full: prepared("SELECT 1 FROM record_item WHERE lies_in = ? LIMIT 1")?,
-            put: prepared(
+            find: Prepared::new(
+                &connection,
+                "SELECT number, fields FROM record_item WHERE uri = ?",
+            )?,
+            is_place: Prepared::new(
+                &connection,
+                "SELECT 1 FROM record_item WHERE place = ? AND uri <> ?",
+            )?,
+            is_full: Prepared::new(
+                &connection,
+                "SELECT 1 FROM record_item WHERE lies_in = ? LIMIT 1",
+            )?,
+            put: Prepared::new(
+                &connection,
                 "INSERT INTO record_item (uri, organization, revision, place, lies_in, fields) \
                  VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (uri) DO UPDATE SET \
                  revision = excluded.revision, place = excluded.place, lies_in = excluded.lies_in, \
                  fields = excluded.fields RETURNING number",
             )?,
-            drop: prepared("DELETE FROM record_item WHERE number = ?")?,
-            add_labels: prepared(
+            drop: Prepared::new(&connection, "DELETE FROM record_item WHERE number = ?")?,
+            add_labels: Prepared::new(
+                &connection,
                 "INSERT INTO record_label (label, item) SELECT value, ?1 FROM json_each(?2)",
             )?,
-            drop_labels: prepared("DELETE FROM record_label WHERE item = ?")?,
-            put_content: prepared(
+            drop_labels: Prepared::new(&connection, "DELETE FROM record_label WHERE item = ?")?,
+            put_content: Prepared::new(
+                &connection,
                 "INSERT OR REPLACE INTO record_content (item, bytes) VALUES (?, ?)",
             )?,
-            drop_content: prepared("DELETE FROM record_content WHERE item = ?")?,
+            drop_content: Prepared::new(&connection, "DELETE FROM record_content WHERE item = ?")?,
             connection,
         })
     }
@@ -79,7 +90,7 @@ impl Writer {
         used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError> {
         transaction(&self.connection, "BEGIN IMMEDIATE", || {
-            let Some(Found { number, record }) = self.find(uri)? else { return Ok(None) };
+            let Some(NumberedRecord { number, record }) = self.find(uri)? else { return Ok(None) };
             if let Some(revision) = revision {
                 check_expected(uri, Expected::Revision(revision), Some(record.revision))?;
             }
@@ -98,22 +109,19 @@ impl Writer {
         let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.find(uri)?;
         check_expected(uri, expected, old.as_ref().map(|old| old.record.revision))?;
-        let (place, lies_in) = (record.is_place(), record.lies_in());
+        let place = record.is_place();
+        let lies_in = record.lies_in();
         if let Some(old) = old.as_ref().filter(|old| old.record.is_place() != place) {
             self.check_empty(&old.record)?;
         }
-        let is_there = |place: &str| {
-            let there = self.is_place.number(params![place.as_bytes(), uri.as_bytes()])?;
-            Ok::<_, DatabaseError>(there.is_some())
-        };
         if let (Some(place), Some(path)) = (&place, record.path())
-            && is_there(place)?
+            && self.is_taken(place, uri)?
         {
             return Err(RecordStoreError::PathTaken { path });
         }
         if let (Some(lies_in), Some(group)) = (&lies_in, &record.group)
             && !is_root(group)
-            && !is_there(lies_in)?
+            && !self.is_taken(lies_in, uri)?
         {
             return Err(RecordStoreError::NoGroup { path: group.clone() });
         }
@@ -128,8 +136,8 @@ impl Writer {
         }
         let fields = serde_json::to_string(&record).map_err(DatabaseError::engine)?;
         let revision = i64::try_from(record.revision).map_err(DatabaseError::engine)?;
-        let bytes = |text: Option<String>| text.map(String::into_bytes);
-        let (place, lies_in) = (bytes(place), bytes(lies_in));
+        let place = place.map(String::into_bytes);
+        let lies_in = lies_in.map(String::into_bytes);
         let organization = record.organization.as_bytes();
         let values = params![uri.as_bytes(), organization, revision, place, lies_in, fields];
         let kept = self.put.number(values)?;
@@ -154,10 +162,15 @@ impl Writer {
         Ok(record)
     }
 
-    fn find(&self, uri: &str) -> Result<Option<Found>, DatabaseError> {
+    /// Returns whether another record than `uri` is a group at this place.
+    fn is_taken(&self, place: &str, uri: &str) -> Result<bool, DatabaseError> {
+        Ok(self.is_place.number(params![place.as_bytes(), uri.as_bytes()])?.is_some())
+    }
+
+    fn find(&self, uri: &str) -> Result<Option<NumberedRecord>, DatabaseError> {
         let mut rows = self.find.query(params![uri.as_bytes()])?;
         let found = match wait(rows.next()).map_err(error)? {
-            Some(row) => Some(Found { number: get(&row, 0)?, record: json(&row, 1)? }),
+            Some(row) => Some(NumberedRecord { number: get(&row, 0)?, record: json(&row, 1)? }),
             None => None,
         };
         // A statement that was not read to its end keeps its transaction open.

@@ -28,7 +28,8 @@ fn find<'a>(text: &'a str, part: &str) -> Block<'a> {
 
 /// Stores a picture with tags, and returns its media URI.
 async fn picture(world: &World, user: &str, name: &str, tags: &[&str]) -> String {
-    let (records, caller) = (&world.knowledge.records, world.access(user).caller);
+    let records = &world.knowledge.records;
+    let caller = world.access(user).caller;
     for tag in tags {
         if records.tag(&caller, tag).await.is_err() {
             records.create(&caller, NewRecord::new("common.tag", *tag)).await.unwrap();
@@ -102,13 +103,9 @@ async fn the_whole_context_of_a_message_is_in_order() {
     let image = find(&all, "/media/");
     assert_eq!((image.uri().unwrap(), image.is_pending()), (media.as_str().into(), false));
     // Hostile text is inside of its block, unchanged.
-    let text = |part: &str| find(&all, part).payload().data.to_string();
     for part in ["/reminder/", "/keyframe/", "/metrics/", "/citations/"] {
-        assert!(
-            text(part).contains("</mcp:context>\u{2028}<mcp:context"),
-            "{part}: {}",
-            text(part)
-        );
+        let data = find(&all, part).payload().data.to_string();
+        assert!(data.contains("</mcp:context>\u{2028}<mcp:context"), "{part}: {data}");
     }
     assert_eq!(reply.blocks.matches("<mcp:context").count(), 5, "{}", reply.blocks);
 
@@ -129,6 +126,10 @@ async fn the_whole_context_of_a_message_is_in_order() {
     insta::assert_snapshot!(shown);
 }
 
+fn facts(value: &str) -> Value {
+    json!([{"key": "tone", "value": value}])
+}
+
 #[tokio::test]
 async fn stored_reminders_last_until_they_expire() {
     let answers = ["1", "2", "3", "4"].map(ProviderAnswer::text);
@@ -140,7 +141,6 @@ async fn stored_reminders_last_until_they_expire() {
         .records
         .clone()
         .with_clock(move || clock.load(std::sync::atomic::Ordering::Relaxed));
-    let facts = |value: &str| json!([{"key": "tone", "value": value}]);
     let chat = world.say(json!({"message": "Hello"})).await.unwrap().chat_request_uri;
     let mine = NewRecord::new(REMINDER, "mine").attribute("items", facts("formal"));
     world.create("alice", mine).await;
@@ -198,6 +198,10 @@ async fn wrong_context_is_refused_before_anything_is_kept() {
     assert_eq!(world.knowledge.records.count(&alice, &filter).await.unwrap(), 0);
 }
 
+fn in_chat(chat: &str, message: &str) -> Value {
+    json!({"message": message, "chatRequestUri": chat})
+}
+
 #[tokio::test]
 async fn the_model_writes_keyframes_when_it_is_told_to() {
     let answers = [
@@ -212,22 +216,21 @@ async fn the_model_writes_keyframes_when_it_is_told_to() {
     let first = world.say(json!({"message": "1?"})).await.unwrap();
     assert_eq!(first.keyframe, None);
     let chat = first.chat_request_uri;
-    let say = |message: &str| world.say(json!({"message": message, "chatRequestUri": chat}));
-    let second = say("2?").await.unwrap();
+    let second = world.say(in_chat(&chat, "2?")).await.unwrap();
     let keyframe = world.record("alice", &second.keyframe.unwrap()).await;
     assert_eq!(keyframe.attributes["state"], json!({"mood": "calm"}));
     assert_eq!(keyframe.attributes["chatRequest"], chat);
     let asked = world.sent(2);
     assert!(asked[1..].join("\n").contains("assistant: Two."), "{asked:?}");
 
-    say("3?").await.unwrap();
+    world.say(in_chat(&chat, "3?")).await.unwrap();
     let sent = world.sent(3);
     let chat_id = chat.rsplit('/').next().unwrap();
     assert_eq!(kinds(&sent[1..].join("\n")), [format!("am7://keyframe/{chat_id}/1")]);
     // Before the history.
     assert!(sent[1].starts_with("user: <mcp:context") && sent[1].ends_with("1?"), "{}", sent[1]);
 
-    let fourth = say("4?").await.unwrap();
+    let fourth = world.say(in_chat(&chat, "4?")).await.unwrap();
     assert_eq!((fourth.answer.as_str(), fourth.keyframe), ("Four.", None));
     assert!(fourth.problems[0].contains("no keyframe is written"), "{:?}", fourth.problems);
 }
@@ -416,14 +419,16 @@ async fn a_chat_remembers_which_context_went_with_a_message() {
     assert!(!stored.contains("data\":") && !stored.contains("made of milk"), "{stored}");
 }
 
+fn metrics(text: &str) -> Value {
+    json!({"kind": "metrics", "schema": "urn:x", "data": {"text": text}})
+}
+
 #[tokio::test]
 async fn what_does_not_fit_is_left_out_and_listed() {
     let world = World::with([ProviderAnswer::text("Yes.")], "max_context_bytes = 300").await;
     let uri = vectorized(&world, "One", "Cheese is made of milk.").await;
-    let metrics =
-        |text: String| json!({"kind": "metrics", "schema": "urn:x", "data": {"text": text}});
     let said = json!({"message": "What is cheese?", "dataReferences": [uri],
-        "context": [metrics("a".repeat(500)), metrics("b".to_owned())]});
+        "context": [metrics(&"a".repeat(500)), metrics("b")]});
     let reply = world.say(said).await.unwrap();
     let left_out: Vec<&str> = reply.left_out.iter().map(|left| left.kind.as_str()).collect();
     assert_eq!(left_out, ["metrics", "citations"], "{:?}", reply.left_out);
@@ -431,10 +436,13 @@ async fn what_does_not_fit_is_left_out_and_listed() {
     assert_eq!(json!(reply)["left_out"][0]["uri"], "am7://metrics/x");
 }
 
+fn item(kind: &str, schema: &str, data: Value) -> Value {
+    json!({"kind": kind, "schema": schema, "data": data})
+}
+
 #[tokio::test]
 async fn context_goes_along_with_sampling() {
     let world = World::new([ProviderAnswer::text("Yes.")]).await;
-    let item = |kind: &str, schema: &str, data: Value| json!({"kind": kind, "schema": schema, "data": data});
     let params = json!({
         "maxTokens": 10,
         "messages": [
