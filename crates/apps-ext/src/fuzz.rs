@@ -51,7 +51,7 @@ enum Step {
 
 /// The outcome of a sequence.
 #[derive(Debug, Default, PartialEq)]
-struct Seen {
+struct Counts {
     inputs: usize,
     ends: usize,
     answers: usize,
@@ -60,27 +60,16 @@ struct Seen {
 
 /// Converts bytes to steps. Most steps are valid, so that sequences run long.
 fn sequence(bytes: &[u8]) -> Vec<Step> {
-    let request = |number: usize, method: &str, params: Value| {
-        let message = json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params });
-        Step::Text(message.to_string())
-    };
-    let note = |method: &str, params: Value| {
-        Step::Text(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string())
-    };
-    let hello = |modes: Value| {
-        json!({
-            "appInfo": { "name": "v", "version": "1" },
-            "appCapabilities": { "tools": {}, "availableDisplayModes": modes },
-            "protocolVersion": "2026-01-26",
-        })
-    };
-    let app_call =
-        |call| Event::CallAppTool { call, name: "t".into(), arguments: Default::default() };
-    let step = |(number, byte): (usize, &u8)| match byte % 48 {
-        0..4 => note(method::SANDBOX_PROXY_READY, json!({})),
-        4..7 => request(number, method::INITIALIZE, hello(json!(["inline"]))),
-        7 => request(number, method::INITIALIZE, hello(Value::Null)),
-        8..12 => note(method::INITIALIZED, json!({})),
+    bytes.iter().enumerate().map(|(number, &byte)| step(number, byte)).collect()
+}
+
+/// Returns the step of a byte. `number` is its position, and the id of its request.
+fn step(number: usize, byte: u8) -> Step {
+    match byte % 48 {
+        0..4 => notification(method::SANDBOX_PROXY_READY, json!({})),
+        4..7 => request(number, method::INITIALIZE, initialize_params(json!(["inline"]))),
+        7 => request(number, method::INITIALIZE, initialize_params(Value::Null)),
+        8..12 => notification(method::INITIALIZED, json!({})),
         12 => request(number, method::PING, json!({})),
         13 => request(number, method::OPEN_LINK, json!({ "url": "https://a" })),
         14 => request(number, method::OPEN_LINK, json!({ "url": 7 })),
@@ -106,19 +95,19 @@ fn sequence(bytes: &[u8]) -> Vec<Step> {
         22 => request(number, method::DOWNLOAD_FILE, json!({ "contents": [] })),
         23 => request(number, method::SAMPLING, json!({ "messages": [] })),
         24 => request(number, "x/unknown", json!({})),
-        25 => note(method::SIZE_CHANGED, json!({ "height": number })),
-        26 => note(method::REQUEST_TEARDOWN, json!({})),
-        27 => note(method::CANCELLED, json!({ "requestId": number / 2 })),
-        28 => note(method::TOOLS_LIST_CHANGED, json!({})),
-        29 => note(method::LOG_MESSAGE, json!({ "level": "info", "data": 1 })),
-        30 => note("ui/notifications/sandbox-x", json!({})),
+        25 => notification(method::SIZE_CHANGED, json!({ "height": number })),
+        26 => notification(method::REQUEST_TEARDOWN, json!({})),
+        27 => notification(method::CANCELLED, json!({ "requestId": number / 2 })),
+        28 => notification(method::TOOLS_LIST_CHANGED, json!({})),
+        29 => notification(method::LOG_MESSAGE, json!({ "level": "info", "data": 1 })),
+        30 => notification("ui/notifications/sandbox-x", json!({})),
         31 => Step::Text("{".to_owned()),
         32 => Step::Event(Event::PartialInput("{\"a\": [".to_owned())),
         33 => Step::Event(Event::Input(Default::default())),
         34 => Step::Event(Event::Result(json!({ "content": [] }))),
         35 => Step::Event(Event::Cancelled(None)),
         36 => {
-            let theme = if number % 2 == 0 { "dark" } else { "light" };
+            let theme = if number.is_multiple_of(2) { "dark" } else { "light" };
             let context: Option<HostContext> =
                 serde_json::from_value(json!({ "theme": theme })).ok();
             Step::Event(Event::Context(Box::new(context.unwrap_or_default())))
@@ -126,19 +115,39 @@ fn sequence(bytes: &[u8]) -> Vec<Step> {
         37 => Step::Event(Event::DisplayMode(DisplayMode::Fullscreen)),
         38 => Step::Event(Event::ServerTools(tools())),
         39 => Step::Event(Event::ListChanged(Lists::Prompts)),
-        40 => Step::Event(app_call(number as u64)),
+        40 => Step::Event(Event::CallAppTool {
+            call: number as u64,
+            name: "t".into(),
+            arguments: Default::default(),
+        }),
         41 => Step::Event(Event::Ping),
         42 => Step::Event(Event::Teardown { reason: String::new() }),
         43 => Step::Event(Event::TooLong { id: Some((number as u64).into()), bytes: 1 << 30 }),
-        44 => Step::Answer(byte < &100),
-        45 => Step::Reply(byte < &100),
-        46 => Step::Pass(Duration::from_millis(u64::from(*byte) * 10)),
+        44 => Step::Answer(byte < 100),
+        45 => Step::Reply(byte < 100),
+        46 => Step::Pass(Duration::from_millis(u64::from(byte) * 10)),
         _ => Step::Event(Event::Progress {
             token: RequestToken::from_number(number as u64 / 4),
             params: Default::default(),
         }),
-    };
-    bytes.iter().enumerate().map(step).collect()
+    }
+}
+
+fn request(number: usize, method: &str, params: Value) -> Step {
+    let message = json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params });
+    Step::Text(message.to_string())
+}
+
+fn notification(method: &str, params: Value) -> Step {
+    Step::Text(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string())
+}
+
+fn initialize_params(modes: Value) -> Value {
+    json!({
+        "appInfo": { "name": "v", "version": "1" },
+        "appCapabilities": { "tools": {}, "availableDisplayModes": modes },
+        "protocolVersion": "2026-01-26",
+    })
 }
 
 fn tools() -> Vec<Tool> {
@@ -170,11 +179,11 @@ fn options() -> BridgeOptions {
 }
 
 /// Checks the invariants.
-fn check(steps: &[Step]) -> Seen {
+fn check(steps: &[Step]) -> Counts {
     let mut checker = Checker {
         bridge: Bridge::new(options()),
         now: Duration::ZERO,
-        seen: Seen::default(),
+        seen: Counts::default(),
         asked: BTreeMap::new(),
         for_host: Vec::new(),
         for_view: Vec::new(),
@@ -196,7 +205,7 @@ fn check(steps: &[Step]) -> Seen {
 struct Checker {
     bridge: Bridge,
     now: Duration,
-    seen: Seen,
+    seen: Counts,
     /// The View's requests by id.
     asked: BTreeMap<String, Asked>,
     for_host: Vec<RequestToken>,
@@ -280,10 +289,10 @@ impl Checker {
             _ => {}
         }
         let effects = self.bridge.receive(self.now, text);
-        let is_received = |it: &Effect| {
-            matches!(it, Effect::Audit(record)
+        fn is_received(effect: &Effect) -> bool {
+            matches!(effect, Effect::Audit(record)
                 if matches!(record.direction, Direction::FromView | Direction::FromSandbox))
-        };
+        }
         let records = effects.iter().filter(|it| is_received(it)).count();
         assert_eq!(records, usize::from(was_open), "one record of {text}: {effects:?}");
         let is_first = effects.first().is_none_or(is_received);
@@ -367,8 +376,7 @@ mod tests {
         #[test]
         fn the_rules_hold_after_a_good_start(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             // Steps that close the View early are left out.
-            let is_long = |it: &u8| !matches!(it % 48, 0..4 | 26 | 30 | 42);
-            let rest = bytes.into_iter().filter(is_long);
+            let rest = bytes.into_iter().filter(|it| !matches!(it % 48, 0..4 | 26 | 30 | 42));
             check(&sequence(&[0, 4, 8].into_iter().chain(rest).collect::<Vec<_>>()));
         }
 
@@ -395,7 +403,7 @@ mod tests {
         steps.extend(sequence(&[42]));
         steps.push(Step::Pass(Duration::from_secs(40)));
         let seen = check(&steps);
-        assert_eq!(seen, Seen { inputs: 1, ends: 1, answers: 3, removals: 1 });
+        assert_eq!(seen, Counts { inputs: 1, ends: 1, answers: 3, removals: 1 });
     }
 
     /// Replays inputs that once failed, with any compiler.

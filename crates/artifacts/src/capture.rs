@@ -174,10 +174,14 @@ impl Capturer {
         let (tool, arguments, settings) =
             (call.tool.to_owned(), call.arguments.map(ToOwned::to_owned), settings.clone());
         let output_schema = call.output_schema.cloned();
-        let (ids, answer) = (Arc::clone(&self.ids), Arc::clone(answer));
+        let ids = Arc::clone(&self.ids);
+        let answer = Arc::clone(answer);
         blocking(move || {
-            let (arguments, output_schema) = (arguments.as_deref(), output_schema.as_ref());
-            let (tool, settings, ids) = (&*tool, &settings, &*ids);
+            let arguments = arguments.as_deref();
+            let output_schema = output_schema.as_ref();
+            let tool = &*tool;
+            let settings = &settings;
+            let ids = &*ids;
             plan(&answer, &Call { tool, arguments, output_schema, settings, ids, now })
         })
         .await
@@ -239,23 +243,24 @@ impl Capturer {
         saved
     }
 
+    async fn is_stored(&self, scope: &Scope, artifact: &SavedArtifact) -> bool {
+        let version = Version::Number(artifact.version);
+        self.store.record(scope, &artifact.name, version).await.is_ok()
+    }
+
     /// Finds artifacts of this answer that the store has removed to make room for later ones.
     async fn find_evicted(&self, scope: &Scope, saved: &mut ExecutedPlan) {
         const REASON: &str = "the store had to make room for the rest of the answer";
-        let is_there = async |artifact: &SavedArtifact| {
-            let version = Version::Number(artifact.version);
-            self.store.record(scope, &artifact.name, version).await.is_ok()
-        };
         for done in saved.outcomes.iter_mut().chain(&mut saved.structured) {
             if let Some(artifact) = &done.artifact
-                && !is_there(artifact).await
+                && !self.is_stored(scope, artifact).await
             {
                 *done = SaveResult::failed(REASON.into());
             }
         }
         if let Some(done) = &mut saved.bundle
             && let Some(artifact) = &done.artifact
-            && !is_there(artifact).await
+            && !self.is_stored(scope, artifact).await
         {
             *done = SaveResult::failed(REASON.into());
             for item in saved.outcomes.iter_mut().filter(|item| item.is_bundled) {
@@ -263,7 +268,7 @@ impl Capturer {
             }
         }
         if let Some(whole) = &saved.whole
-            && !is_there(whole).await
+            && !self.is_stored(scope, whole).await
         {
             saved.whole = None;
             saved.whole_error = Some(REASON.to_owned());
@@ -300,9 +305,12 @@ impl Capturer {
         settings: &Settings,
         answer: &Arc<Box<RawValue>>,
     ) -> Result<SavedArtifact, String> {
-        let (tool, settings) = (call.tool.to_owned(), settings.clone());
+        let tool = call.tool.to_owned();
+        let settings = settings.clone();
         let arguments = call.arguments.map(ToOwned::to_owned);
-        let (ids, now, answer) = (Arc::clone(&self.ids), self.clock.now(), Arc::clone(answer));
+        let ids = Arc::clone(&self.ids);
+        let now = self.clock.now();
+        let answer = Arc::clone(answer);
         let artifact = blocking(move || {
             let arguments = arguments.as_deref().map(redact::arguments);
             let maker =
@@ -642,20 +650,23 @@ impl ExecutedPlan {
     }
 
     fn content(&self, answer: &RawValue, notice: &str) -> String {
-        let sent = |span: &Range<usize>| answer.get()[span.clone()].to_owned();
+        fn sent(answer: &RawValue, span: &Range<usize>) -> String {
+            answer.get()[span.clone()].to_owned()
+        }
         let mut items = Vec::new();
         items.extend(self.plan.fallback_item.clone());
         for (planned, done) in self.plan.items.iter().zip(&self.outcomes) {
             let link = done.artifact.as_ref().map(link_item);
             match &planned.show {
-                Show::AsSent(span) => items.push(sent(span)),
+                Show::AsSent(span) => items.push(sent(answer, span)),
                 Show::Rewritten(item) | Show::Start(item) => items.push(item.clone()),
                 Show::LinkOrStart(_) => items.extend(link),
                 Show::Link { otherwise } => {
-                    items.extend(link.or_else(|| otherwise.as_ref().map(sent)));
+                    items
+                        .extend(link.or_else(|| otherwise.as_ref().map(|span| sent(answer, span))));
                 }
                 Show::AsSentAndLink(span) => {
-                    items.push(sent(span));
+                    items.push(sent(answer, span));
                     items.extend(link);
                 }
                 Show::RewrittenAndLink(item) => {
@@ -665,7 +676,8 @@ impl ExecutedPlan {
                 Show::Nothing => {}
             }
         }
-        items.extend(self.plan.tail.as_ref().and_then(|tail| tail.shown.as_ref()).map(sent));
+        let tail = self.plan.tail.as_ref().and_then(|tail| tail.shown.as_ref());
+        items.extend(tail.map(|span| sent(answer, span)));
         items.push(text_item(notice, None, None));
         format!("[{}]", items.join(","))
     }

@@ -210,28 +210,26 @@ pub(crate) fn outline(
     let max =
         if detected.format == TextFormat::Yaml { MAX_PARSED_YAML_BYTES } else { MAX_PARSED_BYTES };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (keys, levels) = (settings.schema_max_keys, settings.schema_inference_depth.levels());
+    let keys = settings.schema_max_keys;
+    let levels = settings.schema_inference_depth.levels();
     // The summary lists 10 keys, and keys one level down, whatever the limits of the schema.
-    let inspect = |text: &str, read: fn(&str, usize, usize) -> Result<Inspection, String>| {
-        read(text, keys.max(10), levels.max(2))
-    };
+    let max_keys = keys.max(10);
+    let max_levels = levels.max(2);
     let found = if text.len() > max {
         Err(format!("text is {} bytes, more than the {max} that are looked into", text.len()))
     } else {
         match detected.format {
             TextFormat::Plain | TextFormat::Markdown => return Outline::default(),
-            TextFormat::Json => {
-                inspect(text, inspect_json).map(|found| of_document(&found, "json", keys, levels))
-            }
+            TextFormat::Json => inspect_json(text, max_keys, max_levels)
+                .map(|found| of_document(&found, "json", keys, levels)),
             #[cfg(not(feature = "detection"))]
             TextFormat::Yaml | TextFormat::Csv => return Outline::default(),
             #[cfg(feature = "detection")]
-            TextFormat::Yaml => {
-                inspect(text, inspect_yaml).map(|found| of_document(&found, "yaml", keys, levels))
-            }
+            TextFormat::Yaml => inspect_yaml(text, max_keys, max_levels)
+                .map(|found| of_document(&found, "yaml", keys, levels)),
             TextFormat::Ndjson => {
                 let mut lines = text.lines().filter(|line| !line.trim_ascii().is_empty());
-                let first = inspect(lines.next().unwrap_or_default(), inspect_json);
+                let first = inspect_json(lines.next().unwrap_or_default(), max_keys, max_levels);
                 first.map(|found| of_lines(&found, 1 + lines.count() as u64, keys, levels))
             }
             #[cfg(feature = "detection")]

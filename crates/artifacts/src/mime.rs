@@ -15,10 +15,10 @@ pub(crate) fn essence(mime_type: &str) -> Option<String> {
         return None;
     }
     let (kind, subtype) = mime_type.split(';').next()?.trim_end().split_once('/')?;
-    let is_name = |name: &str| {
+    fn is_name(name: &str) -> bool {
         name.starts_with(|first: char| first.is_ascii_alphanumeric())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
-    };
+    }
     (is_name(kind) && is_name(subtype)).then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
 }
 
@@ -27,11 +27,11 @@ pub(crate) fn extension(essence: &str) -> Option<&'static str> {
     let known = TABLE.iter().find(|(known, _)| *known == essence).map(|&(_, extension)| extension);
     known.or_else(|| {
         let long_tail = mime_guess::get_mime_extensions_str(essence)?;
-        let safe = |extension: &&&str| {
+        let safe = long_tail.iter().find(|extension| {
             (1..=16).contains(&extension.len())
                 && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        };
-        long_tail.iter().find(safe).copied()
+        });
+        safe.copied()
     })
 }
 

@@ -152,7 +152,8 @@ pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
             Outcome::Saved | Outcome::Inlined => return None,
         };
         let reason = plain(item.reason.as_deref().unwrap_or_default(), 200);
-        let (index, kind) = (item.index, plain(&item.kind, 40));
+        let index = item.index;
+        let kind = plain(&item.kind, 40);
         // Only an undecodable item has both an error and an artifact.
         let json = item.artifact.as_ref().map(|uri| format!("; its JSON is in {uri}"));
         Some(format!("item {index} ({kind}) {outcome}: {reason}{}", json.unwrap_or_default()))
@@ -218,27 +219,40 @@ fn about(artifact: &SavedArtifact) -> String {
 }
 
 fn outline(summary: &Summary) -> String {
-    let names = |names: &Option<Vec<String>>| {
-        let names = names.iter().flatten().take(MAX_KEYS).map(|name| plain(name, MAX_KEY_BYTES));
-        let names = names.collect::<Vec<_>>().join(", ");
-        if names.is_empty() { names } else { format!(": {names}") }
-    };
-    let count = |count: Option<u64>| count.unwrap_or_default();
     match summary.kind.as_str() {
         "object" => {
             let plural = if summary.key_count == Some(1) { "" } else { "s" };
-            format!("object with {} key{plural}{}", count(summary.key_count), names(&summary.keys))
+            format!(
+                "object with {} key{plural}{}",
+                summary.key_count.unwrap_or_default(),
+                outlined_names(summary.keys.as_deref())
+            )
         }
-        "array" => format!("array of {}{}", count(summary.length), names(&summary.first_item_keys)),
+        "array" => format!(
+            "array of {}{}",
+            summary.length.unwrap_or_default(),
+            outlined_names(summary.first_item_keys.as_deref())
+        ),
         "table" => format!(
             "table of {} rows and {} columns{}",
-            count(summary.rows),
-            count(summary.columns),
-            names(&summary.headers)
+            summary.rows.unwrap_or_default(),
+            summary.columns.unwrap_or_default(),
+            outlined_names(summary.headers.as_deref())
         ),
-        "lines" => format!("{} lines{}", count(summary.rows), names(&summary.first_item_keys)),
+        "lines" => format!(
+            "{} lines{}",
+            summary.rows.unwrap_or_default(),
+            outlined_names(summary.first_item_keys.as_deref())
+        ),
         other => other.to_owned(),
     }
+}
+
+/// Returns the first names after a colon; empty if there are none.
+fn outlined_names(names: Option<&[String]>) -> String {
+    let names = names.unwrap_or_default().iter().take(MAX_KEYS);
+    let names = names.map(|name| plain(name, MAX_KEY_BYTES)).collect::<Vec<_>>().join(", ");
+    if names.is_empty() { names } else { format!(": {names}") }
 }
 
 /// Quotes text from outside: on one line, without our own marks, and short.

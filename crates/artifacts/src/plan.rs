@@ -258,20 +258,21 @@ impl<'a> Parts<'a> {
     fn needs_capture(&self, settings: &Settings) -> bool {
         let links = settings.resource_links == ResourceLinks::Placeholder;
         let texts = settings.text_resources == TextResources::Always;
-        let must = |item: &Item<'_>| match item.kind {
-            Kind::Text(_) => false,
-            Kind::Link => links,
-            Kind::Resource { is_text: true } => texts,
-            _ => true,
-        };
-        self.malformed.is_some() || self.tail.is_some() || self.items.iter().any(must)
+        self.malformed.is_some()
+            || self.tail.is_some()
+            || self.items.iter().any(|item| match item.kind {
+                Kind::Text(_) => false,
+                Kind::Link => links,
+                Kind::Resource { is_text: true } => texts,
+                _ => true,
+            })
     }
 
     /// Size of a `resultType` and a `serverInfo` that are short enough not to count.
     fn uncounted_bytes(&self, measure: SizeMeasure) -> u64 {
         let Some(members) = &self.members else { return 0 };
-        let is_short = |raw: &&RawValue| raw.get().len() <= MAX_PROTOCOL_MEMBER_BYTES;
-        let kind = members.get(RESULT_TYPE).filter(is_short);
+        let kind =
+            members.get(RESULT_TYPE).filter(|raw| raw.get().len() <= MAX_PROTOCOL_MEMBER_BYTES);
         let kind = kind.map_or(0, |kind| member_size(RESULT_TYPE, kind, measure));
         let stamp = members.get("_meta").and_then(|raw| {
             let meta = Members::read(raw)?;
@@ -452,10 +453,14 @@ impl<'a> Planner<'a> {
     /// Adds to the shared artifact those undecodable items whose JSON is not shown whole, as long as that artifact stays within
     /// the size limit of one item.
     fn keep_undecodable(&self, items: &[Item<'_>], planned: &mut [PlannedItem], tail_bytes: usize) {
-        // With a comma or a bracket.
-        let size = |item: &Item<'_>| item.raw.get().len() as u64 + 1;
-        let is_bundled = |planned: &PlannedItem| matches!(planned.task, Task::Bundle(_));
-        let bundle = items.iter().zip(&*planned).filter(|(_, planned)| is_bundled(planned));
+        /// Size in the bundle, with a comma or a bracket.
+        fn size(item: &Item<'_>) -> u64 {
+            item.raw.get().len() as u64 + 1
+        }
+        let bundle = items
+            .iter()
+            .zip(&*planned)
+            .filter(|(_, planned)| matches!(planned.task, Task::Bundle(_)));
         let mut bytes = bundle.map(|(item, _)| size(item)).sum::<u64>() + tail_bytes as u64 + 2;
         let limit = self.maker.settings.mcp_intelligent_processing.max_single_item_bytes();
         for (item, planned) in items.iter().zip(planned) {

@@ -49,29 +49,31 @@ impl Report {
     /// shorter lists. Only the message and the counts are never shortened; they have less than 4 KiB.
     #[must_use]
     pub fn json_within(&self, max_bytes: u64) -> String {
-        let json =
-            |report: &Self| serde_json::to_string(report).expect("a report has only text keys");
-        let fits = |json: &str| json.len() as u64 <= max_bytes;
-        let whole = json(self);
-        if fits(&whole) {
+        let whole = self.whole_json();
+        if whole.len() as u64 <= max_bytes {
             return whole;
         }
         let mut short = self.clone();
         for artifact in short.save.artifacts.iter_mut().chain(&mut short.save.fallback_artifact) {
             artifact.metadata = Metadata::default();
         }
-        let mut shortened = json(&short);
-        while !fits(&shortened) {
+        let mut shortened = short.whole_json();
+        while shortened.len() as u64 > max_bytes {
             let longest = short.items.len().max(short.save.artifacts.len());
             if longest == 0 {
                 break;
             }
-            let (items, artifacts) = (&mut short.items, &mut short.save.artifacts);
+            let items = &mut short.items;
+            let artifacts = &mut short.save.artifacts;
             short.items_not_listed += keep_first(items, longest / 2);
             short.save.artifacts_not_listed += keep_first(artifacts, longest / 2);
-            shortened = json(&short);
+            shortened = short.whole_json();
         }
         shortened
+    }
+
+    fn whole_json(&self) -> String {
+        serde_json::to_string(self).expect("a report has only text keys")
     }
 }
 

@@ -554,7 +554,9 @@ mod tests {
     #[test]
     fn a_preset_has_defaults_that_single_keys_replace() {
         assert_eq!(ArtifactOptions::default().settings(), Settings::default());
-        let settings = |text: &str| toml::from_str::<ArtifactOptions>(text).unwrap().settings();
+        fn settings(text: &str) -> Settings {
+            toml::from_str::<ArtifactOptions>(text).unwrap().settings()
+        }
         let small = settings("preset = 'small-context'");
         assert_eq!(small, Settings::small_context());
         let figures =

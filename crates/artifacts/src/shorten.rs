@@ -135,14 +135,12 @@ impl<'s> Schemas<'s> {
             Rule::Fixed { is_short } => return is_short,
             Rule::Plain(keywords) => keywords,
         };
-        let demanded =
-            |name: &str| keywords.get(name).map_or(0, |least| least.as_u64().unwrap_or(u64::MAX));
-        if demanded("minLength") > MAX_DEMANDED || demanded("minItems") > MAX_DEMANDED {
+        let min_items = demanded(keywords, "minItems");
+        if demanded(keywords, "minLength") > MAX_DEMANDED || min_items > MAX_DEMANDED {
             return false;
         }
         above.push(schema);
-        let elements = demanded("minItems") as usize;
-        let elements = (0..elements.min(1 + tuple(keywords).len())).all(|index| {
+        let elements = (0..(min_items as usize).min(1 + tuple(keywords).len())).all(|index| {
             element(keywords, index).is_none_or(|element| self.is_bounded(element, above))
         });
         let members = required(keywords)
@@ -150,6 +148,11 @@ impl<'s> Schemas<'s> {
         above.pop();
         elements && members
     }
+}
+
+/// Returns the minimum that a keyword demands.
+fn demanded(keywords: &Map<String, Value>, name: &str) -> u64 {
+    keywords.get(name).map_or(0, |least| least.as_u64().unwrap_or(u64::MAX))
 }
 
 /// Returns the changes that these keywords allow, without references to other schemas.
@@ -225,12 +228,12 @@ fn is_null(schema: &Value) -> bool {
 /// Returns whether the schema allows only unbounded strings, numbers, booleans or null.
 fn is_scalar(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return false };
-    let is_number = |key: &str| {
-        ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"].contains(&key)
-    };
+    let limits = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
     let scalar = ["string", "number", "integer", "boolean", "null"];
     keywords.get("type").and_then(Value::as_str).is_some_and(|kind| scalar.contains(&kind))
-        && keywords.keys().all(|key| key == "type" || is_annotation(key) || is_number(key))
+        && keywords
+            .keys()
+            .all(|key| key == "type" || is_annotation(key) || limits.contains(&key.as_str()))
 }
 
 /// Returns whether values may have this type.
@@ -356,7 +359,8 @@ impl<'s> Shortening<'s> {
     ) -> bool {
         let Some(members) = Members::read(value) else { return false };
         let properties = keywords.get("properties").and_then(Value::as_object);
-        let (mut written, mut free) = (0, 0);
+        let mut written = 0;
+        let mut free = 0;
         out.push('{');
         for (key, one) in members.iter() {
             let is_declared = properties.is_some_and(|properties| properties.contains_key(key));
@@ -423,11 +427,13 @@ mod tests {
                 "required": ["id", "at"],
             }},
         });
-        let row = |id| json!({"id": id, "at": "2026-01-01T00:00:00Z", "text": "t".repeat(300), "more": [1, {"a": "b"}]});
+        let rows: Vec<_> = (0..1000)
+            .map(|id| json!({"id": id, "at": "2026-01-01T00:00:00Z", "text": "t".repeat(300), "more": [1, {"a": "b"}]}))
+            .collect();
         let names: Map<_, _> =
             (0..500).map(|n| (format!("k{n}"), json!("v".repeat(100)))).collect();
         let value = json!({
-            "total": 1000, "kind": "tree", "rows": (0..1000).map(row).collect::<Vec<_>>(),
+            "total": 1000, "kind": "tree", "rows": rows,
             "note": "ä".repeat(3000), "by_name": names,
         });
         let short = check(&schema, &value, 20_000);

@@ -456,13 +456,11 @@ mod tests {
     fn deep_and_wide_json_stays_small() {
         let deep = format!("{}1{}", "[".repeat(200_000), "]".repeat(200_000));
         check(&deep, expect![[r#"[[[["list"]]]]"#]]);
-        let wide = |inner: &str| {
-            format!(
-                "{{{}\"z\":{inner}}}",
-                (0..50).map(|n| format!("\"k{n}\":{inner},")).collect::<String>()
-            )
-        };
-        let wide = wide(&wide(&wide(&wide("1"))));
+        let mut wide = "1".to_owned();
+        for _ in 0..4 {
+            let members: String = (0..50).map(|n| format!("\"k{n}\":{wide},")).collect();
+            wide = format!("{{{members}\"z\":{wide}}}");
+        }
         let structure = inspect_json(&wide, 50, 10).unwrap().structure(50, 10);
         assert!(serde_json::to_string(&structure).unwrap().len() < 100_000);
     }

@@ -89,9 +89,11 @@ pub fn lines(
     }
     let text = std::str::from_utf8(content)
         .map_err(|error| ViewError::NotText { offset: error.valid_up_to() })?;
-    let (mut at, mut number) = (0, 0);
+    let mut at = 0;
+    let mut number = 0;
     let mut view = None::<Range<usize>>;
-    let (mut last, mut is_cut) = (0, false);
+    let mut last = 0;
+    let mut is_cut = false;
     for line in text.split_inclusive('\n') {
         number += 1;
         let line_end = at + line.len();
@@ -164,9 +166,9 @@ pub fn characters(piece: &[u8]) -> Option<(&str, usize)> {
 /// ```
 pub fn bytes(content: &[u8], range: Range<u64>, limit: usize) -> BytesView<'_> {
     let total_bytes = content.len() as u64;
-    let clamp = |at: u64| at.min(total_bytes) as usize;
-    let mut start = clamp(range.start);
-    let mut end = clamp(range.end).clamp(start, start.saturating_add(limit).min(content.len()));
+    let mut start = range.start.min(total_bytes) as usize;
+    let last = start.saturating_add(limit).min(content.len());
+    let mut end = (range.end.min(total_bytes) as usize).clamp(start, last);
     let piece = match std::str::from_utf8(content) {
         Ok(text) => {
             let is_empty = range.is_empty();
@@ -180,7 +182,8 @@ pub fn bytes(content: &[u8], range: Range<u64>, limit: usize) -> BytesView<'_> {
         }
         Err(_) => Piece::Binary(&content[start..end]),
     };
-    let (start, end) = (start as u64, end as u64);
+    let start = start as u64;
+    let end = end as u64;
     BytesView {
         content: piece,
         start,

@@ -128,14 +128,14 @@ async fn own_origin_alone(request: Request, next: Next) -> Response {
 
 /// Converts axum's own errors, which are plain text, to the JSON form of all other errors.
 async fn with_json_error(response: Response) -> Response {
-    const MOST: usize = 64 << 10;
+    const MAX_BODY_BYTES: usize = 64 << 10;
     let kind = response.headers().get(header::CONTENT_TYPE);
     let is_text = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
     if !response.status().is_client_error() || !is_text {
         return response;
     }
     let status = response.status();
-    let text = to_bytes(response.into_body(), MOST).await.unwrap_or_default();
+    let text = to_bytes(response.into_body(), MAX_BODY_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
     (status, Json(json!({"error": text}))).into_response()
@@ -190,12 +190,14 @@ async fn own_page_alone(request: Request, next: Next) -> Response {
 /// Returns whether a request comes from the console's page or from a program. Every browser names the origin of a request in `Origin`, and
 /// newer browsers also send `Sec-Fetch-Site`.
 fn is_own_page(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+        headers.get(name).map(|value| value.to_str().unwrap_or("?"))
+    }
     let is_same_site =
-        text("sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none");
-    let is_same_origin = text("origin").is_none_or(|origin| {
+        text(headers, "sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none");
+    let is_same_origin = text(headers, "origin").is_none_or(|origin| {
         let host = origin.split_once("://").map(|(_, host)| host);
-        host.is_some() && host == text("host")
+        host.is_some() && host == text(headers, "host")
     });
     is_same_site && is_same_origin
 }
@@ -291,7 +293,9 @@ async fn calls(
     Extension(viewer): Extension<Viewer>,
     Query(CallsQuery { tool, before, limit }): Query<CallsQuery>,
 ) -> Json<Value> {
-    let (tool, before, most) = (tool.as_deref(), before.0.as_deref(), limit.get().into());
+    let tool = tool.as_deref();
+    let before = before.0.as_deref();
+    let most = limit.get().into();
     Json(json!({"calls": api.console.calls().list(&viewer, tool, before, most)}))
 }
 
@@ -357,7 +361,9 @@ async fn messages(
 ) -> Json<Value> {
     let query = q.as_deref().filter(|query| !query.is_empty());
     let log = api.console.messages();
-    let (call, before, most) = (call.as_deref(), before.0.as_deref(), limit.get().into());
+    let call = call.as_deref();
+    let before = before.0.as_deref();
+    let most = limit.get().into();
     Json(json!({"messages": log.list(&viewer, query, call, before, most)}))
 }
 
@@ -382,9 +388,9 @@ async fn events(
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let after = after.or(header);
     let calls = api.console.calls().clone();
-    let stats = move |viewer: &Viewer| calls.stats(viewer);
-    let body = Body::from_stream(events.stream(viewer, after.as_deref(), slot, Box::new(stats)));
-    let mut response = Response::new(body);
+    let stats = Box::new(move |viewer: &Viewer| calls.stats(viewer));
+    let stream = events.stream(viewer, after.as_deref(), slot, stats);
+    let mut response = Response::new(Body::from_stream(stream));
     let events = HeaderValue::from_static("text/event-stream");
     response.headers_mut().insert(header::CONTENT_TYPE, events);
     Ok(response)
@@ -396,17 +402,6 @@ mod tests {
 
     #[test]
     fn other_origins_and_other_ports_are_refused() {
-        let headers = |origin: Option<&'static str>, site: Option<&'static str>| {
-            let mut headers = HeaderMap::new();
-            headers.insert("host", HeaderValue::from_static("127.0.0.1:3001"));
-            if let Some(origin) = origin {
-                headers.insert("origin", HeaderValue::from_static(origin));
-            }
-            if let Some(site) = site {
-                headers.insert("sec-fetch-site", HeaderValue::from_static(site));
-            }
-            headers
-        };
         for (origin, site, want) in [
             (None, None, true),
             (None, Some("same-origin"), true),
@@ -417,7 +412,15 @@ mod tests {
             (None, Some("same-site"), false),
             (None, Some("cross-site"), false),
         ] {
-            assert_eq!(is_own_page(&headers(origin, site)), want, "{origin:?} {site:?}");
+            let mut headers = HeaderMap::new();
+            headers.insert("host", HeaderValue::from_static("127.0.0.1:3001"));
+            if let Some(origin) = origin {
+                headers.insert("origin", HeaderValue::from_static(origin));
+            }
+            if let Some(site) = site {
+                headers.insert("sec-fetch-site", HeaderValue::from_static(site));
+            }
+            assert_eq!(is_own_page(&headers), want, "{origin:?} {site:?}");
         }
     }
 }

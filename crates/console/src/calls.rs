@@ -97,7 +97,8 @@ pub struct RunningCall {
 
 impl Calls {
     pub(crate) fn new(options: &Options, events: Arc<Events>) -> Self {
-        let (max_calls, max_bytes) = (options.max_calls, options.max_calls_bytes);
+        let max_calls = options.max_calls;
+        let max_bytes = options.max_calls_bytes;
         Self { inner: Arc::new(Inner { kept: Mutex::default(), events, max_calls, max_bytes }) }
     }
 
@@ -215,7 +216,10 @@ impl Calls {
         let kept = self.inner.kept();
         let all = kept.records.iter().map(locked);
         let seen = all.filter(|record| viewer.sees(record.owner.as_deref()));
-        let (mut count, mut running, mut failed, mut saved) = (0_u64, 0_u64, 0_u64, 0_u64);
+        let mut count = 0_u64;
+        let mut running = 0_u64;
+        let mut failed = 0_u64;
+        let mut saved = 0_u64;
         let mut times = Vec::new();
         for record in seen {
             count += 1;
@@ -225,18 +229,18 @@ impl Calls {
                 Some(_) => failed += 1,
             }
             times.extend(record.took.map(micros));
-            let bytes = |kept: &Option<StoredText>| kept.as_ref().map_or(0, |it| it.bytes as u64);
-            if record.model.is_some() {
-                saved += bytes(&record.upstream).saturating_sub(bytes(&record.model));
+            if let Some(model) = &record.model {
+                let sent = record.upstream.as_ref().map_or(0, |it| it.bytes as u64);
+                saved += sent.saturating_sub(model.bytes as u64);
             }
         }
         times.sort_unstable();
-        let at = |share: usize| {
-            times.get((times.len() * share / 100).min(times.len().saturating_sub(1)))
-        };
+        fn percentile(sorted: &[u64], share: usize) -> Option<&u64> {
+            sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)))
+        }
         json!({
             "calls": count, "running": running, "failed": failed,
-            "p50_us": at(50), "p95_us": at(95), "kept_from_model_bytes": saved,
+            "p50_us": percentile(&times, 50), "p95_us": percentile(&times, 95), "kept_from_model_bytes": saved,
         })
     }
 }
@@ -253,8 +257,11 @@ impl Inner {
 
     /// Tells viewers of a call's new state.
     fn announce(&self, event: &'static str, record: &Record) {
-        let audience = || Audience::Owner(record.owner.clone());
-        self.events.push(event, audience, || record.head(self.events.run()));
+        self.events.push(
+            event,
+            || Audience::Owner(record.owner.clone()),
+            || record.head(self.events.run()),
+        );
     }
 
     /// Takes out the oldest calls while there are too many. The caller drops them after it has unlocked the record.
@@ -354,9 +361,11 @@ impl RunningCall {
 
     /// Tells pages that the call has saved an artifact. Does nothing while no page listens.
     pub fn saved(&self, name: &str, version: u64) {
-        let owner = || Audience::Owner(locked(&self.record).owner.clone());
-        let data = || json!({"call": self.id, "name": name, "version": version});
-        self.calls.events.push("artifact", owner, data);
+        self.calls.events.push(
+            "artifact",
+            || Audience::Owner(locked(&self.record).owner.clone()),
+            || json!({"call": self.id, "name": name, "version": version}),
+        );
     }
 
     /// Records the result that the agent gets, and ends the call. For [`Outcome::Ok`], the result itself decides the outcome.
@@ -374,8 +383,8 @@ impl RunningCall {
         let took = self.began.elapsed();
         let mut record = locked(&self.record);
         if let Some(result) = result {
-            let is_said = |said: &StoredText| said.text.as_deref() == Some(result.get());
-            let model = match record.upstream.as_ref().filter(|said| is_said(said)) {
+            let said = record.upstream.as_ref();
+            let model = match said.filter(|said| said.text.as_deref() == Some(result.get())) {
                 Some(said) => said.clone(),
                 None => self.calls.kept_text(result.get()),
             };
@@ -405,8 +414,8 @@ pub(crate) fn now_ms() -> u64 {
 
 /// Shortens a name from a client to the length that lists show.
 pub(crate) fn shortened(text: &str) -> &str {
-    const MOST: usize = 256;
-    &text[..text.floor_char_boundary(MOST)]
+    const MAX_TEXT_BYTES: usize = 256;
+    &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
 }
 
 #[cfg(test)]

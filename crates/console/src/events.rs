@@ -463,11 +463,11 @@ mod tests {
         let events = events(100);
         let anna = Viewer::of("anna", false);
         let slot = events.enter(&anna).unwrap();
-        let stats = |viewer: &Viewer| json!({"of": viewer.owner});
-        let mut stream = Box::pin(events.stream(anna, None, slot, Box::new(stats)));
-        let call = |owner: &'static str| {
+        let stats = Box::new(|viewer: &Viewer| json!({"of": viewer.owner}));
+        let mut stream = Box::pin(events.stream(anna, None, slot, stats));
+        fn end_call(events: &Events, owner: &str) {
             events.push("call.ended", || Audience::Owner(Some(owner.into())), || "call");
-        };
+        }
         async fn next(
             stream: &mut (impl Stream<Item = Result<Bytes, Infallible>> + Unpin),
         ) -> String {
@@ -476,17 +476,17 @@ mod tests {
         }
         next(&mut stream).await;
         let begin = Instant::now();
-        call("anna");
+        end_call(&events, "anna");
         let text = next(&mut stream).await;
         assert!(text.ends_with("event: stats\ndata: {\"of\":\"anna\"}\n\n"), "{text}");
-        call("anna");
+        end_call(&events, "anna");
         let text = next(&mut stream).await;
         assert!(text.contains("call.ended") && !text.contains("stats"), "{text}");
         let text = next(&mut stream).await;
         assert!(text.starts_with("event: stats"), "{text}");
         assert!(begin.elapsed() >= STATS_INTERVAL && begin.elapsed() < 2 * STATS_INTERVAL);
         // Calls of others change nothing.
-        call("bert");
+        end_call(&events, "bert");
         assert_eq!(next(&mut stream).await, ":\n\n");
     }
 
@@ -494,19 +494,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn events_are_made_only_for_pages() {
         let events = events(10);
-        let push = |text: &'static str| events.push("x", || Audience::Everyone, || text);
+        fn push(events: &Events, text: &str) {
+            events.push("x", || Audience::Everyone, || text);
+        }
         events.push("x", || Audience::Everyone, || -> &str { unreachable!("no page listens") });
         let page = events.last.subscribe();
-        push("seen");
+        push(&events, "seen");
         drop(page);
         let after = events.position();
         tokio::time::advance(UNWATCHED / 2).await;
-        push("while away");
+        push(&events, "while away");
         let text = read(&events, Viewer::everything(), Some(&after), 2).await;
         assert!(text.contains("while away") && !text.contains("reset"), "{text}");
         tokio::time::advance(UNWATCHED).await;
         let after = events.position();
-        push("much later");
+        push(&events, "much later");
         let text = read(&events, Viewer::everything(), Some(&after), 1).await;
         assert!(text.contains("reset") && !text.contains("much later"), "{text}");
     }
@@ -515,12 +517,15 @@ mod tests {
     async fn streams_end_before_the_server() {
         let events = events(10);
         let viewer = Viewer::everything();
-        let open = |slot| events.stream(viewer.clone(), None, slot, Box::new(|_| json!({})));
-        let mut waiting = Box::pin(open(events.enter(&viewer).unwrap()));
+        let slot = events.enter(&viewer).unwrap();
+        let stream = events.stream(viewer.clone(), None, slot, Box::new(|_| json!({})));
+        let mut waiting = Box::pin(stream);
         assert!(waiting.next().await.is_some());
         let (end, ()) = tokio::join!(waiting.next(), async { events.close() });
         assert!(end.is_none());
-        assert_eq!(open(events.enter(&viewer).unwrap()).count().await, 1);
+        let slot = events.enter(&viewer).unwrap();
+        let stream = events.stream(viewer, None, slot, Box::new(|_| json!({})));
+        assert_eq!(stream.count().await, 1);
     }
 
     #[test]

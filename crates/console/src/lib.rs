@@ -159,8 +159,11 @@ impl Console {
     /// Tells pages and Views that a list changed. A View is told of tools if those of its own server changed, and of resources and prompts
     /// if those of any server changed.
     pub fn lists_changed(&self, backend: &dyn Backend, lists: ChangedLists) {
-        let catalog = || serde_json::json!({"changed": lists.name()});
-        self.inner.events.push("catalog", || Audience::Everyone, catalog);
+        self.inner.events.push(
+            "catalog",
+            || Audience::Everyone,
+            || serde_json::json!({"changed": lists.name()}),
+        );
         self.inner.views.lists_changed(backend, lists);
     }
 

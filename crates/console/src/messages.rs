@@ -117,7 +117,8 @@ struct Texts {
 
 impl Texts {
     fn new(peer: &str, owner: Option<&str>, call: Option<&str>) -> Self {
-        let (shown_owner, shown_call) = (owner.unwrap_or_default(), call.unwrap_or_default());
+        let shown_owner = owner.unwrap_or_default();
+        let shown_call = call.unwrap_or_default();
         let all = [peer, shown_owner, shown_call].concat().into();
         Self { all, peer: peer.len(), owner: owner.map(str::len), call: call.map(str::len) }
     }
@@ -138,7 +139,8 @@ impl Texts {
 
 impl Messages {
     pub(crate) fn new(options: &Options, events: Arc<Events>) -> Self {
-        let (max_messages, max_bytes) = (options.max_messages, options.max_messages_bytes);
+        let max_messages = options.max_messages;
+        let max_bytes = options.max_messages_bytes;
         let inner = Inner {
             kept: Mutex::default(),
             events,
@@ -151,15 +153,14 @@ impl Messages {
 
     /// Hides the values of members with these names in all messages.
     pub(crate) fn hide(&self, names: &[String]) {
-        let is_new = |known: &[String], name: &String| !known.contains(name);
         let known = self.inner.secret_names.read().unwrap_or_else(PoisonError::into_inner);
-        if !names.iter().any(|name| is_new(&known, name)) {
+        if names.iter().all(|name| known.contains(name)) {
             return;
         }
         drop(known);
         let mut known = self.inner.secret_names.write().unwrap_or_else(PoisonError::into_inner);
         for name in names {
-            if known.len() < MAX_SECRET_NAMES && is_new(&known, name) {
+            if known.len() < MAX_SECRET_NAMES && !known.contains(name) {
                 known.push(name.clone());
             }
         }
@@ -187,8 +188,11 @@ impl Messages {
         kept.last += 1;
         message.number = kept.last;
         let events = &self.inner.events;
-        let audience = || Audience::Owner(message.texts.owner().map(str::to_owned));
-        events.push("message", audience, || message.head(events.run()));
+        events.push(
+            "message",
+            || Audience::Owner(message.texts.owner().map(str::to_owned)),
+            || message.head(events.run()),
+        );
         kept.bytes += message.cost();
         kept.messages.push_back(message);
         while kept.messages.len() > self.inner.max_messages || kept.bytes > self.inner.max_bytes {
@@ -301,10 +305,10 @@ fn kind_of(text: &str) -> String {
         error: Option<IgnoredAny>,
         result: Option<IgnoredAny>,
     }
-    let after = |name: &str| {
+    fn after_member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         let rest = &text[text.find(name)? + name.len()..];
         rest.trim_start().strip_prefix(':').map(str::trim_start)
-    };
+    }
     if let Ok(messages) = serde_json::from_str::<Vec<&RawValue>>(text) {
         return format!("batch of {}", messages.len());
     }
@@ -316,10 +320,10 @@ fn kind_of(text: &str) -> String {
         // Cut, or not JSON.
         Err(_) => {}
     }
-    match after("\"method\"").and_then(|rest| rest.strip_prefix('"')) {
+    match after_member(text, "\"method\"").and_then(|rest| rest.strip_prefix('"')) {
         Some(method) => shortened(method.split('"').next().unwrap_or_default()).to_owned(),
-        None if after("\"result\"").is_some() => "result".to_owned(),
-        None if after("\"error\"").is_some() => "error".to_owned(),
+        None if after_member(text, "\"result\"").is_some() => "result".to_owned(),
+        None if after_member(text, "\"error\"").is_some() => "error".to_owned(),
         None => "not JSON-RPC".to_owned(),
     }
 }

@@ -78,10 +78,10 @@ pub struct Site<'a> {
 
 /// The routes of the files of the page.
 pub(crate) fn files_router() -> Router {
-    let module = async |Path(name): Path<String>| file(&format!("context-blocks/{name}"));
-    Router::new()
-        .route("/console/{file}", get(async |Path(name): Path<String>| file(&name)))
-        .route("/console/context-blocks/{file}", get(module))
+    Router::new().route("/console/{file}", get(async |Path(name): Path<String>| file(&name))).route(
+        "/console/context-blocks/{file}",
+        get(async |Path(name): Path<String>| file(&format!("context-blocks/{name}"))),
+    )
 }
 
 /// Returns the Content-Security-Policy: the page loads nothing from other hosts, runs no inline script, and cannot be framed. Only the
@@ -181,7 +181,9 @@ mod tests {
         // The page of one result of a test; `tests.js` loads it.
         pages.extend(["home.js", "trial.js"]);
         assert!(pages.contains(&"tools.js"), "{pages:?}");
-        let size = |name: &str| FILES.iter().find(|file| file.name == name).unwrap().text.len();
+        fn size(name: &str) -> usize {
+            FILES.iter().find(|file| file.name == name).unwrap().text.len()
+        }
         for page in pages {
             let mut modules = Vec::new();
             add_module("app.js", &mut modules);

@@ -33,7 +33,8 @@ impl Lines {
             self.bytes = 0;
             return;
         }
-        let (console, direction) = (console.clone(), self.direction);
+        let console = console.clone();
+        let direction = self.direction;
         self.split(data, |line, bytes| console.pipe_message(direction, line, bytes));
     }
 

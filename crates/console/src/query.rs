@@ -59,12 +59,16 @@ mod tests {
 
     #[test]
     fn limits_and_ids_are_what_they_say() {
-        let limit = |text: &str| PageLimit::try_from(text.to_owned()).map(PageLimit::get).ok();
+        fn limit(text: &str) -> Option<u8> {
+            PageLimit::try_from(text.to_owned()).map(PageLimit::get).ok()
+        }
+        fn id(text: &str) -> Result<Option<String>, &'static str> {
+            Id::try_from(text.to_owned()).map(|id| id.0)
+        }
         assert_eq!(["1", "200"].map(limit), [Some(1), Some(200)]);
         for wrong in ["", "0", "201", "-1", "abc", "1.5", "99999999999999999999"] {
             assert_eq!(limit(wrong), None, "{wrong}");
         }
-        let id = |text: &str| Id::try_from(text.to_owned()).map(|id| id.0);
         assert_eq!(id(""), Ok(None));
         assert_eq!(id("x7-12"), Ok(Some("x7-12".to_owned())));
         for wrong in ["abc", "-1x", "12", "x-", "x--"] {

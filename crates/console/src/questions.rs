@@ -15,9 +15,9 @@ const MAX_OPEN: usize = 1_000;
 
 /// The open questions, by their numbers.
 #[derive(Default)]
-pub(crate) struct OpenQuestions(Mutex<BTreeMap<u64, Open>>);
+pub(crate) struct OpenQuestions(Mutex<BTreeMap<u64, OpenQuestion>>);
 
-struct Open {
+struct OpenQuestion {
     owner: Option<String>,
     event: Value,
 }
@@ -26,7 +26,7 @@ impl OpenQuestions {
     /// Adds a question, with its event.
     pub(crate) fn opened(&self, number: u64, owner: Option<&str>, event: Value) {
         let mut open = self.lock();
-        open.insert(number, Open { owner: owner.map(str::to_owned), event });
+        open.insert(number, OpenQuestion { owner: owner.map(str::to_owned), event });
         if open.len() > MAX_OPEN {
             open.pop_first();
         }
@@ -44,7 +44,7 @@ impl OpenQuestions {
         seen.map(|it| it.event.clone()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Open>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, OpenQuestion>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -52,13 +52,13 @@ impl Outcome {
 
     /// Cuts a message that is longer than a list of calls shows.
     pub(crate) fn shorten(&mut self) {
-        const MOST: usize = 4 << 10;
+        const MAX_MESSAGE_BYTES: usize = 4 << 10;
         if let Self::RpcError { message, .. }
         | Self::GatewayError { message }
         | Self::Cancelled { reason: Some(message) } = self
-            && message.len() > MOST
+            && message.len() > MAX_MESSAGE_BYTES
         {
-            message.truncate(message.floor_char_boundary(MOST));
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
             message.push('…');
             message.shrink_to_fit();
         }
@@ -149,9 +149,9 @@ pub(crate) struct Record {
 impl Record {
     /// The size of memory that it takes: of itself, and of everything that a client, an upstream or a schema can make longer.
     pub(crate) fn cost(&self) -> usize {
-        let stored = |text: &Option<StoredText>| text.as_ref().map_or(0, StoredText::cost);
-        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
-        let string = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        fn stored(text: Option<&StoredText>) -> usize {
+            text.map_or(0, StoredText::cost)
+        }
         // An answer that is identical on both sides is stored once.
         let model = match (&self.upstream, &self.model) {
             (Some(StoredText { text: Some(a), .. }), Some(StoredText { text: Some(b), .. }))
@@ -159,21 +159,24 @@ impl Record {
             {
                 0
             }
-            (_, model) => stored(model),
+            (_, model) => stored(model.as_ref()),
         };
         let names = self.secret_names.iter().map(|name| size_of::<String>() + name.len());
         size_of::<Self>()
             + self.tool.len()
-            + [&self.owner, &self.server, &self.client].into_iter().map(string).sum::<usize>()
+            + [&self.owner, &self.server, &self.client]
+                .into_iter()
+                .map(|text| text.as_ref().map_or(0, String::len))
+                .sum::<usize>()
             + self.arguments.cost()
             + names.sum::<usize>()
-            + stored(&self.upstream)
+            + stored(self.upstream.as_ref())
             + model
             + self.outcome.as_ref().map_or(0, Outcome::cost)
-            + stored(&self.capture)
-            + text(&self.decided)
+            + stored(self.capture.as_ref())
+            + self.decided.as_deref().map_or(0, str::len)
             + self.steps.capacity() * size_of::<Step>()
-            + text(&self.progress)
+            + self.progress.as_deref().map_or(0, str::len)
     }
 
     /// Returns the fields that lists show.

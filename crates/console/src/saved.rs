@@ -29,12 +29,11 @@ pub(crate) enum SaveError {
 
 /// Writes a scenario to a new file of the folder, and returns its path. An existing file is never changed.
 pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, SaveError> {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     // A name that begins with '-' would become an option in `marquetry test *.yaml`.
     if name.is_empty()
         || name.len() > MAX_NAME
         || name.starts_with('-')
-        || !name.chars().all(is_plain)
+        || !name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_' || it == '-')
     {
         return Err(SaveError::Name(name.chars().take(MAX_NAME).collect()));
     }

@@ -30,7 +30,8 @@ pub(crate) fn without_secrets(json: &str, secret_names: &[String]) -> String {
     let mut rest = json;
     while let Some(start) = memchr::memchr(b'"', rest.as_bytes()) {
         let end = end_of_string(&rest[start..]).map_or(rest.len(), |end| start + end);
-        let (string, after) = (&rest[start..end], &rest[end..]);
+        let string = &rest[start..end];
+        let after = &rest[end..];
         shown.push_str(&rest[..end]);
         rest = after;
         let Some(value) = after.trim_start().strip_prefix(':').map(str::trim_start) else {
@@ -38,8 +39,9 @@ pub(crate) fn without_secrets(json: &str, secret_names: &[String]) -> String {
         };
         let name = name_of(string);
         let is_marked = secret_names.iter().any(|secret| *secret == name);
-        let is_value = |it: char| matches!(it, '"' | '[' | '-' | '0'..='9');
-        if is_marked || (value.starts_with(is_value) && is_secret(&name)) {
+        let has_scalar_or_list =
+            value.starts_with(|it: char| matches!(it, '"' | '[' | '-' | '0'..='9'));
+        if is_marked || (has_scalar_or_list && is_secret(&name)) {
             shown.push_str(":\"");
             shown.push_str(HIDDEN);
             shown.push('"');
@@ -65,7 +67,8 @@ fn end_of_value(text: &str) -> usize {
     if !text.starts_with(['"', '{', '[']) {
         return text.find([',', '}', ']']).unwrap_or(text.len());
     }
-    let (mut at, mut depth) = (0, 0_usize);
+    let mut at = 0;
+    let mut depth = 0_usize;
     loop {
         let Some(found) = text[at..].find(['"', '{', '[', '}', ']']) else { return text.len() };
         at += found;
@@ -138,8 +141,9 @@ fn is_marked(schema: &Value, root: &Value) -> bool {
         if seen.len() > MAX_LOOKS {
             return true;
         }
-        let is = |name: &str, value: Value| schema.get(name) == Some(&value);
-        if is("format", "password".into()) || is("writeOnly", true.into()) {
+        let format = schema.get("format").and_then(Value::as_str);
+        let is_write_only = schema.get("writeOnly").and_then(Value::as_bool);
+        if format == Some("password") || is_write_only == Some(true) {
             return true;
         }
         let lists = ["anyOf", "oneOf", "allOf", "prefixItems"].into_iter();
@@ -342,7 +346,8 @@ mod tests {
         let whole = json!({"params": {
             "pin": 1234, "password": "p\\\"q, xyzzy", "name": "anna", "token": {"key": 1}, "text": "x".repeat(99),
         }});
-        let (whole, names) = (whole.to_string(), ["pin".to_owned()]);
+        let whole = whole.to_string();
+        let names = ["pin".to_owned()];
         for end in 0..whole.len() {
             let shown = without_secrets(&whole[..end], &names);
             assert!(!shown.contains("12") && !shown.contains("xyz"), "{shown}");

@@ -55,7 +55,8 @@ impl Console {
         mut request: Request,
         answer: impl FnOnce(Request<CopiedBody>) -> F,
     ) -> Response {
-        let (slot, copied) = (RecordSlot::default(), Copied::default());
+        let slot = RecordSlot::default();
+        let copied = Copied::default();
         request.extensions_mut().insert(slot.clone());
         let is_page = request.headers().get("sec-fetch-site").is_some_and(|it| it == "same-origin");
         let caller = if is_page { "console" } else { "agent" };

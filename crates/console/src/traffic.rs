@@ -77,48 +77,58 @@ impl Console {
 
     /// Adds the event `server.log` for a line of an upstream's standard error.
     pub fn server_stderr(&self, server: &str, line: &str) {
-        let data = || {
-            json!({
-                "server": server, "source": "stderr", "level": null, "logger": null,
-                "text": cut(line), "at": now_ms(),
-            })
-        };
-        self.events().push("server.log", || Audience::Administrators, data);
+        self.events().push(
+            "server.log",
+            || Audience::Administrators,
+            || {
+                json!({
+                    "server": server, "source": "stderr", "level": null, "logger": null,
+                    "text": cut(line), "at": now_ms(),
+                })
+            },
+        );
     }
 
     /// Adds the event `server.log` for the parameters of `notifications/message` of an upstream.
     pub fn server_log(&self, server: &str, params: &RawValue) {
         #[derive(serde::Deserialize)]
-        struct Logged {
+        struct LogParams {
             level: Option<String>,
             logger: Option<String>,
             #[serde(default)]
             data: serde_json::Value,
         }
-        let data = || {
-            let logged = serde_json::from_str::<Logged>(params.get()).ok();
-            let text = match logged.as_ref().map(|it| &it.data) {
-                Some(serde_json::Value::String(text)) => text.clone(),
-                Some(data) => data.to_string(),
-                None => params.get().to_owned(),
-            };
-            let name = |it: Option<&String>| it.map(|it| cut(it).to_owned());
-            json!({
-                "server": server,
-                "source": "message",
-                "level": name(logged.as_ref().and_then(|it| it.level.as_ref())),
-                "logger": name(logged.as_ref().and_then(|it| it.logger.as_ref())),
-                "text": cut(&text),
-                "at": now_ms(),
-            })
-        };
-        self.events().push("server.log", || Audience::Administrators, data);
+        self.events().push(
+            "server.log",
+            || Audience::Administrators,
+            || {
+                let logged = serde_json::from_str::<LogParams>(params.get()).ok();
+                let text = match logged.as_ref().map(|it| &it.data) {
+                    Some(serde_json::Value::String(text)) => text.clone(),
+                    Some(data) => data.to_string(),
+                    None => params.get().to_owned(),
+                };
+                let level = logged.as_ref().and_then(|it| it.level.as_deref());
+                let logger = logged.as_ref().and_then(|it| it.logger.as_deref());
+                json!({
+                    "server": server,
+                    "source": "message",
+                    "level": level.map(cut),
+                    "logger": logger.map(cut),
+                    "text": cut(&text),
+                    "at": now_ms(),
+                })
+            },
+        );
     }
 
     /// Adds the event `artifact`: the list of artifacts has changed.
     pub fn artifacts_changed(&self, audience: Audience) {
-        let data = || json!({"call": null, "name": null, "version": null});
-        self.events().push("artifact", || audience, data);
+        self.events().push(
+            "artifact",
+            || audience,
+            || json!({"call": null, "name": null, "version": null}),
+        );
     }
 
     /// Adds the event `question`, and keeps the question while it is open.
@@ -158,7 +168,9 @@ impl Console {
         if !self.events().is_watched() {
             return;
         }
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        fn quoted(text: &str) -> String {
+            serde_json::Value::from(text).to_string()
+        }
         let (begin, body, end) = match message {
             UpstreamMessage::Call { method, params } => {
                 (format!(r#"{{"method":{},"params":"#, quoted(method)), params.get(), "}")
@@ -230,13 +242,13 @@ mod tests {
         let chunks: Vec<_> = stream.take(2).collect().await;
         let bytes = chunks[1].as_ref().unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        let event = |it: &str| {
-            let field = |name: &str| {
-                it.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned()
-            };
-            (field("event: "), serde_json::from_str(&field("data: ")).unwrap())
-        };
-        let all = text.split("\n\n").filter(|it| !it.is_empty()).map(event);
+        fn field<'a>(event: &'a str, name: &str) -> &'a str {
+            event.lines().find_map(|line| line.strip_prefix(name)).unwrap()
+        }
+        let all = text.split("\n\n").filter(|it| !it.is_empty()).map(|event| {
+            let name = field(event, "event: ").to_owned();
+            (name, serde_json::from_str(field(event, "data: ")).unwrap())
+        });
         all.filter(|(name, _)| !matches!(&**name, "end" | "stats" | "call.started" | "call.ended"))
             .collect()
     }
@@ -267,12 +279,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_caller_is_told_of_their_call_and_administrators_of_logs_too() {
+        fn names(events: &[(String, Value)]) -> Vec<String> {
+            events.iter().map(|it| it.0.clone()).collect()
+        }
         let of_call = ["call.progress", "question", "question", "artifact"];
-        let names =
-            |told: &[(String, Value)]| told.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
         let anna = told(Viewer::of("anna", false), everything).await;
         assert_eq!(names(&anna), of_call);
-        let (progress, opened, closed) = (&anna[0].1, &anna[1].1, &anna[2].1);
+        let progress = &anna[0].1;
+        let opened = &anna[1].1;
+        let closed = &anna[2].1;
         let id = progress["id"].as_str().unwrap();
         assert_eq!(
             *progress,
@@ -305,27 +320,30 @@ mod tests {
         let method = "elicitation/create";
         let question = Question { number: 7, method, server: "lab", params: Some(&params) };
         console.question(origin, question);
-        let seen = |name: &str, is_admin| console.questions().of(&Viewer::of(name, is_admin));
-        assert_eq!(seen("anna", false)[0]["message"], "Your name?");
-        assert_eq!((seen("bert", false).len(), seen("root", true).len()), (0, 1));
+        let anna = Viewer::of("anna", false);
+        let bert = Viewer::of("bert", false);
+        let root = Viewer::of("root", true);
+        assert_eq!(console.questions().of(&anna)[0]["message"], "Your name?");
+        assert!(console.questions().of(&bert).is_empty());
+        assert_eq!(console.questions().of(&root).len(), 1);
         console.question(origin, Question { params: None, ..question });
-        assert!(seen("root", true).is_empty());
+        assert!(console.questions().of(&root).is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn messages_of_upstreams_are_logged_while_a_page_listens() {
         let console = Console::new(Options::default());
         let params = raw(&json!({}));
-        let log = || {
-            let message = UpstreamMessage::Call { method: "tools/call", params: &params };
+        fn log_call(console: &Console, params: &RawValue) {
+            let message = UpstreamMessage::Call { method: "tools/call", params };
             console.upstream_message(None, "lab", Direction::Sent, message);
-        };
-        log();
+        }
+        log_call(&console, &params);
         assert!(console.messages().list(&Viewer::everything(), None, None, None, 9).is_empty());
         let viewer = Viewer::everything();
         let slot = console.events().enter(&viewer).unwrap();
         let _page = console.events_shared().stream(viewer, None, slot, Box::new(|_| Value::Null));
-        log();
+        log_call(&console, &params);
         let listed = console.messages().list(&Viewer::everything(), None, None, None, 9);
         assert_eq!(listed.len(), 1);
         assert_eq!((&listed[0]["side"], &listed[0]["peer"]), (&json!("upstream"), &json!("lab")));

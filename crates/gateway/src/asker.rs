@@ -148,7 +148,6 @@ impl Asker {
         method: &str,
         params: Cow<'_, RawValue>,
     ) -> Result<Box<RawValue>, RpcError> {
-        let gone = || RpcError::internal("the client did not answer in time, or is gone");
         match &self.via {
             AskVia::Request(cx) => {
                 if let (Some(id), Some(announcer)) = (elicitation_id(&params), cx.announcer()) {
@@ -161,8 +160,8 @@ impl Asker {
                 let (answer, answered) = oneshot::channel();
                 let params = params.into_owned();
                 let asked = Asked { method: method.to_owned(), params, answer };
-                questions.send(asked).await.map_err(|_| gone())?;
-                answered.await.map_err(|_| gone())?
+                questions.send(asked).await.map_err(|_| client_gone())?;
+                answered.await.map_err(|_| client_gone())?
             }
             AskVia::Nothing => Err(RpcError::method_not_found(method)),
         }
@@ -276,7 +275,12 @@ pub(super) fn for_agent<'a>(
     }
     // The values are not parsed: they may contain more than a `Value` can represent.
     type Members = IndexMap<String, Box<RawValue>>;
-    let invalid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
+    fn invalid(error: serde_json::Error) -> RpcError {
+        RpcError::invalid_params(error.to_string())
+    }
+    fn text(members: &Members, name: &str) -> Option<String> {
+        serde_json::from_str(members.get(name)?.get()).ok()
+    }
     let mut members: Members = serde_json::from_str(params.get()).map_err(invalid)?;
     let mut meta: Members = members
         .get("_meta")
@@ -284,9 +288,6 @@ pub(super) fn for_agent<'a>(
         .unwrap_or_default();
     meta.insert(UPSTREAM.to_owned(), to_raw_value(upstream).map_err(invalid)?);
     members.insert("_meta".to_owned(), to_raw_value(&meta).map_err(invalid)?);
-    let text = |members: &Members, name: &str| -> Option<String> {
-        serde_json::from_str(members.get(name)?.get()).ok()
-    };
     if method == "elicitation/create" {
         let message = text(&members, "message").unwrap_or_default();
         let message = format!("[{upstream}] {message}");
@@ -378,7 +379,8 @@ impl<'a> ObservedQuestion<'a> {
     fn answered(mut self, answer: &Result<Box<RawValue>, RpcError>) {
         self.is_closed = true;
         let answer = Some(answer.as_deref());
-        let (number, method) = (self.number, self.method);
+        let number = self.number;
+        let method = self.method;
         self.observer.observe(&Observed::QuestionClosed { number, method, answer });
     }
 }
@@ -386,10 +388,15 @@ impl<'a> ObservedQuestion<'a> {
 impl Drop for ObservedQuestion<'_> {
     fn drop(&mut self) {
         if !self.is_closed {
-            let (number, method) = (self.number, self.method);
+            let number = self.number;
+            let method = self.method;
             self.observer.observe(&Observed::QuestionClosed { number, method, answer: None });
         }
     }
+}
+
+fn client_gone() -> RpcError {
+    RpcError::internal("the client did not answer in time, or is gone")
 }
 
 fn elicitation_id(params: &RawValue) -> Option<String> {
@@ -459,16 +466,12 @@ mod tests {
     fn a_page_has_an_id_where_the_revision_has_one() {
         let meta = json!({"marquetry/upstream": "github"});
         let page = r#"{"mode":"url","message":"go","url":"https://a.example","elicitationId":"1"}"#;
-        let want = |id: Option<&str>| {
-            let mut want = json!({
-                "mode": "url", "message": "[github] go", "url": "https://a.example", "_meta": meta,
-            });
-            if let Some(id) = id {
-                want["elicitationId"] = id.into();
-            }
-            want
-        };
-        check(Revision::V2025_11_25, "elicitation/create", page, want(Some("1")));
-        check(Revision::V2026_07_28, "elicitation/create", page, want(None));
+        let without_id = json!({
+            "mode": "url", "message": "[github] go", "url": "https://a.example", "_meta": meta,
+        });
+        let mut with_id = without_id.clone();
+        with_id["elicitationId"] = "1".into();
+        check(Revision::V2025_11_25, "elicitation/create", page, with_id);
+        check(Revision::V2026_07_28, "elicitation/create", page, without_id);
     }
 }

@@ -120,24 +120,25 @@ impl Gateway {
             options.log_level = cx.log_level();
         }
         let session = (agent_era == Era::Session).then(|| cx.conversation());
-        let (caller, target) = (cx.caller().clone(), request.target);
-        let (entry, params) = (Entry { session, caller, target }, request.params);
-        let asker = |via| Asker {
-            via,
-            agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
-            upstream: upstream.name().to_owned(),
-            connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
-            sampler: sampler.clone(),
-            sampling_time: self.options.limits.question_time,
-            most: self.options.limits.max_questions_per_call,
-            asked: 0.into(),
-            open: watch::Sender::new(0),
-            log: sender.log,
-            over: CancellationToken::new(),
-            observer,
-        };
+        let caller = cx.caller().clone();
+        let target = request.target;
+        let entry = Entry { session, caller, target };
+        let params = request.params;
         let talk = |via| {
-            let asker = Arc::new(asker(via));
+            let asker = Arc::new(Asker {
+                via,
+                agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
+                upstream: upstream.name().to_owned(),
+                connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
+                sampler: sampler.clone(),
+                sampling_time: self.options.limits.question_time,
+                most: self.options.limits.max_questions_per_call,
+                asked: 0.into(),
+                open: watch::Sender::new(0),
+                log: sender.log,
+                over: CancellationToken::new(),
+                observer,
+            });
             options.handler = Some(asker.clone());
             (asker, options)
         };
@@ -175,7 +176,8 @@ impl Gateway {
                     None => AskVia::Nothing,
                 };
                 let (asker, options) = talk(via);
-                let (upstream, client) = (upstream.clone(), client.clone());
+                let upstream = upstream.clone();
+                let client = client.clone();
                 let work = work(upstream, client, entry, params, options, asker);
                 events.forward_while(pin!(work), cx).await
             }
@@ -211,14 +213,10 @@ impl Gateway {
                         return outcome.unwrap_or_else(|error| Err(ClientError::Rpc(RpcError::internal(error.to_string()))));
                     }
                     Some(question) = questions.recv() => {
-                        let mut name = |question| {
-                            *asked += 1;
-                            open.push((format!("question-{asked}"), question));
-                        };
-                        name(question);
+                        name_question(question, open, asked);
                         tokio::time::sleep(GATHERED).await;
                         while let Ok(question) = questions.try_recv() {
-                            name(question);
+                            name_question(question, open, asked);
                         }
                     }
                 }
@@ -241,7 +239,9 @@ impl Gateway {
         carried: Option<Carried>,
         cx: &RequestContext,
     ) -> Outcome {
-        let invalid = |error: serde_json::Error| ClientError::Params { problem: error.to_string() };
+        fn invalid(error: serde_json::Error) -> ClientError {
+            ClientError::Params { problem: error.to_string() }
+        }
         let (round, params) = match carried {
             Some(Carried::Passed { round, state }) => {
                 let prefix = format!("{round}.");
@@ -261,7 +261,8 @@ impl Gateway {
         };
         let options = CallOptions { pass_questions: true, ..options };
         let name = upstream.name();
-        let (upstream, client) = (upstream.clone(), client.clone());
+        let upstream = upstream.clone();
+        let client = client.clone();
         let result = work(upstream, client, entry, params, options, asker).await?;
         let Some(InputRequired { input_requests, request_state }) = input_required(&result) else {
             return Ok(result);
@@ -285,6 +286,12 @@ impl Gateway {
         }
         std::future::pending().await
     }
+}
+
+/// Adds a question to the open ones, under the number of the questions so far.
+fn name_question(question: Asked, open: &mut Vec<(String, Asked)>, asked: &mut usize) {
+    *asked += 1;
+    open.push((format!("question-{asked}"), question));
 }
 
 /// Returns the model that answers the upstream's requests for messages in place of an agent that offers none.

@@ -28,7 +28,7 @@ use serde_json::{
 use tracing::Instrument as _;
 
 use super::{
-    Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
+    Gateway, List, ToolRoute, Upstream, UpstreamState,
     bridge::{Carried, Outgoing},
     long_error::shortened_error,
     observer::{CallObserver, Observed},
@@ -106,11 +106,11 @@ impl Gateway {
             self.wait_without_slot(cx, self.tool_owners_started(&params.name)).await?;
             catalog = self.catalog();
         }
-        let of_view = || {
+        let route = catalog.tool(&params.name).or_else(|| {
             let has_views = self.options.assumes_views || is_ui_enabled(cx.capabilities());
             catalog.tool_of_view(&params.name).filter(|_| has_views)
-        };
-        let Some(route) = catalog.tool(&params.name).or_else(of_view) else {
+        });
+        let Some(route) = route else {
             return Err(self.unknown_tool(&params.name));
         };
         self.call_at(route, params, cx).await
@@ -142,7 +142,8 @@ impl Gateway {
                 }
             }
             let is_stateless = is_stateless(&client);
-            let (capture, output_schema) = (route.capture.clone(), route.output_schema.clone());
+            let capture = route.capture.clone();
+            let output_schema = route.output_schema.clone();
             Ok(ToolAnswer { result, capture, output_schema, is_stateless })
         }
         .instrument(span)
@@ -275,13 +276,14 @@ impl Gateway {
     /// Waits for the upstreams that may have a tool and are still starting, however long this server has been
     /// running: the caller knows the name, so it expects the tool.
     async fn tool_owners_started(&self, name: &str) {
-        let may_have = |upstream: &&Arc<Upstream>| {
-            upstream.namer.owns(name) || upstream.namer.head_chars() == 0
-        };
-        let owners = self.upstreams.iter().filter(may_have).map(|upstream| {
+        let owners = self
+            .upstreams
+            .iter()
+            .filter(|upstream| upstream.namer.owns(name) || upstream.namer.head_chars() == 0);
+        let starts = owners.map(|upstream| {
             tokio::time::timeout(self.list_wait(upstream), upstream.settled(List::Tools))
         });
-        join_all(owners).await;
+        join_all(starts).await;
     }
 
     /// Waits for upstreams that are still starting, if no upstream lists the resource.
@@ -290,12 +292,15 @@ impl Gateway {
         uri: &str,
         cx: &RequestContext,
     ) -> Result<(), RpcError> {
-        let is_known =
-            |catalog: &Catalog| catalog.resource(uri).is_some() || catalog.view(uri).is_some();
-        if !is_reserved(uri) && !is_known(&self.catalog()) {
+        if !is_reserved(uri) && !self.lists_resource(uri) {
             self.started(List::Resources, cx).await?;
         }
         Ok(())
+    }
+
+    fn lists_resource(&self, uri: &str) -> bool {
+        let catalog = self.catalog();
+        catalog.resource(uri).is_some() || catalog.view(uri).is_some()
     }
 
     /// Waits until the upstream of a tool is known, for a request without a slot among those in flight.
@@ -322,16 +327,15 @@ impl Gateway {
             return None;
         }
         let catalog = self.catalog();
-        let linked = || {
-            let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-            links.get(&LinkOwner::of(cx), uri)
-        };
         catalog
             .view(uri)
             .map(|view| view.upstream)
             .or_else(|| catalog.resource(uri))
             .or_else(|| catalog.template_owner(uri))
-            .or_else(linked)
+            .or_else(|| {
+                let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+                links.get(&LinkOwner::of(cx), uri)
+            })
             .or_else(|| catalog.only_with_resources())
     }
 
@@ -448,11 +452,11 @@ impl Gateway {
     /// ready and does not offer the name is less likely, and a longer prefix is more likely.
     fn owner(&self, name: &str) -> Option<&Upstream> {
         let fitting = self.upstreams.iter().filter(|upstream| upstream.namer.owns(name));
-        let likely = |upstream: &&Arc<Upstream>| {
+        let likeliest = fitting.max_by_key(|upstream| {
             let is_ready = matches!(upstream.state(), UpstreamState::Ready(_));
             (!is_ready, upstream.namer.head_chars())
-        };
-        fitting.max_by_key(likely).map(|upstream| &**upstream)
+        });
+        likeliest.map(|upstream| &**upstream)
     }
 
     /// Returns the error for an unknown tool. If its prefix belongs to an upstream that is down, the error says so.

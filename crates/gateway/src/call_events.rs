@@ -35,13 +35,14 @@ pub(super) struct CallEventSender {
 
 impl CallEvents {
     pub(super) fn new(upstream: &str, observer: Option<CallObserver>) -> (CallEventSender, Self) {
-        const MOST_WAITING: usize = 64;
-        let (progress, progress_out) = mpsc::channel(MOST_WAITING);
-        let (log, log_out) = mpsc::channel(MOST_WAITING);
+        const MAX_WAITING: usize = 64;
+        let (progress, progress_out) = mpsc::channel(MAX_WAITING);
+        let (log, log_out) = mpsc::channel(MAX_WAITING);
         let upstream = upstream.to_owned();
         let sender = CallEventSender { progress, log };
-        let (progress, log) = (progress_out, log_out);
-        (sender, Self { upstream, progress, log, observer, observed: None })
+        let events =
+            Self { upstream, progress: progress_out, log: log_out, observer, observed: None };
+        (sender, events)
     }
 
     /// Reports progress to the observer, at most 20 times a second.
@@ -103,14 +104,14 @@ async fn tell(cx: &RequestContext, told: &Progress) {
 /// Forwards a log message if the agent wants its level. The logger's name begins with the upstream's name.
 async fn log(cx: &RequestContext, upstream: &str, logged: &ServerNotification) {
     #[derive(Deserialize)]
-    struct Logged<'a> {
+    struct LogParams<'a> {
         level: LogLevel,
         logger: Option<String>,
         #[serde(borrow)]
         data: Option<&'a RawValue>,
     }
     let Some(params) = &logged.params else { return };
-    let Ok(Logged { level, logger, data }) = serde_json::from_str(params.get()) else {
+    let Ok(LogParams { level, logger, data }) = serde_json::from_str(params.get()) else {
         tracing::debug!(upstream, "a log message that is none");
         return;
     };

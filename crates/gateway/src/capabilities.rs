@@ -52,9 +52,9 @@ mod tests {
         let mut with_views = ClientCapabilities::default();
         declare_client(&mut with_views);
         let without = ClientCapabilities::default();
-        let declares = |offers: &ClientCapabilities, method, assumes_views| {
+        fn declares(offers: &ClientCapabilities, method: &str, assumes_views: bool) -> bool {
             is_ui_enabled(&declared(offers, method, assumes_views))
-        };
+        }
         assert!(declares(&with_views, "tools/call", false));
         assert!(!declares(&without, "tools/call", false));
         assert!(declares(&without, "tools/call", true));

@@ -99,17 +99,16 @@ impl Catalog {
             let filter = &upstream.options.filter;
             let has_views = views_of(upstream, &listing).next().is_some();
             for tool in listing.tools.iter().filter(|tool| filter.allows(&tool.name)) {
-                let owner = |name: &str| {
-                    let ours = reserved
-                        .iter()
-                        .any(|it| it == name)
-                        .then(|| "a tool of this server".to_owned());
-                    let theirs = catalog.tool_routes.get(name);
-                    ours.or_else(|| {
-                        theirs.map(|route| owner_name(upstreams, route.to.upstream, index))
-                    })
-                };
-                match upstream.namer.tool(&tool.name).and_then(|name| free(name, owner)) {
+                let exposed = upstream.namer.tool(&tool.name).and_then(|name| {
+                    let owner = if reserved.contains(&name) {
+                        Some("a tool of this server".to_owned())
+                    } else {
+                        let taken = catalog.tool_routes.get(&name);
+                        taken.map(|route| owner_name(upstreams, route.to.upstream, index))
+                    };
+                    free(name, owner)
+                });
+                match exposed {
                     Ok(exposed) => {
                         let capture = upstream.options.capture.of(&tool.name).cloned();
                         let promise = Promise::of(tool, capture.as_ref());
@@ -136,11 +135,12 @@ impl Catalog {
                 }
             }
             for prompt in &listing.prompts {
-                let owner = |name: &str| {
-                    let theirs = catalog.prompt_routes.get(name);
-                    theirs.map(|route| owner_name(upstreams, route.upstream, index))
-                };
-                match upstream.namer.prompt(&prompt.name).and_then(|name| free(name, owner)) {
+                let exposed = upstream.namer.prompt(&prompt.name).and_then(|name| {
+                    let taken = catalog.prompt_routes.get(&name);
+                    let owner = taken.map(|route| owner_name(upstreams, route.upstream, index));
+                    free(name, owner)
+                });
+                match exposed {
                     Ok(exposed) => {
                         catalog.prompts.push(Prompt { name: exposed.clone(), ..prompt.clone() });
                         let route = Route { upstream: index, name: prompt.name.clone() };
@@ -165,10 +165,8 @@ impl Catalog {
                     catalog.refuse(index, "resource", &resource.uri, why);
                     continue;
                 }
-                let owner = |uri: &str| {
-                    let theirs = catalog.resource_routes.get(uri);
-                    theirs.map(|&upstream| owner_name(upstreams, upstream, index))
-                };
+                let taken = catalog.resource_routes.get(&resource.uri);
+                let owner = taken.map(|&upstream| owner_name(upstreams, upstream, index));
                 match free(resource.uri.clone(), owner) {
                     Ok(uri) => {
                         catalog.resources.push(resource.clone());
@@ -188,10 +186,8 @@ impl Catalog {
                 if pattern.has_scheme() {
                     catalog.patterns.push((pattern, index));
                 }
-                let owner = |uri: &str| {
-                    let theirs = catalog.template_routes.get(uri);
-                    theirs.map(|&upstream| owner_name(upstreams, upstream, index))
-                };
+                let taken = catalog.template_routes.get(&template.uri_template);
+                let owner = taken.map(|&upstream| owner_name(upstreams, upstream, index));
                 match free(template.uri_template.clone(), owner) {
                     Ok(uri) => {
                         catalog.templates.push(template.clone());
@@ -299,8 +295,9 @@ impl Catalog {
 
 /// Returns the View and the visibility of a tool. A link that is not the URI of a View counts as absent.
 fn tool_ui(tool: &Tool) -> ToolUi {
-    let without_link = |_| Some(ToolUi::default().with_visibility(Visibility::of(tool)));
-    ToolUi::read(tool).unwrap_or_else(without_link).unwrap_or_default()
+    ToolUi::read(tool)
+        .unwrap_or_else(|_| Some(ToolUi::default().with_visibility(Visibility::of(tool))))
+        .unwrap_or_default()
 }
 
 /// Returns the Views of an upstream: those in its list, and those that its offered tools name, because servers need
@@ -341,8 +338,9 @@ fn owner_name(upstreams: &[impl AsRef<Upstream>], owner: usize, index: usize) ->
     }
 }
 
-fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, NameError> {
-    match owner(&name) {
+/// Returns the name if it has no owner.
+fn free(name: String, owner: Option<String>) -> Result<String, NameError> {
+    match owner {
         Some(owner) => Err(NameError::Taken(owner)),
         None => Ok(name),
     }
@@ -387,11 +385,11 @@ fn exposed_tool(tool: &Tool, exposed: &str, promise: Promise) -> Tool {
 /// Returns `None` for schemas of other types, which 2026-07-28 allows, since the reference that may replace the content is an
 /// object.
 fn relaxed(schema: &Value) -> Option<Value> {
-    const KEPT: [&str; 7] =
+    const KEYWORDS: [&str; 7] =
         ["$schema", "type", "title", "description", "properties", "$defs", "definitions"];
     let schema =
         schema.as_object().filter(|schema| schema.get("type") == Some(&json!("object")))?;
-    let kept = schema.iter().filter(|(key, _)| KEPT.contains(&key.as_str()));
+    let kept = schema.iter().filter(|(key, _)| KEYWORDS.contains(&key.as_str()));
     Some(Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect()))
 }
 
@@ -489,14 +487,15 @@ mod tests {
         let fixed = json!({
             "type": "object", "properties": {"a": {"type": "string", "pattern": "^a*$"}}, "required": ["a"],
         });
-        let of =
-            |name: &str, schema: &Value| Tool { output_schema: Some(schema.clone()), ..tool(name) };
+        fn with_schema(name: &str, schema: &Value) -> Tool {
+            Tool { output_schema: Some(schema.clone()), ..tool(name) }
+        }
         let listing = Listing {
             tools: vec![
-                of("t", &schema),
-                of("fixed", &fixed),
-                of("raw", &fixed),
-                of("withheld", &schema),
+                with_schema("t", &schema),
+                with_schema("fixed", &fixed),
+                with_schema("raw", &fixed),
+                with_schema("withheld", &schema),
             ],
             ..Listing::default()
         };
@@ -534,22 +533,26 @@ mod tests {
             (json!(true), false),
         ] {
             let tool = Tool { output_schema: Some(schema.clone()), ..tool("t") };
-            let listed = |promise| exposed_tool(&tool, "t", promise).output_schema;
-            assert_eq!(listed(Promise::Replaced).is_some(), stays, "{schema}");
-            assert_eq!(listed(Promise::AsSent), Some(schema.clone()));
-            assert_eq!(listed(Promise::Shortened), Some(schema));
+            let replaced = exposed_tool(&tool, "t", Promise::Replaced);
+            assert_eq!(replaced.output_schema.is_some(), stays, "{schema}");
+            for promise in [Promise::AsSent, Promise::Shortened] {
+                assert_eq!(exposed_tool(&tool, "t", promise).output_schema, tool.output_schema);
+            }
         }
     }
 
     #[test]
     fn resources_lead_to_their_upstream() {
-        let resource =
-            |uri: &str| Resource { uri: uri.into(), name: "r".into(), ..Resource::default() };
-        let template = |uri: &str| ResourceTemplate {
-            uri_template: uri.into(),
-            name: "t".into(),
-            ..ResourceTemplate::default()
-        };
+        fn resource(uri: &str) -> Resource {
+            Resource { uri: uri.into(), name: "r".into(), ..Resource::default() }
+        }
+        fn template(uri: &str) -> ResourceTemplate {
+            ResourceTemplate {
+                uri_template: uri.into(),
+                name: "t".into(),
+                ..ResourceTemplate::default()
+            }
+        }
         let a = Listing {
             resources: vec![resource("x:1"), resource("artifact://mine"), resource("AM7:a")],
             templates: vec![
@@ -596,7 +599,9 @@ mod tests {
 
     #[test]
     fn arguments_that_headers_repeat_are_known() {
-        let marked = |kind: &str| json!({"type": "object", "properties": {"a": {"type": kind, "x-mcp-header": "A"}}});
+        fn marked(kind: &str) -> Value {
+            json!({"type": "object", "properties": {"a": {"type": kind, "x-mcp-header": "A"}}})
+        }
         let listing = Listing {
             tools: [("t", marked("string")), ("wrong", marked("number"))]
                 .map(|(name, input_schema)| Tool { input_schema, ..tool(name) })
@@ -610,14 +615,15 @@ mod tests {
 
     #[test]
     fn tools_lead_to_the_views_of_their_own_upstream() {
-        let shown = |name: &str, uri: &str| {
-            let meta = json!({"ui": {"resourceUri": uri}, "x": 1});
+        fn with_meta(name: &str, meta: &Value) -> Tool {
             Tool { meta: meta.as_object().cloned(), ..tool(name) }
-        };
-        let for_views = |name: &str| {
-            let meta = json!({"ui": {"visibility": ["app"]}});
-            Tool { meta: meta.as_object().cloned(), ..tool(name) }
-        };
+        }
+        fn shown(name: &str, uri: &str) -> Tool {
+            with_meta(name, &json!({"ui": {"resourceUri": uri}, "x": 1}))
+        }
+        fn for_views(name: &str) -> Tool {
+            with_meta(name, &json!({"ui": {"visibility": ["app"]}}))
+        }
         let page = Resource { uri: "ui://page".into(), name: "p".into(), ..Resource::default() };
         let a = Listing {
             tools: vec![shown("t", "ui://page"), for_views("poll")],
@@ -630,10 +636,10 @@ mod tests {
         };
         let c = Listing { tools: vec![for_views("poll"), for_views("none")], ..Listing::default() };
         let catalog = catalog(vec![(upstream("a"), a), (upstream("b"), b), (upstream("c"), c)]);
-        let meta = |at: usize| serde_json::to_value(&catalog.tools[at].meta).unwrap();
-        let linked = |uri: &str| json!({"ui": {"resourceUri": uri}, "ui/resourceUri": uri, "x": 1});
-        assert_eq!(meta(0), linked("ui://page"));
-        assert_eq!(meta(2), linked("ui://b/page"));
+        for (at, uri) in [(0, "ui://page"), (2, "ui://b/page")] {
+            let meta = serde_json::to_value(&catalog.tools[at].meta).unwrap();
+            assert_eq!(meta, json!({"ui": {"resourceUri": uri}, "ui/resourceUri": uri, "x": 1}));
+        }
         assert_eq!(
             catalog.view("ui://b/page"),
             Some(Route { upstream: 1, name: "ui://page".into() })
@@ -647,8 +653,8 @@ mod tests {
         assert_eq!(ui.resource.as_ref().unwrap().as_str(), "ui://page");
         assert_eq!(catalog.tool("b__bad").unwrap().ui, ToolUi::default());
         // An upstream without a View has no tools that Views call.
-        let of_view = |name: &str| catalog.tool_of_view(name).map(|route| route.to.upstream);
-        let found = [of_view("poll"), of_view("only"), of_view("none"), of_view("t")];
+        let found = ["poll", "only", "none", "t"]
+            .map(|name| catalog.tool_of_view(name).map(|route| route.to.upstream));
         assert_eq!(found, [Some(0), Some(1), None, None]);
         let at = Route { upstream: 1, name: "only".into() };
         assert_eq!(catalog.exposed_tool(&at), Some("b__only"));

@@ -74,7 +74,8 @@ impl ClientHandler for Connection {
         let Some(gateway) = self.gateway.upgrade() else { return };
         let upstream = &gateway.upstreams[self.upstream];
         if let Some(observer) = gateway.options.observer.as_ref().filter(|it| it.is_watching()) {
-            let (method, params) = (&*notification.method, notification.params.as_deref());
+            let method = &*notification.method;
+            let params = notification.params.as_deref();
             observer.observe(upstream.name(), None, &Observed::Notification { method, params });
         }
         match &*notification.method {

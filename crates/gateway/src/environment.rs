@@ -12,7 +12,7 @@ use marquetry_protocol::client::{is_default_variable, variable_matches as matche
 pub(crate) const DEPTH: &str = "MARQUETRY_DEPTH";
 
 /// Deepest nesting of Marquetry processes. Two can be intended; more are a mistake in an mcp.json.
-pub(crate) const MOST_DEPTH: u32 = 3;
+pub(crate) const MAX_DEPTH: u32 = 3;
 
 /// Returns the number of Marquetry processes above this one.
 pub(crate) fn depth() -> u32 {
@@ -26,13 +26,15 @@ pub(crate) fn passed(
     more: &[String],
     secret_variables: &[String],
 ) -> BTreeMap<String, String> {
-    let names = |list: &[String], name: &str| {
-        list.iter().any(|one| !one.ends_with('*') && matches(one, name))
-    };
     readable(variables, |name| {
         (is_default_variable(name) || more.iter().any(|pattern| matches(pattern, name)))
-            && (names(more, name) || !names(secret_variables, name))
+            && (has_exact_name(more, name) || !has_exact_name(secret_variables, name))
     })
+}
+
+/// Returns whether a pattern of the list is this name, without a wildcard.
+fn has_exact_name(patterns: &[String], name: &str) -> bool {
+    patterns.iter().any(|pattern| !pattern.ends_with('*') && matches(pattern, name))
 }
 
 /// Returns all of `variables` except those that `secret_variables` names: upstreams must not see the tokens of this
@@ -67,41 +69,47 @@ fn readable(
 mod tests {
     use super::*;
 
+    const NAMES: &[&str] = &[
+        "PATH",
+        "LC_ALL",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "SSL_CERT_FILE",
+        "XDG_RUNTIME_DIR",
+        "PATHS",
+        "LC",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "NVM_DIR",
+        "NVM_BIN",
+        "EXACT",
+        "EXACTLY",
+    ];
+
+    fn variables() -> impl Iterator<Item = (OsString, OsString)> {
+        NAMES.iter().map(|name| (OsString::from(name), OsString::from("v")))
+    }
+
+    /// Returns the names that are passed, if `EXACTLY` is secret.
+    fn passed_names(more: &[&str]) -> String {
+        let more: Vec<String> = more.iter().map(|&name| name.to_owned()).collect();
+        passed(variables(), &more, &["EXACTLY".to_owned()])
+            .into_keys()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
     #[test]
     fn little_is_passed_and_what_was_asked_for() {
-        let names = [
-            "PATH",
-            "LC_ALL",
-            "https_proxy",
-            "HTTPS_PROXY",
-            "SSL_CERT_FILE",
-            "XDG_RUNTIME_DIR",
-            "PATHS",
-            "LC",
-            "GITHUB_TOKEN",
-            "AWS_SECRET_ACCESS_KEY",
-            "NVM_DIR",
-            "NVM_BIN",
-            "EXACT",
-            "EXACTLY",
-        ];
-        let variables = || names.map(|name| (OsString::from(name), OsString::from("v")));
-        let kept = |more: &[&str]| {
-            let more: Vec<String> = more.iter().map(|&name| name.to_owned()).collect();
-            passed(variables(), &more, &["EXACTLY".to_owned()])
-                .into_keys()
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
         let always = "HTTPS_PROXY LC_ALL PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";
-        assert_eq!(kept(&[]), always);
+        assert_eq!(passed_names(&[]), always);
         let more = "EXACT HTTPS_PROXY LC_ALL NVM_BIN NVM_DIR PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";
-        assert_eq!(kept(&["NVM_*", "EXACT"]), more);
-        let but_the_door_key = names.len() - 1;
-        assert_eq!(kept(&["*"]).split(' ').count(), but_the_door_key);
-        assert_eq!(kept(&["*", "EXACTLY"]).split(' ').count(), names.len());
+        assert_eq!(passed_names(&["NVM_*", "EXACT"]), more);
+        let but_the_door_key = NAMES.len() - 1;
+        assert_eq!(passed_names(&["*"]).split(' ').count(), but_the_door_key);
+        assert_eq!(passed_names(&["*", "EXACTLY"]).split(' ').count(), NAMES.len());
         let inherited = inherited(variables(), &["GITHUB_TOKEN".to_owned()]);
-        assert_eq!(inherited.len(), names.len() - 1);
+        assert_eq!(inherited.len(), NAMES.len() - 1);
         assert!(!inherited.contains_key("GITHUB_TOKEN"), "it opens our own door");
     }
 }

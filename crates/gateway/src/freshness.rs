@@ -65,9 +65,11 @@ impl Freshness {
 
     /// Records that a list was fetched, or could not be.
     pub(super) fn note(&self, list: List, hint: Option<CacheHint>) {
-        let time = |hint: CacheHint| self.pause.max(Duration::from_millis(hint.ttl_ms));
         // A time that the clock cannot represent means no expiry.
-        let stale_from = hint.and_then(|hint| Instant::now().checked_add(time(hint)));
+        let stale_from = hint.and_then(|hint| {
+            let time = self.pause.max(Duration::from_millis(hint.ttl_ms));
+            Instant::now().checked_add(time)
+        });
         lock(&self.stale_from)[list as usize] = stale_from;
     }
 
@@ -164,25 +166,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_is_stale_after_its_time_and_not_before_the_pause() {
         let freshness = Freshness::new(Duration::from_secs(10));
-        let hint = |seconds| Some(CacheHint::public(Duration::from_secs(seconds)));
+        fn hint(seconds: u64) -> Option<CacheHint> {
+            Some(CacheHint::public(Duration::from_secs(seconds)))
+        }
+        fn stale(freshness: &Freshness) -> [bool; 3] {
+            [List::Tools, List::Prompts, List::Resources].map(|list| freshness.is_stale(list))
+        }
         assert!(!freshness.is_stale(List::Tools));
         freshness.note(List::Tools, hint(0));
         freshness.note(List::Prompts, hint(60));
         freshness.note(List::Resources, None);
         freshness.note_part(List::Resources, hint(20));
-        let stale =
-            || [List::Tools, List::Prompts, List::Resources].map(|list| freshness.is_stale(list));
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert_eq!(stale(), [false, false, false]);
+        assert_eq!(stale(&freshness), [false, false, false]);
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(stale(), [true, false, false]);
+        assert_eq!(stale(&freshness), [true, false, false]);
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(stale(), [true, false, true]);
+        assert_eq!(stale(&freshness), [true, false, true]);
         freshness.done(&[List::Tools]);
-        assert_eq!(stale(), [false, false, true]);
+        assert_eq!(stale(&freshness), [false, false, true]);
         freshness.note(List::Tools, Some(CacheHint { ttl_ms: u64::MAX, ..CacheHint::default() }));
         tokio::time::advance(Duration::from_secs(1_000_000)).await;
-        assert_eq!(stale(), [false, true, true]);
+        assert_eq!(stale(&freshness), [false, true, true]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -204,16 +209,16 @@ mod tests {
     async fn a_list_without_time_to_live_is_shown_once_it_is_fetched() {
         let freshness = Freshness::new(Duration::ZERO);
         freshness.note(List::Tools, Some(CacheHint::default()));
-        let fetch = async || {
-            assert_eq!(freshness.wanted().await, [List::Tools]);
-            freshness.done(&[List::Prompts]);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            freshness.note(List::Tools, Some(CacheHint::default()));
-            freshness.done(&[List::Tools]);
-        };
         for _ in 0..3 {
             let since = Instant::now();
-            tokio::join!(freshness.refreshed(List::Tools), fetch());
+            let fetching = async {
+                assert_eq!(freshness.wanted().await, [List::Tools]);
+                freshness.done(&[List::Prompts]);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                freshness.note(List::Tools, Some(CacheHint::default()));
+                freshness.done(&[List::Tools]);
+            };
+            tokio::join!(freshness.refreshed(List::Tools), fetching);
             assert!(since.elapsed() < WAIT / 2, "{:?}", since.elapsed());
         }
     }
@@ -222,14 +227,14 @@ mod tests {
     async fn a_list_that_never_comes_delays_one_request() {
         let freshness = Freshness::new(Duration::ZERO);
         freshness.note(List::Tools, Some(CacheHint::default()));
-        let waited = async || {
+        async fn waited(freshness: &Freshness) -> Duration {
             let since = Instant::now();
             freshness.refreshed(List::Tools).await;
             since.elapsed()
-        };
-        assert_eq!(waited().await, WAIT);
-        assert_eq!(waited().await, Duration::ZERO);
+        }
+        assert_eq!(waited(&freshness).await, WAIT);
+        assert_eq!(waited(&freshness).await, Duration::ZERO);
         freshness.begin_anew();
-        assert_eq!(waited().await, WAIT);
+        assert_eq!(waited(&freshness).await, WAIT);
     }
 }

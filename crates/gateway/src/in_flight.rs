@@ -140,8 +140,11 @@ impl<A> InFlight<A> {
                     let waited = if has_to_start { PATIENCE } else { Duration::ZERO };
                     let passed = table.stop_waiting(&waiting, waited);
                     let Entry { session, caller, target } = entry;
-                    let (owner, agent) = (Owner::new(session, &caller), waiting.agent);
-                    let (number, asker, waited) = (table.number(), asker.clone(), Duration::ZERO);
+                    let owner = Owner::new(session, &caller);
+                    let agent = waiting.agent;
+                    let number = table.number();
+                    let asker = asker.clone();
+                    let waited = Duration::ZERO;
                     table.open.push(Open { number, agent, owner, target, asker, waited });
                     drop(table);
                     log_passed(&passed);
@@ -166,7 +169,8 @@ impl<A> InFlight<A> {
         let number = table.number();
         let agent = entry.session.map_or(Agent::Call(number), Agent::Session);
         table.waiting.push((number, agent));
-        let (target, since) = (entry.target.clone(), Instant::now());
+        let target = entry.target.clone();
+        let since = Instant::now();
         Waiting { calls: self, number, agent, target, since, cancelled: Vec::new() }
     }
 
@@ -260,10 +264,9 @@ impl<A> Table<A> {
             return true;
         }
         // A call that asks overtakes no other call, so an agent with many such calls cannot hold up the others.
-        let is_earlier = |(other, of): &(u64, Agent)| other < number && of != agent;
         self.turns.asks(target)
             && (self.unanswered_before(*agent, target).next().is_some()
-                || self.waiting.iter().any(is_earlier))
+                || self.waiting.iter().any(|(other, of)| other < number && of != agent))
     }
 
     /// Returns the unanswered calls that a call has to wait for. A call that asks waits for them whatever they called, as
@@ -295,10 +298,11 @@ impl<A> Table<A> {
         let Waiting { number, agent, target, .. } = waiting;
         self.waiting.retain(|(other, _)| other != number);
         waiting.cancelled.iter().for_each(|owner| self.turns.pass_when_cancelled(owner));
-        let waited_for =
-            |call: &Open<A>| call.number < *number && self.blocks(call, *agent, target);
-        let waited_for: Vec<usize> =
-            (0..self.open.len()).filter(|at| waited_for(&self.open[*at])).collect();
+        let calls = self.open.iter().enumerate();
+        let waited_for: Vec<usize> = calls
+            .filter(|(_, call)| call.number < *number && self.blocks(call, *agent, target))
+            .map(|(at, _)| at)
+            .collect();
         let mut passed = Vec::new();
         for at in waited_for {
             let call = &mut self.open[at];
@@ -503,6 +507,13 @@ mod tests {
         assert!(starts(enter(&calls, "search")).await);
     }
 
+    async fn call_and_log(calls: &Calls, tool: &'static str, began: &Mutex<Vec<&'static str>>) {
+        let call = enter(calls, tool).await;
+        began.lock().unwrap().push(tool);
+        tokio::time::sleep(PATIENCE / 10).await;
+        call.answered();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_call_that_asks_does_not_overtake_others() {
         let calls = calls();
@@ -510,14 +521,11 @@ mod tests {
         calls.only_agent(|()| true).expect("one call is in flight");
         let (order, ()) = tokio::join!(
             async {
-                let began = std::sync::Mutex::new(Vec::new());
-                let call = async |name| {
-                    let call = enter(&calls, name).await;
-                    began.lock().unwrap().push(name);
-                    tokio::time::sleep(PATIENCE / 10).await;
-                    call.answered();
-                };
-                tokio::join!(call("search"), call("form"));
+                let began = Mutex::new(Vec::new());
+                tokio::join!(
+                    call_and_log(&calls, "search", &began),
+                    call_and_log(&calls, "form", &began)
+                );
                 began.into_inner().unwrap()
             },
             async {
@@ -541,7 +549,8 @@ mod tests {
         let calls = calls();
         let _asking = enter(&calls, "form").await;
         calls.only_agent(|()| true).expect("one call is in flight");
-        let (start, patience) = (Instant::now(), PATIENCE / 5);
+        let start = Instant::now();
+        let patience = PATIENCE / 5;
         calls.enter(entry("form"), &Arc::new(()), patience).await.answered();
         assert_eq!(start.elapsed(), patience);
     }

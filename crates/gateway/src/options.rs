@@ -263,7 +263,8 @@ impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio { command, args, env, .. } => {
-                let (args, env) = (args.len(), env.len());
+                let args = args.len();
+                let env = env.len();
                 write!(f, "Stdio({command:?}, {args} arguments, {env} variables)")
             }
             Self::Http { headers, .. } => write!(f, "Http({} headers)", headers.len()),

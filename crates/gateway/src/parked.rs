@@ -87,7 +87,8 @@ impl<C: Send + 'static> Parked<C> {
     /// Stores a call. After the time limit it is dropped, which cancels it at its upstream.
     pub(super) fn put(self: &Arc<Self>, handle: Handle, call: C) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (parked, time) = (Arc::downgrade(self), self.time);
+        let parked = Arc::downgrade(self);
+        let time = self.time;
         let expiry = runtime.spawn(async move {
             tokio::time::sleep(time).await;
             if let Some(parked) = parked.upgrade() {

@@ -60,7 +60,8 @@ struct Links {
 impl LinkRoutes {
     /// Creates routes for at most `most` links, with at most `most_per_agent` for one agent.
     pub(crate) fn new(most: usize, most_per_agent: usize) -> Self {
-        let (agents, by_use) = (HashMap::new(), BTreeMap::new());
+        let agents = HashMap::new();
+        let by_use = BTreeMap::new();
         Self { agents, by_use, uses: 0, count: 0, most, most_per_agent }
     }
 
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn links_belong_to_the_agent_that_got_them_and_to_their_first_upstream() {
         let mut routes = LinkRoutes::new(100, 10);
-        let (ann, bob) = (principal("ann"), LinkOwner::Local);
+        let ann = principal("ann");
+        let bob = LinkOwner::Local;
         routes.remember(&ann, "a", 0);
         routes.remember(&ann, "a", 1);
         routes.remember(&bob, "b", 2);

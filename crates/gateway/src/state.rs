@@ -93,7 +93,8 @@ impl fmt::Display for UpstreamState {
             Self::Starting => f.write_str("is starting; try again in a moment"),
             Self::Ready(_) => f.write_str("is ready"),
             Self::BackingOff { problem, stderr, retry_in_ms } => {
-                let (seconds, words) = (retry_in_ms.div_ceil(1_000), last_words(stderr));
+                let seconds = retry_in_ms.div_ceil(1_000);
+                let words = last_words(stderr);
                 write!(f, "is down ({problem}) and is started again within {seconds} s{words}")
             }
             Self::Failed { problem, stderr } => {

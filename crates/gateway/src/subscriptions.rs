@@ -114,12 +114,13 @@ impl Gateway {
     /// Passes on that a resource has changed. A change below a subscribed resource counts as a change of it.
     pub(super) fn resource_updated(&self, index: usize, uri: &str) {
         let table = self.subscriptions.table();
-        let is_its =
-            |entry: Option<&(usize, usize)>| entry.is_some_and(|(upstream, _)| *upstream == index);
         let slashes = uri.match_indices('/').map(|(at, _)| at);
         let above = slashes.rev().flat_map(|at| [&uri[..=at], &uri[..at]]);
-        if let Some(subscribed) = [uri].into_iter().chain(above).find(|uri| is_its(table.get(*uri)))
-        {
+        let subscribed = [uri].into_iter().chain(above).find(|uri| {
+            let entry = table.get(*uri);
+            entry.is_some_and(|(upstream, _)| *upstream == index)
+        });
+        if let Some(subscribed) = subscribed {
             self.changes.resource_updated(subscribed);
         }
     }

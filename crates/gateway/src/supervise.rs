@@ -439,14 +439,14 @@ impl Session<'_> {
 
 /// Returns why a list may lack items.
 fn incomplete<T>(fetched: &Fetched<T>) -> Option<String> {
-    let setting = |error: &ProtocolError| match error {
+    let error = fetched.incomplete.as_ref()?;
+    let setting = match error {
         ProtocolError::TooManyItems { .. } => " (limits.max_upstream_list)",
         ProtocolError::ListTooLong { .. } => " (limits.max_upstream_message_bytes)",
         ProtocolError::ListTooSlow { .. } => " (start_timeout_ms)",
         _ => "",
     };
-    let incomplete = fetched.incomplete.as_ref();
-    incomplete.map(|error| format!("items may be missing: {error}{}", setting(error)))
+    Some(format!("items may be missing: {error}{setting}"))
 }
 
 /// Warns of settings for tools that the upstream does not have: most of them are typing errors.

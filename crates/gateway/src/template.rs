@@ -45,11 +45,11 @@ impl UriPattern {
 
     /// Returns the length of the literal text, in bytes.
     pub(crate) fn fixed_bytes(&self) -> usize {
-        let text = |part: &Part| match part {
+        let lengths = self.parts.iter().map(|part| match part {
             Part::Text(text) => text.len(),
             Part::Segment | Part::Anything => 0,
-        };
-        self.parts.iter().map(text).sum()
+        });
+        lengths.sum()
     }
 
     /// Returns whether the template matches `uri`.

@@ -15,8 +15,12 @@ impl ToolFilter {
     /// Returns whether a tool is offered.
     #[must_use]
     pub fn allows(&self, tool: &str) -> bool {
-        let has = |list: &[String]| list.iter().any(|name| name == tool || name == Self::ALL);
-        self.enabled.as_deref().is_none_or(has) && !has(&self.disabled)
+        self.enabled.as_deref().is_none_or(|names| Self::names_tool(names, tool))
+            && !Self::names_tool(&self.disabled, tool)
+    }
+
+    fn names_tool(names: &[String], tool: &str) -> bool {
+        names.iter().any(|name| name == tool || name == Self::ALL)
     }
 
     /// Returns the names of single tools.
@@ -47,8 +51,11 @@ impl ToolFilter {
 mod tests {
     use super::*;
 
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
     fn filter(enabled: Option<&[&str]>, disabled: &[&str]) -> ToolFilter {
-        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         ToolFilter { enabled: enabled.map(owned), disabled: owned(disabled) }
     }
 

@@ -19,7 +19,7 @@ const PASSED: Duration = Duration::from_mins(1);
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most owners of calls that others have waited for too long. The oldest is forgotten first.
-const MOST_OWNERS: usize = 256;
+const MAX_OWNERS: usize = 256;
 
 /// The method of a request and, for a tool or a prompt, its name at the upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,11 +75,11 @@ impl Turns {
     pub(super) fn asked<'a>(&mut self, targets: impl Iterator<Item = &'a Target>) {
         let targets: Vec<&Target> = targets.collect();
         let now = Instant::now();
-        let known = |target: &&&Target| {
+        let certain = targets.iter().filter(|target| {
             let known = self.asking.get(**target);
             known.is_some_and(|(certainty, until)| *certainty == Certainty::Asked && *until > now)
-        };
-        let mut asked: Vec<&Target> = targets.iter().filter(known).copied().collect();
+        });
+        let mut asked: Vec<&Target> = certain.copied().collect();
         if asked.is_empty() && targets.windows(2).all(|pair| pair[0] == pair[1]) {
             asked.extend(targets.first());
         }
@@ -135,7 +135,7 @@ impl Owners {
     fn add(&mut self, owner: &Owner) {
         let now = Instant::now();
         self.0.retain(|(other, until)| *until > now && other != owner);
-        if self.0.len() == MOST_OWNERS {
+        if self.0.len() == MAX_OWNERS {
             self.0.remove(0);
         }
         self.0.push((owner.clone(), now + PASSED));

@@ -215,7 +215,7 @@ impl Upstream {
         let limit = self.call_timeout();
         let limit_ms = limit.as_millis();
         let mut states = self.state.subscribe();
-        let is_over = |state: &UpstreamState| {
+        let over = states.wait_for(|state| {
             let is_returning = self.is_returning.load(Ordering::Relaxed);
             match state {
                 // A closed connection will change the state soon.
@@ -228,9 +228,9 @@ impl Upstream {
                     true
                 }
             }
-        };
+        });
         // The caller checks the state in either case.
-        _ = tokio::time::timeout(limit, states.wait_for(is_over)).await;
+        _ = tokio::time::timeout(limit, over).await;
     }
 
     pub(super) fn set_state(&self, state: UpstreamState) {
@@ -374,7 +374,7 @@ impl Upstream {
                 };
                 program.env.extend(env.clone());
                 let depth = environment::depth() + 1;
-                if depth > environment::MOST_DEPTH {
+                if depth > environment::MAX_DEPTH {
                     let problem = "this server was itself started by Marquetry, several times over; does its mcp.json name Marquetry?";
                     return Err(ClientError::NotStarted(problem.into()));
                 }
@@ -570,19 +570,20 @@ mod tests {
     async fn a_state_does_not_settle_but_the_lists_do() {
         let options = UpstreamOptions::new("a", Transport::stdio("x", [""; 0]));
         let upstream = Upstream::new(options, &GatewayOptions::default());
-        let is_settled = async || {
+        async fn are_settled(upstream: &Upstream) -> [bool; 3] {
             let settled = List::ALL.map(|list| upstream.is_settled(list));
             let waited = tokio::time::timeout(Duration::from_millis(20), upstream.settled_all());
             assert_eq!(waited.await.is_ok(), settled == [true; 3]);
             settled
-        };
-        let (problem, stderr) = ("none".to_owned(), Vec::new());
+        }
+        let problem = "none".to_owned();
+        let stderr = Vec::new();
         upstream.set_state(UpstreamState::BackingOff { problem, stderr, retry_in_ms: 1 });
-        assert_eq!(is_settled().await, [false, false, false]);
+        assert_eq!(are_settled(&upstream).await, [false, false, false]);
         upstream.settle(List::Tools);
-        assert_eq!(is_settled().await, [true, false, false]);
+        assert_eq!(are_settled(&upstream).await, [true, false, false]);
         upstream.settle_all();
-        assert_eq!(is_settled().await, [true, true, true]);
+        assert_eq!(are_settled(&upstream).await, [true, true, true]);
     }
 
     #[tokio::test]

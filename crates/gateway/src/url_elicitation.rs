@@ -27,7 +27,7 @@ use super::{
 };
 
 /// Pages of one error that an agent is asked to visit; further ones are asked for with the next error.
-const MOST_PAGES: usize = 16;
+const MAX_PAGES: usize = 16;
 
 /// Time for an upstream to notice a visit to its page, before the user is asked again.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -151,14 +151,14 @@ fn pages(error: RpcError) -> Result<Vec<Box<RawValue>>, RpcError> {
         mode: String,
         url: String,
     }
-    let is_page = |page: &RawValue| {
+    fn is_page(page: &RawValue) -> bool {
         serde_json::from_str(page.get())
             .is_ok_and(|Page { mode, url }| mode == "url" && !url.is_empty())
-    };
+    }
     let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
     let pages: Vec<_> = data
         .map(|Data { elicitations }| {
-            elicitations.into_iter().filter(|page| is_page(page)).take(MOST_PAGES).collect()
+            elicitations.into_iter().filter(|page| is_page(page)).take(MAX_PAGES).collect()
         })
         .unwrap_or_default();
     if pages.is_empty() { Err(error) } else { Ok(pages) }

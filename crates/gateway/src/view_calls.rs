@@ -60,13 +60,14 @@ impl Gateway {
     #[must_use]
     pub fn tools_for_view(&self, upstream: usize) -> Vec<Tool> {
         let catalog = self.catalog();
-        let is_for_views = |tool: &&Tool| {
+        let Some(owner) = self.upstreams.get(upstream) else { return Vec::new() };
+        let listing = owner.listing();
+        let tools = listing.tools.iter().filter(|tool| {
             let at = Route { upstream, name: tool.name.clone() };
             let route = catalog.exposed_tool(&at).and_then(|exposed| catalog.tool(exposed));
             route.is_some_and(|route| route.ui.visibility.app)
-        };
-        let Some(upstream) = self.upstreams.get(upstream) else { return Vec::new() };
-        upstream.listing().tools.iter().filter(is_for_views).cloned().collect()
+        });
+        tools.cloned().collect()
     }
 
     /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or a resource that a View requests.
@@ -96,14 +97,13 @@ impl Gateway {
         let exposed = params.uri;
         let params = ReadResourceParams { uri: view.name, meta: params.meta };
         let own = params.uri.clone();
-        let reply = self.read_at(view.upstream, params, cx).await;
-        let not_found = |error: RpcError| match error.code {
+        let answer = self.read_at(view.upstream, params, cx).await;
+        let reply = answer.map_err(|error| match error.code {
             marquetry_protocol::error_code::RESOURCE_NOT_FOUND => {
                 RpcError::resource_not_found(&exposed)
             }
             _ => error,
-        };
-        let reply = reply.map_err(not_found)?;
+        })?;
         let Ok(mut result) = serde_json::from_str::<ReadResourceResult>(reply.get().get()) else {
             return Ok(reply);
         };

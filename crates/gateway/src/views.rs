@@ -7,7 +7,7 @@ use marquetry_apps_ext::types::{UI_SCHEME, UiUri};
 use crate::names::is_name_char;
 
 /// The start of the URIs of this server's own Views.
-const OWN: &str = "ui://marquetry/";
+const RESERVED_PREFIX: &str = "ui://marquetry/";
 
 /// Routes between the URIs of Views that clients see and those at the upstreams.
 ///
@@ -54,8 +54,7 @@ impl ViewRoutes {
 
     /// Returns a URI that no View has; `None` if it would be too long.
     fn free(&self, upstream: &str, uri: &UiUri) -> Option<UiUri> {
-        let is_free = |uri: &str| !uri.starts_with(OWN) && !self.offered.contains_key(uri);
-        if is_free(uri.as_str()) {
+        if self.is_free(uri.as_str()) {
             return Some(uri.clone());
         }
         let name: String =
@@ -65,7 +64,11 @@ impl ViewRoutes {
         let candidates = std::iter::once(format!("{UI_SCHEME}{name}/{rest}")).chain(numbered);
         // Each View takes one URI, so one of these candidates is free.
         let mut candidates = candidates.take(self.offered.len() + 2);
-        UiUri::new(candidates.find(|uri| is_free(uri))?).ok()
+        UiUri::new(candidates.find(|uri| self.is_free(uri))?).ok()
+    }
+
+    fn is_free(&self, uri: &str) -> bool {
+        !uri.starts_with(RESERVED_PREFIX) && !self.offered.contains_key(uri)
     }
 
     /// Returns the upstream of a View that clients see, and the View's URI there.

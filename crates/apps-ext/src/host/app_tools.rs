@@ -202,10 +202,10 @@ mod tests {
 
     #[test]
     fn a_tool_that_does_not_say_that_it_reads_needs_consent() {
-        let needs = |annotations: Value| {
+        fn needs(annotations: Value) -> bool {
             let tool = json!({ "name": "t", "inputSchema": {}, "annotations": annotations });
             AppTool { tool: serde_json::from_value(tool).unwrap() }.needs_consent()
-        };
+        }
         assert!(needs(json!({})) && needs(json!({ "readOnlyHint": false })));
         assert!(!needs(json!({ "readOnlyHint": true })));
     }

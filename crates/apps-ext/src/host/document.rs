@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn other_answers_are_no_views() {
-        let one = |members: Value| {
+        fn one(members: Value) -> Value {
             let mut item = json!({ "uri": "ui://v", "mimeType": VIEW_MIME_TYPE });
             item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
             json!([item])
-        };
+        }
         for (contents, error) in [
             (
                 one(json!({ "uri": "ui://other", "text": "<p>" })),

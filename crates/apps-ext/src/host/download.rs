@@ -39,11 +39,11 @@ impl DownloadFile {
                 format!("{} files are too many; this host takes at most {max_files}", items.len());
             return Err(RpcError::new(crate::types::DENIED, message));
         }
-        let file = |(index, item)| {
+        let files = items.iter().enumerate().map(|(index, item)| {
             Self::parse_one(item)
                 .map_err(|why| RpcError::invalid_params(format!("contents[{index}]: {why}")))
-        };
-        items.iter().enumerate().map(file).collect()
+        });
+        files.collect()
     }
 
     fn parse_one(item: &Value) -> Result<Self, &'static str> {
@@ -52,9 +52,11 @@ impl DownloadFile {
             Some("resource_link") => (item, true),
             _ => return Err("type must be \"resource\" or \"resource_link\""),
         };
-        let text = |name| resource.get(name).and_then(Value::as_str);
-        let uri = text("uri").ok_or("uri is missing")?;
-        let content = match (is_link, text("text"), text("blob")) {
+        fn member<'a>(resource: &'a Value, name: &str) -> Option<&'a str> {
+            resource.get(name).and_then(Value::as_str)
+        }
+        let uri = member(resource, "uri").ok_or("uri is missing")?;
+        let content = match (is_link, member(resource, "text"), member(resource, "blob")) {
             (true, ..) if !is_web(uri) => return Err("the uri of a link must be http: or https:"),
             (true, ..) => DownloadContent::Link(uri.to_owned()),
             (false, Some(text), None) => DownloadContent::Bytes(text.as_bytes().to_owned()),
@@ -63,7 +65,8 @@ impl DownloadFile {
             }
             _ => return Err("there must be either text or blob"),
         };
-        let mime_type = text("mimeType").filter(|it| is_mime_type(it)).map(ToOwned::to_owned);
+        let mime_type =
+            member(resource, "mimeType").filter(|it| is_mime_type(it)).map(ToOwned::to_owned);
         Ok(Self { name: file_name(uri), mime_type, content })
     }
 }
@@ -80,20 +83,25 @@ const MAX_NAME: usize = 120;
 fn file_name(uri: &str) -> String {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     let segment = path.rsplit(['/', '\\', ':']).find(|it| !it.is_empty()).unwrap_or_default();
-    let is_plain =
-        |it: char| it.is_alphanumeric() || matches!(it, '.' | '-' | '_' | ' ' | '(' | ')');
-    let name: String = segment.chars().map(|it| if is_plain(it) { it } else { '_' }).collect();
-    let name = name.trim_matches([' ', '.']);
+    let plain: String = segment
+        .chars()
+        .map(|it| match it {
+            '.' | '-' | '_' | ' ' | '(' | ')' => it,
+            _ if it.is_alphanumeric() => it,
+            _ => '_',
+        })
+        .collect();
+    let name = plain.trim_matches([' ', '.']);
     let name = &name[..name.floor_char_boundary(MAX_NAME)];
     if name.is_empty() { "download".to_owned() } else { name.to_owned() }
 }
 
 fn is_mime_type(text: &str) -> bool {
-    let is_token = |it: &str| {
+    fn is_token(it: &str) -> bool {
         !it.is_empty()
             && it.len() <= 100
             && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&it))
-    };
+    }
     text.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
 }
 
@@ -142,7 +150,9 @@ mod tests {
 
     #[test]
     fn other_requests_are_refused() {
-        let resource = |resource: Value| json!([{ "type": "resource", "resource": resource }]);
+        fn resource(resource: Value) -> Value {
+            json!([{ "type": "resource", "resource": resource }])
+        }
         for (contents, error) in [
             (json!({}), "contents is not an array"),
             (json!([]), "contents is empty"),

@@ -34,13 +34,15 @@ const MAX_BYTES: usize = 8 << 10;
 /// The View may not open the URL.
 pub fn check_link(url: &str) -> Result<(), LinkError> {
     // A browser removes tabs and line ends from a URL, and reads a backslash as a slash.
-    let is_odd = |it: char| it.is_whitespace() || it.is_control() || it == '\\';
-    if url.len() > MAX_BYTES || url.contains(is_odd) {
+    if url.len() > MAX_BYTES
+        || url.contains(|it: char| it.is_whitespace() || it.is_control() || it == '\\')
+    {
         return Err(LinkError::Invalid);
     }
     let (scheme, rest) = url.split_once(':').ok_or(LinkError::Invalid)?;
-    let is_scheme = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'-' | b'.');
-    if scheme.is_empty() || !scheme.bytes().all(is_scheme) {
+    let is_valid =
+        scheme.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'-' | b'.'));
+    if scheme.is_empty() || !is_valid {
         return Err(LinkError::Invalid);
     }
     match scheme.to_ascii_lowercase().as_str() {

@@ -54,8 +54,8 @@ impl Outgoing {
     }
 
     pub(super) fn find_call(&self, call: u64) -> Option<u64> {
-        let is_it = |asked: &Asked| asked.what == Question::CallTool { call };
-        self.waiting.iter().find(|(_, asked)| is_it(asked)).map(|(id, _)| *id)
+        let what = Question::CallTool { call };
+        self.waiting.iter().find(|(_, asked)| asked.what == what).map(|(id, _)| *id)
     }
 
     pub(super) fn remove(&mut self, id: u64) {

@@ -46,7 +46,9 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_the_rate() {
         let mut rate = Rate::new(10, 5);
-        let at = |millis| Duration::from_millis(millis);
+        fn at(millis: u64) -> Duration {
+            Duration::from_millis(millis)
+        }
         assert_eq!((0..8).filter(|_| rate.take(at(0), 10)).count(), 5);
         assert_eq!((0..8).filter(|_| rate.take(at(300), 10)).count(), 3);
         // A clock that steps back adds no tokens.

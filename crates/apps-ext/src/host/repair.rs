@@ -227,14 +227,14 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => return Some(2),
         _ => return None,
     }
-    let unit = |from: usize| {
+    fn code_unit(bytes: &[u8], from: usize) -> Option<u16> {
         let digits = std::str::from_utf8(bytes.get(from..from + 4)?).ok()?;
         u16::from_str_radix(digits, 16).ok()
-    };
-    if !(0xD800..0xDC00).contains(&unit(2)?) {
+    }
+    if !(0xD800..0xDC00).contains(&code_unit(bytes, 2)?) {
         return Some(6);
     }
-    (bytes.get(6..8)? == b"\\u" && unit(8).is_some()).then_some(12)
+    (bytes.get(6..8)? == b"\\u" && code_unit(bytes, 8).is_some()).then_some(12)
 }
 
 #[cfg(test)]

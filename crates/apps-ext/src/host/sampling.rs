@@ -21,12 +21,12 @@ mod tests {
 
     #[test]
     fn tools_need_a_capability() {
-        let check = |params: serde_json::Value, tools: Option<JsonObject>| {
+        fn is_valid(params: serde_json::Value, tools: Option<JsonObject>) -> bool {
             check(params.as_object().unwrap(), &HostSampling { tools }).is_ok()
-        };
-        assert!(check(json!({ "messages": [] }), None));
-        assert!(!check(json!({ "messages": [], "tools": [] }), None));
-        assert!(check(json!({ "messages": [], "tools": [] }), Some(JsonObject::new())));
-        assert!(!check(json!({}), None));
+        }
+        assert!(is_valid(json!({ "messages": [] }), None));
+        assert!(!is_valid(json!({ "messages": [], "tools": [] }), None));
+        assert!(is_valid(json!({ "messages": [], "tools": [] }), Some(JsonObject::new())));
+        assert!(!is_valid(json!({}), None));
     }
 }

@@ -59,12 +59,13 @@ pub(super) fn list(tools: &[Tool]) -> Value {
 mod tests {
     use super::*;
 
+    fn tool(name: &str, visibility: Value) -> Tool {
+        let meta = json!({ "ui": { "visibility": visibility } });
+        let tool = json!({ "name": name, "inputSchema": {}, "_meta": meta });
+        serde_json::from_value(tool).unwrap()
+    }
+
     fn tools() -> Vec<Tool> {
-        let tool = |name: &str, visibility: Value| {
-            let meta = json!({ "ui": { "visibility": visibility } });
-            let tool = json!({ "name": name, "inputSchema": {}, "_meta": meta });
-            serde_json::from_value(tool).unwrap()
-        };
         vec![
             tool("both", json!(null)),
             tool("model", json!(["model"])),
@@ -87,16 +88,17 @@ mod tests {
 
     #[test]
     fn a_view_calls_only_what_it_may() {
-        let check = |params: Value| {
+        fn check(params: Value) -> Result<String, String> {
             check_call(params.as_object().unwrap(), &tools())
                 .map(|it| it.name)
                 .map_err(|it| it.to_string())
-        };
+        }
         assert_eq!(check(json!({ "name": "app" })), Ok("app".into()));
         assert_eq!(check(json!({ "name": "both", "arguments": null })), Ok("both".into()));
-        let no = |name: &str| Err(format!("Views may not call the tool '{name}' (-32000)"));
-        assert_eq!(check(json!({ "name": "model" })), no("model"));
-        assert_eq!(check(json!({ "name": "neither" })), no("neither"));
+        for name in ["model", "neither"] {
+            let refused = Err(format!("Views may not call the tool '{name}' (-32000)"));
+            assert_eq!(check(json!({ "name": name })), refused);
+        }
         let unknown = Err("the View's server has no tool 'other' (-32000)".into());
         assert_eq!(check(json!({ "name": "other" })), unknown);
         assert!(check(json!({ "name": 1 })).is_err());

@@ -100,8 +100,7 @@ mod tests {
     use super::*;
 
     fn names(messages: &[(&'static str, Value)]) -> Vec<&'static str> {
-        let short = |name: &&'static str| name.rsplit('/').next().unwrap();
-        messages.iter().map(|(name, _)| short(name)).collect()
+        messages.iter().map(|(name, _)| name.rsplit('/').next().unwrap()).collect()
     }
 
     #[test]

@@ -49,14 +49,16 @@ impl SizeFollower {
     /// # Errors
     /// Both axes are absent, or one is not a number of at least 0.
     pub(super) fn parse(params: &JsonObject) -> Result<Size, &'static str> {
-        let axis = |name: &str| match params.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_f64() {
-                Some(size) if size.is_finite() && size >= 0.0 => Ok(Some(size)),
-                _ => Err("width and height must be numbers of at least 0"),
-            },
-        };
-        let size = Size { width: axis("width")?, height: axis("height")? };
+        fn axis(params: &JsonObject, name: &str) -> Result<Option<f64>, &'static str> {
+            match params.get(name) {
+                None | Some(Value::Null) => Ok(None),
+                Some(value) => match value.as_f64() {
+                    Some(size) if size.is_finite() && size >= 0.0 => Ok(Some(size)),
+                    _ => Err("width and height must be numbers of at least 0"),
+                },
+            }
+        }
+        let size = Size { width: axis(params, "width")?, height: axis(params, "height")? };
         if size == Size::default() { Err("there is neither width nor height") } else { Ok(size) }
     }
 
@@ -132,12 +134,15 @@ mod tests {
         let mut follower = SizeFollower::default();
         let room =
             ContainerDimensions { width: Extent::Fixed(400.0), height: Extent::AtMost(600.0) };
-        let mut follow = |content| follower.follow(Duration::ZERO, content, room, 1e4);
         let both = Size { width: Some(300.0), height: Some(500.0) };
-        assert_eq!(follow(both), Some(height(500.0)));
-        assert_eq!(follow(both), None);
-        assert_eq!(follow(height(9_000.0)), Some(height(600.0)));
-        assert_eq!(follow(height(100.0)), Some(height(100.0)));
+        for (content, followed) in [
+            (both, Some(height(500.0))),
+            (both, None),
+            (height(9_000.0), Some(height(600.0))),
+            (height(100.0), Some(height(100.0))),
+        ] {
+            assert_eq!(follower.follow(Duration::ZERO, content, room, 1e4), followed);
+        }
         let mut unbounded = SizeFollower::default();
         let room = ContainerDimensions::default();
         assert_eq!(unbounded.follow(Duration::ZERO, height(1e9), room, 1e4), Some(height(1e4)));
@@ -178,7 +183,9 @@ mod tests {
 
     #[test]
     fn sizes_are_numbers() {
-        let parse = |value: Value| SizeFollower::parse(value.as_object().unwrap());
+        fn parse(value: Value) -> Result<Size, &'static str> {
+            SizeFollower::parse(value.as_object().unwrap())
+        }
         assert_eq!(parse(json!({ "height": 7 })), Ok(height(7.0)));
         assert!(parse(json!({ "height": 7, "width": null })).is_ok());
         for wrong in [json!({}), json!({ "height": "7" }), json!({ "width": -1, "height": 7 })] {

@@ -155,8 +155,8 @@ impl Apps {
     pub(super) fn listed(&self, mut tool: Tool, is_enabled: bool) -> Option<Tool> {
         let own = self.tools.get(&tool.name).cloned();
         let ui = own.or_else(|| {
-            let with_visibility = |visibility| ToolUi::default().with_visibility(visibility);
-            ToolUi::read(&tool).unwrap_or_else(|_| Some(with_visibility(Visibility::of(&tool))))
+            ToolUi::read(&tool)
+                .unwrap_or_else(|_| Some(ToolUi::default().with_visibility(Visibility::of(&tool))))
         });
         let is_for_model = ui.as_ref().is_none_or(|ui| ui.visibility.model);
         if !is_for_model && (!is_enabled || self.app_only_tools == AppOnlyTools::Hidden) {

@@ -101,7 +101,9 @@ impl<'a> Tag<'a> {
         if !inner.starts_with(|it: char| it.is_ascii_alphabetic()) {
             return None;
         }
-        let is_end = |it: char| it.is_ascii_whitespace() || matches!(it, '/' | '>');
+        fn is_end(it: char) -> bool {
+            it.is_ascii_whitespace() || matches!(it, '/' | '>')
+        }
         let (name, mut rest) = inner.split_at(inner.find(is_end)?);
         let mut attributes = Vec::new();
         loop {
@@ -157,14 +159,16 @@ impl<'a> Tag<'a> {
     /// Returns the attributes that the element keeps, with a space before each.
     fn kept_attributes(&self) -> String {
         let dropped = ["src", "href", "rel", "integrity", "crossorigin", "async", "defer"];
-        let is_kept = |name: &str| !dropped.iter().any(|it| it.eq_ignore_ascii_case(name));
-        let kept = self.attributes.iter().filter(|(name, _)| is_kept(name));
-        let write = |(name, value): &(&str, Option<&str>)| match value {
+        let kept = self
+            .attributes
+            .iter()
+            .filter(|(name, _)| !dropped.iter().any(|it| it.eq_ignore_ascii_case(name)));
+        let written = kept.map(|(name, value)| match value {
             None => format!(" {name}"),
             Some(value) if value.contains('"') => format!(" {name}='{value}'"),
             Some(value) => format!(" {name}=\"{value}\""),
-        };
-        kept.map(write).collect()
+        });
+        written.collect()
     }
 }
 
@@ -175,7 +179,7 @@ mod tests {
     use super::*;
 
     fn composed(html: &str) -> String {
-        let find = |file: &str| {
+        let composed = compose(html, |file| {
             Ok::<_, ()>(match file {
                 "a.js" => Some("let a = '<p>'".to_owned()),
                 "b/c.css" => Some("p > a { }".to_owned()),
@@ -183,8 +187,8 @@ mod tests {
                 "worse.js" => Some("'<!--'".to_owned()),
                 _ => None,
             })
-        };
-        match compose(html, find) {
+        });
+        match composed {
             Ok(html) => html,
             Err(ComposeError::Missing(file)) => format!("missing {file}"),
             Err(ComposeError::Unsafe(file, text)) => format!("unsafe {file} {text}"),

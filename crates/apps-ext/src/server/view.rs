@@ -109,9 +109,9 @@ impl View {
     pub fn file(path: impl AsRef<Path>) -> Result<Self, ViewError> {
         let path = path.as_ref();
         let folder = path.parent().unwrap_or(Path::new(""));
-        let read = |path: PathBuf| {
+        fn read(path: PathBuf) -> Result<String, ViewError> {
             fs::read_to_string(&path).map_err(|error| ViewError::Read { path, error })
-        };
+        }
         let html = compose(&read(path.to_owned())?, |file| read(folder.join(file)).map(Some))
             .map_err(|error| ViewError::of(error, &path.to_string_lossy()))?;
         Ok(Self::html(html))
@@ -128,17 +128,21 @@ impl View {
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, ViewError> {
         let files: Vec<_> = files.into_iter().collect();
-        let find = |name: &str| {
+        fn find(files: &[(&str, &str)], name: &str) -> Option<String> {
             files.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
-        };
-        let missing = || ViewError::Missing { document: page.to_owned(), file: page.to_owned() };
+        }
+        let document = find(&files, page).ok_or_else(|| ViewError::Missing {
+            document: page.to_owned(),
+            file: page.to_owned(),
+        })?;
         let folder = page.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let within = |file: &str| match folder {
-            "" => file.to_owned(),
-            folder => format!("{folder}/{file}"),
-        };
-        let html = compose(&find(page).ok_or_else(missing)?, |file| Ok(find(&within(file))))
-            .map_err(|error| ViewError::of(error, page))?;
+        let html = compose(&document, |file| {
+            Ok(match folder {
+                "" => find(&files, file),
+                folder => find(&files, &format!("{folder}/{file}")),
+            })
+        })
+        .map_err(|error| ViewError::of(error, page))?;
         Ok(Self::html(html))
     }
 
@@ -350,9 +354,9 @@ mod tests {
         let files = [("a/p.html", "<script src='x.js'></script>"), ("a/x.js", "1"), ("x.js", "2")];
         let view = View::embedded("a/p.html", files).unwrap();
         assert_eq!(view.document(), "<!doctype html>\n<script>1</script>");
-        let error = |page, files: &[(&'static str, &'static str)]| {
+        fn error(page: &str, files: &[(&str, &str)]) -> String {
             View::embedded(page, files.iter().copied()).unwrap_err().to_string()
-        };
+        }
         assert_eq!(
             error("p.html", &[]),
             r#""p.html" names "p.html", which is not among the files of the View"#

@@ -177,14 +177,14 @@ impl Modalities {
     /// Returns the set of all kinds of content.
     #[must_use]
     pub fn all() -> Self {
-        let yes = || Some(JsonObject::new());
+        let declared = Some(JsonObject::new());
         Self {
-            text: yes(),
-            image: yes(),
-            audio: yes(),
-            resource: yes(),
-            resource_link: yes(),
-            structured_content: yes(),
+            text: declared.clone(),
+            image: declared.clone(),
+            audio: declared.clone(),
+            resource: declared.clone(),
+            resource_link: declared.clone(),
+            structured_content: declared,
         }
     }
 

@@ -44,9 +44,9 @@ impl UiResourceMeta {
         listing: Option<&'a JsonObject>,
         content: Option<&'a JsonObject>,
     ) -> Option<&'a Value> {
-        let ui = |meta: Option<&'a JsonObject>| {
+        fn ui(meta: Option<&JsonObject>) -> Option<&Value> {
             meta.and_then(|it| it.get(UI_META_KEY)).filter(|it| !it.is_null())
-        };
+        }
         ui(content).or_else(|| ui(listing))
     }
 
@@ -273,25 +273,26 @@ impl Reader {
     fn csp(&mut self, value: Option<&Value>) -> Option<Csp> {
         let value = value.filter(|it| !it.is_null());
         let csp = self.expect("csp", "an object", value, Value::as_object)?;
-        let mut origins = |member: &str| {
-            let name = format!("csp.{member}");
-            let value = csp.get(member).filter(|it| !it.is_null());
-            let items = self.expect(&name, "an array", value, Value::as_array);
-            let mut origins = Vec::new();
-            for (index, item) in items.into_iter().flatten().enumerate() {
-                match item.as_str() {
-                    Some(origin) => origins.push(origin.to_owned()),
-                    None => self.report(&format!("{name}[{index}]"), "a string"),
-                }
-            }
-            origins
-        };
         Some(Csp {
-            connect_domains: origins("connectDomains"),
-            resource_domains: origins("resourceDomains"),
-            frame_domains: origins("frameDomains"),
-            base_uri_domains: origins("baseUriDomains"),
+            connect_domains: self.origins(csp, "connectDomains"),
+            resource_domains: self.origins(csp, "resourceDomains"),
+            frame_domains: self.origins(csp, "frameDomains"),
+            base_uri_domains: self.origins(csp, "baseUriDomains"),
         })
+    }
+
+    fn origins(&mut self, csp: &JsonObject, member: &str) -> Vec<String> {
+        let name = format!("csp.{member}");
+        let value = csp.get(member).filter(|it| !it.is_null());
+        let items = self.expect(&name, "an array", value, Value::as_array);
+        let mut origins = Vec::new();
+        for (index, item) in items.into_iter().flatten().enumerate() {
+            match item.as_str() {
+                Some(origin) => origins.push(origin.to_owned()),
+                None => self.report(&format!("{name}[{index}]"), "a string"),
+            }
+        }
+        origins
     }
 
     fn permissions(&mut self, value: Option<&Value>) -> Option<Permissions> {
@@ -401,7 +402,9 @@ mod tests {
 
     #[test]
     fn the_content_item_wins_as_a_whole() {
-        let object = |value: Value| value.as_object().unwrap().clone();
+        fn object(value: Value) -> JsonObject {
+            value.as_object().unwrap().clone()
+        }
         let listing = object(json!({ "ui": { "prefersBorder": true, "domain": "a" } }));
         let content = object(json!({ "ui": { "domain": "b" } }));
         let bare = object(json!({ "other": 1 }));

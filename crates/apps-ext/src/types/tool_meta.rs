@@ -154,10 +154,10 @@ impl Visibility {
     pub fn from_json(value: Option<&Value>) -> Self {
         match value {
             None | Some(Value::Null) => Self::BOTH,
-            Some(Value::Array(names)) => {
-                let has = |name: &str| names.iter().any(|it| it.as_str() == Some(name));
-                Self { model: has("model"), app: has("app") }
-            }
+            Some(Value::Array(names)) => Self {
+                model: names.iter().any(|it| it == "model"),
+                app: names.iter().any(|it| it == "app"),
+            },
             Some(_) => Self::NEITHER,
         }
     }
@@ -187,7 +187,9 @@ mod tests {
     #[test]
     fn the_nested_key_comes_before_the_flat_one() {
         let both = json!({ "ui": { "resourceUri": "ui://new" }, "ui/resourceUri": "ui://old" });
-        let link = |meta| ToolUi::read(&tool(meta)).unwrap().unwrap().resource.unwrap().to_string();
+        fn link(meta: Value) -> String {
+            ToolUi::read(&tool(meta)).unwrap().unwrap().resource.unwrap().to_string()
+        }
         assert_eq!(link(both), "ui://new");
         assert_eq!(link(json!({ "ui/resourceUri": "ui://old" })), "ui://old");
         let null = json!({ "ui": { "resourceUri": null }, "ui/resourceUri": "ui://old" });
@@ -204,14 +206,18 @@ mod tests {
 
     #[test]
     fn a_link_that_is_no_view_is_an_error() {
-        let error = |meta| ToolUi::read(&tool(meta)).unwrap_err().to_string();
+        fn error(meta: Value) -> String {
+            ToolUi::read(&tool(meta)).unwrap_err().to_string()
+        }
         assert_eq!(error(json!({ "ui": { "resourceUri": 7 } })), "resourceUri is not a string");
         assert!(error(json!({ "ui/resourceUri": "https://a" })).contains("starts with ui://"));
     }
 
     #[test]
     fn visibility_never_falls_back_to_more() {
-        let of = |value: Value| Visibility::from_json(Some(&value));
+        fn of(value: Value) -> Visibility {
+            Visibility::from_json(Some(&value))
+        }
         assert_eq!(of(json!([])), Visibility::NEITHER);
         assert_eq!(of(json!(["model", "x"])), Visibility::MODEL);
         assert_eq!(of(json!(["app", "model", "app"])), Visibility::BOTH);

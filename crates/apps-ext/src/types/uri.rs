@@ -1,5 +1,6 @@
 use std::{fmt, str::FromStr};
 
+use marquetry_protocol::shortened;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::UI_SCHEME;
@@ -28,15 +29,14 @@ impl UiUri {
     /// than [`UiUri::MAX_BYTES`].
     pub fn new(uri: impl Into<String>) -> Result<Self, UiUriError> {
         let uri = uri.into();
-        let shown = || marquetry_protocol::shortened(&uri).to_owned();
         if uri.len() > Self::MAX_BYTES {
             return Err(UiUriError::TooLong { bytes: uri.len() });
         }
         match uri.strip_prefix(UI_SCHEME) {
-            None => Err(UiUriError::NoUiScheme { uri: shown() }),
+            None => Err(UiUriError::NoUiScheme { uri: shortened(&uri).to_owned() }),
             Some("") => Err(UiUriError::Empty),
             Some(rest) if rest.contains(|it: char| it.is_whitespace() || it.is_control()) => {
-                Err(UiUriError::WhiteSpace { uri: shown() })
+                Err(UiUriError::WhiteSpace { uri: shortened(&uri).to_owned() })
             }
             Some(_) => Ok(Self(uri)),
         }

@@ -9,16 +9,16 @@ const MAX_HEADER_BYTES: usize = 200;
 
 /// A detected table.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct DetectedTable {
     pub(super) delimiter: u8,
     /// Confidence in per cent.
     pub(super) confidence: u8,
 }
 
 /// Finds the delimiter with the most columns. Among equals, the comma wins.
-pub(super) fn judge(sample: &Sample<'_>) -> Option<Found> {
+pub(super) fn judge(sample: &Sample<'_>) -> Option<DetectedTable> {
     let first = sample.lines.lines().find(|line| !line.trim().is_empty())?;
-    let mut best: Option<(usize, Found)> = None;
+    let mut best: Option<(usize, DetectedTable)> = None;
     for delimiter in *b",;\t|" {
         if !first.as_bytes().contains(&delimiter) && !first.contains('"') {
             continue;
@@ -26,7 +26,7 @@ pub(super) fn judge(sample: &Sample<'_>) -> Option<Found> {
         if let Some((columns, confidence)) = columns(sample, delimiter)
             && best.as_ref().is_none_or(|(most, _)| columns > *most)
         {
-            best = Some((columns, Found { delimiter, confidence }));
+            best = Some((columns, DetectedTable { delimiter, confidence }));
         }
     }
     best.map(|(_, found)| found)
@@ -97,9 +97,11 @@ fn is_name(cell: &str) -> bool {
 
 /// Returns whether a first row may have the cell: it is short, and closes its brackets and quotation marks.
 fn is_header(cell: &str) -> bool {
-    let balanced =
-        |open: char, close: char| cell.matches(open).count() == cell.matches(close).count();
-    cell.len() <= MAX_HEADER_BYTES && balanced('(', ')') && balanced('[', ']') && balanced('{', '}')
+    const BRACKETS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
+    cell.len() <= MAX_HEADER_BYTES
+        && BRACKETS
+            .iter()
+            .all(|&(open, close)| cell.matches(open).count() == cell.matches(close).count())
 }
 
 /// Returns whether a row is a sentence with commas, or `key: a, b` of another format.

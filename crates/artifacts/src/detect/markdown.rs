@@ -156,9 +156,9 @@ impl Signs {
             (self.emphasis, 1),
             (self.rule, 1),
         ];
-        let sum = |signs: &[(bool, u32)]| {
-            signs.iter().filter(|(seen, _)| *seen).map(|(_, points)| points).sum::<u32>()
-        };
+        fn sum(signs: &[(bool, u32)]) -> u32 {
+            signs.iter().filter(|(seen, _)| *seen).map(|(_, points)| points).sum()
+        }
         Score { points: sum(&sure) + sum(&unsure), has_sure_sign: sum(&sure) > 0 }
     }
 }
@@ -219,7 +219,9 @@ fn is_program(text: &str) -> bool {
         "=cut",
         "--",
     ];
-    let (mut lines, mut code, mut in_fence) = (0, 0, false);
+    let mut lines = 0;
+    let mut code = 0;
+    let mut in_fence = false;
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()).take(400) {
         if line.starts_with("```") || line.starts_with("~~~") {
             in_fence = !in_fence;

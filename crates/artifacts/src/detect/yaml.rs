@@ -21,7 +21,9 @@ pub(super) fn judge(sample: &Sample<'_>) -> Option<Shape> {
 }
 
 fn shape(found: &Inspection) -> Option<Shape> {
-    let is_nested = |node: &Node| matches!(node, Node::Object { .. } | Node::Array { .. });
+    fn is_nested(node: &Node) -> bool {
+        matches!(node, Node::Object { .. } | Node::Array { .. })
+    }
     let shape = match &found.root {
         Node::Leaf(_) => return None,
         Node::Object { members, count } => {

@@ -116,7 +116,9 @@ async fn the_owner_who_holds_the_most_loses_first(store: &impl ArtifactStore) {
 }
 
 async fn sessions_of_a_user_share_a_quota(store: &impl ArtifactStore) {
-    let scope = |user: &str, session: &str| Scope::new("app", user, session).expect("short parts");
+    fn scope(user: &str, session: &str) -> Scope {
+        Scope::new("app", user, session).expect("short parts")
+    }
     let victim = scope("victim", "s");
     for text in ["first", "second"] {
         store.put(&victim, large(text)).await.expect("put");

@@ -177,7 +177,8 @@ impl ArtifactStore for DirectoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Record, StoreError> {
-        let (folder, name) = (folder_of(scope, name), name.clone());
+        let folder = folder_of(scope, name);
+        let name = name.clone();
         self.blocking(move |store| store.find(&folder, &name, version).map(|(record, _)| record))
             .await
     }
@@ -188,7 +189,8 @@ impl ArtifactStore for DirectoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Artifact, StoreError> {
-        let (folder, name) = (folder_of(scope, name), name.clone());
+        let folder = folder_of(scope, name);
+        let name = name.clone();
         self.blocking(move |store| {
             let (record, mut file) = store.content(&folder, &name, version)?;
             let mut content = Vec::with_capacity(record.size_bytes as usize);
@@ -206,7 +208,8 @@ impl ArtifactStore for DirectoryStore {
         version: Version,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
-        let (folder, name) = (folder_of(scope, name), name.clone());
+        let folder = folder_of(scope, name);
+        let name = name.clone();
         self.blocking(move |store| {
             let (record, mut file) = store.content(&folder, &name, version)?;
             let range = clamped(&range, record.size_bytes);
@@ -220,7 +223,8 @@ impl ArtifactStore for DirectoryStore {
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        let (scope, page) = (folder_of_scope(scope), page.clone());
+        let scope = folder_of_scope(scope);
+        let page = page.clone();
         self.blocking(move |store| store.list(&scope, &page)).await
     }
 
@@ -229,7 +233,8 @@ impl ArtifactStore for DirectoryStore {
         scope: &Scope,
         name: &ArtifactName,
     ) -> Result<Vec<Record>, StoreError> {
-        let (folder, name) = (folder_of(scope, name), name.clone());
+        let folder = folder_of(scope, name);
+        let name = name.clone();
         self.blocking(move |store| {
             let mut records = Vec::new();
             for number in store.numbers(&folder)? {
@@ -250,7 +255,8 @@ impl ArtifactStore for DirectoryStore {
         name: &ArtifactName,
         which: Versions,
     ) -> Result<u64, StoreError> {
-        let (folder, name) = (folder_of(scope, name), name.clone());
+        let folder = folder_of(scope, name);
+        let name = name.clone();
         self.blocking(move |store| store.delete(&folder, &name, which)).await
     }
 
@@ -267,10 +273,9 @@ impl Inner {
     /// Replaces an error of the file system that comes from a removed directory. The path is only in the log: callers may be
     /// users of other machines.
     fn with_removed_directory(&self, error: StoreError) -> StoreError {
-        // A new directory with the same path is another one than `root`.
-        let is_removed = |error: &io::Error| is_absent(error) && !self.root.exists(LAYOUT_FILE);
         match error {
-            StoreError::Io(error) if is_removed(&error) => {
+            // A new directory with the same path is another one than `root`.
+            StoreError::Io(error) if is_absent(&error) && !self.root.exists(LAYOUT_FILE) => {
                 if !self.has_logged_removal.swap(true, Ordering::Relaxed) {
                     let directory = self.path.display();
                     tracing::error!(%directory, "the directory was removed; a restart creates it again");
@@ -282,7 +287,8 @@ impl Inner {
     }
 
     fn put(&self, writer: &Writer, artifact: &NewArtifact) -> Result<Record, StoreError> {
-        let (bytes, limit) = (artifact.content().len() as u64, self.options.max_artifact_bytes);
+        let bytes = artifact.content().len() as u64;
+        let limit = self.options.max_artifact_bytes;
         if bytes > limit {
             return Err(StoreError::TooLarge { bytes, limit });
         }
@@ -512,7 +518,8 @@ impl Inner {
 
     fn list(&self, scope: &str, page: &Page) -> Result<Listing, StoreError> {
         let scope = format!("scopes/{scope}");
-        let (mut folders, mut damaged) = (BTreeMap::new(), 0);
+        let mut folders = BTreeMap::new();
+        let mut damaged = 0;
         for entry in self.directories(&scope)? {
             let folder = format!("{scope}/{entry}");
             // An unreadable directory does not hide the others.
@@ -719,7 +726,8 @@ fn mark_as_used(file: File) {
 /// Returns the key of the name of this directory.
 fn key_of(folder: &str) -> Key {
     let mut parts = folder.rsplit('/');
-    let (name, scope) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let name = parts.next().unwrap_or_default();
+    let scope = parts.next().unwrap_or_default();
     key_for(scope, name)
 }
 
@@ -759,9 +767,12 @@ fn folder(parts: &[&str]) -> String {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
     let hash = hasher.finalize().to_hex();
-    let plain =
-        |char: char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '_' };
-    let readable: String = parts.join("-").chars().take(48).map(plain).collect();
+    let start = parts.join("-");
+    let readable: String = start
+        .chars()
+        .take(48)
+        .map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '_' })
+        .collect();
     format!("{readable}-{}", &hash[..32])
 }
 
@@ -848,7 +859,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let options = DirectoryOptions { max_total_bytes: 110_000, ..QUICK };
         let first = DirectoryStore::open(root.path(), options).unwrap();
-        let (scope, name) = (Scope::local(), artifact("").name);
+        let scope = Scope::local();
+        let name = artifact("").name;
         for _ in 0..3 {
             first.put(&scope, artifact("x")).await.unwrap();
         }
@@ -872,17 +884,21 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         let scopes = root.path().join("scopes");
-        let names = || fs::read_dir(&scopes).unwrap().count();
-        let session = |number: u32| Scope::new("app", "user", format!("session {number}")).unwrap();
+        fn entries(folder: &Path) -> usize {
+            fs::read_dir(folder).unwrap().count()
+        }
+        fn session(number: u32) -> Scope {
+            Scope::new("app", "user", format!("session {number}")).unwrap()
+        }
         for number in 0..3 {
             store.put(&session(number), artifact("x")).await.unwrap();
         }
-        assert_eq!(names(), 3);
+        assert_eq!(entries(&scopes), 3);
         assert_eq!(store.usage().bytes, 3 * (8 + 16) * 1024);
         let name = artifact("").name;
         store.delete(&session(0), &name, Versions::All).await.unwrap();
         store.delete(&session(1), &name, Versions::Number(0)).await.unwrap();
-        assert_eq!((names(), store.usage().bytes), (1, (8 + 16) * 1024));
+        assert_eq!((entries(&scopes), store.usage().bytes), (1, (8 + 16) * 1024));
 
         // A scope of an older version has no owner.
         let owner = scopes.join(folder_of_scope(&session(2))).join("owner");
@@ -894,7 +910,7 @@ mod tests {
 
         *store.0.stop_at.lock().unwrap() = Some(Stop::Fails("content"));
         store.put(&session(7), artifact("x")).await.unwrap_err();
-        assert_eq!((names(), store.usage().bytes), (1, (8 + 32) * 1024));
+        assert_eq!((entries(&scopes), store.usage().bytes), (1, (8 + 32) * 1024));
         assert_eq!(fs::read_dir(root.path().join("tmp")).unwrap().count(), 0);
     }
 
@@ -922,14 +938,13 @@ mod tests {
         for _ in 0..6 {
             store.put(&scope, artifact("x")).await.unwrap();
         }
-        let fails = |step| *store.0.stop_at.lock().unwrap() = Some(Stop::Fails(step));
-        fails("expire");
+        *store.0.stop_at.lock().unwrap() = Some(Stop::Fails("expire"));
         for _ in 0..2 {
             let full = store.put(&scope, artifact("x")).await.unwrap_err();
             assert!(matches!(full, StoreError::Full { limit: 110_000, .. }), "{full}");
         }
         assert_eq!((store.usage().bytes, store.usage().evicted), ((8 + 6 * 16) * 1024, 0));
-        fails("look");
+        *store.0.stop_at.lock().unwrap() = Some(Stop::Fails("look"));
         store.put(&scope, artifact("x")).await.unwrap();
         *store.0.stop_at.lock().unwrap() = None;
         // The directory is scanned again after a sixteenth of the limit was written.
@@ -1016,7 +1031,8 @@ mod tests {
         let name = artifact("").name;
         let mut tasks = Vec::new();
         for number in 0..60 {
-            let (store, name) = (store.clone(), name.clone());
+            let store = store.clone();
+            let name = name.clone();
             tasks.push(tokio::spawn(async move {
                 if number % 3 == 0 {
                     let deleted = store.delete(&Scope::local(), &name, Versions::All).await;
@@ -1182,7 +1198,8 @@ mod tests {
     #[cfg(unix)]
     #[tokio::test]
     async fn links_lead_nowhere() {
-        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         let scope = root.path().join("scopes").join(folder_of_scope(&Scope::local()));
         std::os::unix::fs::symlink(outside.path(), scope).unwrap();

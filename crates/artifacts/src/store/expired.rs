@@ -81,7 +81,9 @@ mod tests {
     #[test]
     fn names_are_remembered_up_to_a_number() {
         let mut expired = Expired::default();
-        let key = |number: usize| (number as u128).to_le_bytes();
+        fn key(number: usize) -> Key {
+            (number as u128).to_le_bytes()
+        }
         for number in 0..=MAX_NAMES {
             expired.remember(key(number), 3);
             expired.remember(key(number), 1);

@@ -63,7 +63,9 @@ struct Candidate {
 
 /// Returns the charge of files of these sizes.
 pub(super) fn charge(content: u64, record: u64) -> u64 {
-    let blocks = |bytes: u64| bytes.max(1).next_multiple_of(BLOCK_BYTES);
+    fn blocks(bytes: u64) -> u64 {
+        bytes.max(1).next_multiple_of(BLOCK_BYTES)
+    }
     blocks(content).saturating_add(blocks(record)).saturating_add(DIRECTORIES_BYTES)
 }
 
@@ -170,7 +172,8 @@ impl Inner {
     fn make_room(&self, writer: &Writer, wanted: u64) -> io::Result<u64> {
         let mut owners: HashMap<String, Holdings> = HashMap::new();
         for scope in self.directories("scopes")? {
-            let (mut bytes, mut is_empty) = (SCOPE_BYTES, true);
+            let mut bytes = SCOPE_BYTES;
+            let mut is_empty = true;
             let scope = Arc::from(scope);
             self.each_version(&scope, |candidate| {
                 bytes += candidate.bytes;
@@ -236,7 +239,8 @@ impl Inner {
         scopes: &[Arc<str>],
         fixed: &Fixed,
     ) -> (VecDeque<Candidate>, u64) {
-        let (mut earliest, mut bytes) = (BinaryHeap::new(), 0);
+        let mut earliest = BinaryHeap::new();
+        let mut bytes = 0;
         for scope in scopes {
             let fixed: HashSet<&str> = fixed
                 .iter()
@@ -262,14 +266,8 @@ impl Inner {
 
     /// Visits every version of a scope. Unreadable directories, such as those of another user, are skipped.
     fn each_version(&self, scope: &Arc<str>, mut see: impl FnMut(Candidate)) {
-        let read = |path: &str| {
-            self.directories(path).unwrap_or_else(|error| {
-                self.pass_over(path, &error);
-                Vec::new()
-            })
-        };
-        for name in read(&format!("scopes/{scope}")) {
-            for entry in read(&format!("scopes/{scope}/{name}")) {
+        for name in self.readable_directories(&format!("scopes/{scope}")) {
+            for entry in self.readable_directories(&format!("scopes/{scope}/{name}")) {
                 let Some(number) = number_of(&entry) else { continue };
                 let version = format!("scopes/{scope}/{name}/{entry}");
                 match self.attempt("look").and_then(|()| self.look_at(&version)) {
@@ -282,6 +280,14 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Returns the directories in a path; empty if the path is unreadable.
+    fn readable_directories(&self, path: &str) -> Vec<String> {
+        self.directories(path).unwrap_or_else(|error| {
+            self.pass_over(path, &error);
+            Vec::new()
+        })
     }
 
     /// Logs the first path that cannot be read or removed.
@@ -307,7 +313,9 @@ impl Inner {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let (mut used, mut content, mut record) = (SystemTime::UNIX_EPOCH, 0, 0);
+        let mut used = SystemTime::UNIX_EPOCH;
+        let mut content = 0;
+        let mut record = 0;
         for entry in entries {
             let entry = entry?;
             let Ok(metadata) = entry.metadata() else { continue };
@@ -335,8 +343,10 @@ impl Inner {
         self.remember_expired(&key_for(scope, name), Some(*number))?;
         let temporary = self.temporary();
         let version = format!("{folder}/{number}");
-        let rename = || self.root.rename(&version, &self.root, &temporary);
-        match self.attempt("expire").and_then(|()| rename()) {
+        let renamed = self
+            .attempt("expire")
+            .and_then(|()| self.root.rename(&version, &self.root, &temporary));
+        match renamed {
             Ok(()) => {}
             Err(error) if is_absent(&error) => return Ok(Some(*bytes)),
             Err(error) => {
@@ -383,7 +393,8 @@ impl Inner {
         };
         let mut bytes = Vec::new();
         file.take(2 * MAX_EXPIRED_BYTES).read_to_end(&mut bytes)?;
-        let (text, key) = (String::from_utf8_lossy(&bytes), hex(key));
+        let text = String::from_utf8_lossy(&bytes);
+        let key = hex(key);
         let mut highest = None;
         for line in text.lines() {
             let line = line.split_once(' ').filter(|(name, _)| *name == key);

@@ -15,13 +15,13 @@ const MAX_OF_OWNER: usize = MAX_RECORDS / 4;
 
 /// The audit log of Views: one record for each message, without its text.
 pub(super) struct AuditLog {
-    kept: Mutex<Kept>,
+    kept: Mutex<RecentRecords>,
     events: Arc<Events>,
 }
 
 #[derive(Default)]
-struct Kept {
-    records: VecDeque<Logged>,
+struct RecentRecords {
+    records: VecDeque<OwnedRecord>,
     /// The number of records of each principal.
     counts: BTreeMap<Option<String>, usize>,
 }
@@ -36,7 +36,7 @@ pub(super) struct LoggedView<'a> {
     pub(super) call: Option<&'a str>,
 }
 
-struct Logged {
+struct OwnedRecord {
     owner: Option<String>,
     call: Option<String>,
     shown: Value,
@@ -91,11 +91,11 @@ impl AuditLog {
     }
 
     fn add(&self, owner: Option<&str>, call: Option<&str>, shown: Value) {
-        let audience = || Audience::Owner(owner.map(str::to_owned));
-        self.events.push("view.message", audience, || &shown);
-        let (owner, call) = (owner.map(str::to_owned), call.map(str::to_owned));
+        self.events.push("view.message", || Audience::Owner(owner.map(str::to_owned)), || &shown);
+        let owner = owner.map(str::to_owned);
+        let call = call.map(str::to_owned);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(Logged { owner, call, shown });
+        kept.push(OwnedRecord { owner, call, shown });
     }
 
     /// The newest `most` records that the viewer may see, oldest first; those of one call if it is named.
@@ -111,10 +111,10 @@ impl AuditLog {
     }
 }
 
-impl Kept {
+impl RecentRecords {
     /// Adds a record. If the log is full, drops the oldest record: of the same principal if it has many, otherwise of all
     /// principals.
-    fn push(&mut self, record: Logged) {
+    fn push(&mut self, record: OwnedRecord) {
         let of_owner = self.counts.get(&record.owner).copied().unwrap_or_default();
         // Without authentication all viewers count as one.
         let oldest = if record.owner.is_some() && of_owner == MAX_OF_OWNER {
@@ -141,22 +141,26 @@ mod tests {
 
     #[test]
     fn no_principal_pushes_out_all_records_of_others() {
-        let mut kept = Kept::default();
-        let mut push = |owner: Option<&str>, number: usize| {
-            kept.push(Logged { owner: owner.map(str::to_owned), call: None, shown: json!(number) });
-        };
-        push(Some("anna"), 0);
-        (0..10_000).for_each(|number| push(Some("bert"), number));
-        (0..100).for_each(|number| push(None, number));
-        let of = |owner: Option<&str>| {
+        fn push(kept: &mut RecentRecords, owner: Option<&str>, number: usize) {
+            kept.push(OwnedRecord {
+                owner: owner.map(str::to_owned),
+                call: None,
+                shown: json!(number),
+            });
+        }
+        fn shown(kept: &RecentRecords, owner: Option<&str>) -> Vec<Value> {
             let owned = kept.records.iter().filter(|it| it.owner.as_deref() == owner);
-            owned.map(|it| it.shown.clone()).collect::<Vec<_>>()
-        };
-        assert_eq!(of(Some("anna")), [json!(0)]);
-        assert_eq!((of(Some("bert")).len(), of(Some("bert"))[0].clone()), (1_000, json!(9_000)));
-        assert_eq!(of(None).len(), 100);
-        (0..10_000)
-            .for_each(|number| kept.push(Logged { owner: None, call: None, shown: json!(number) }));
+            owned.map(|it| it.shown.clone()).collect()
+        }
+        let mut kept = RecentRecords::default();
+        push(&mut kept, Some("anna"), 0);
+        (0..10_000).for_each(|number| push(&mut kept, Some("bert"), number));
+        (0..100).for_each(|number| push(&mut kept, None, number));
+        assert_eq!(shown(&kept, Some("anna")), [json!(0)]);
+        let of_bert = shown(&kept, Some("bert"));
+        assert_eq!((of_bert.len(), &of_bert[0]), (1_000, &json!(9_000)));
+        assert_eq!(shown(&kept, None).len(), 100);
+        (0..10_000).for_each(|number| push(&mut kept, None, number));
         assert_eq!(kept.records.len(), MAX_RECORDS);
         assert_eq!(kept.counts, BTreeMap::from([(None, MAX_RECORDS)]));
     }

@@ -95,7 +95,8 @@ impl Conversation {
         }
         if let Some(context) = context {
             let bytes = json!(context).to_string().len();
-            let (view, tool) = (view.to_owned(), tool.to_owned());
+            let view = view.to_owned();
+            let tool = tool.to_owned();
             viewer.contexts.push(Context { view, tool, context, bytes });
             keep_newest(&mut viewer.contexts, MAX_CONTEXTS, |it| it.bytes);
         }
@@ -155,8 +156,8 @@ impl Conversation {
         let Some(viewer) = viewers.iter_mut().find(|it| it.owner.as_deref() == owner) else {
             return;
         };
-        let is_delivered = |it: &ForModel| numbers.contains(&it.number);
-        let done: Vec<_> = viewer.for_model.extract_if(.., |it| is_delivered(it)).collect();
+        let done: Vec<_> =
+            viewer.for_model.extract_if(.., |it| numbers.contains(&it.number)).collect();
         viewer
             .contexts
             .retain(|context| !done.iter().any(|it| it.view.as_ref() == Some(&context.view)));
@@ -204,13 +205,15 @@ fn text_of_context(context: &ModelContext) -> String {
 
 /// Returns the text of content items. Items that are not text are represented by their type.
 fn text_of(content: &[Content]) -> String {
-    let text = |item: &Content| {
+    let texts = content.iter().map(|item| {
         let item = json!(item);
         let text = item["text"].as_str().or_else(|| item["resource"]["text"].as_str());
-        let other = || format!("[{}]", item["type"].as_str().unwrap_or("content"));
-        text.map_or_else(other, str::to_owned)
-    };
-    content.iter().map(text).collect::<Vec<_>>().join("\n")
+        text.map_or_else(
+            || format!("[{}]", item["type"].as_str().unwrap_or("content")),
+            str::to_owned,
+        )
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 impl Context {
@@ -265,9 +268,9 @@ mod tests {
     #[test]
     fn a_model_gets_contexts_and_messages_once() {
         let conversation = Conversation::default();
-        let texts = |owner| -> Vec<_> {
+        fn texts(conversation: &Conversation, owner: Option<&str>) -> Vec<(bool, String)> {
             conversation.for_model(owner).into_iter().map(|it| (it.is_message(), it.text)).collect()
-        };
+        }
         conversation.set_context(Some("anna"), "v1", "t", said("old"));
         conversation.set_context(Some("anna"), "v1", "t", said("new"));
         conversation.set_context(Some("anna"), "v2", "t", said("gone"));
@@ -275,17 +278,17 @@ mod tests {
         let content =
             json!([{"type": "text", "text": "hi"}, {"type": "image", "data": "", "mimeType": "a"}]);
         conversation.add_message(Some("anna"), "t", &message(content));
-        assert_eq!(texts(None), []);
-        assert_eq!(texts(Some("bert")), []);
+        assert_eq!(texts(&conversation, None), []);
+        assert_eq!(texts(&conversation, Some("bert")), []);
         let all = [(false, "new".to_owned()), (true, "hi\n[image]".to_owned())];
-        assert_eq!(texts(Some("anna")), all);
+        assert_eq!(texts(&conversation, Some("anna")), all);
         let numbers: Vec<_> =
             conversation.for_model(Some("anna")).iter().map(|it| it.number).collect();
         // A context that came while the model answered has not been delivered.
         conversation.set_context(Some("anna"), "v1", "t", said("newer"));
         conversation.delivered(Some("bert"), &numbers);
         conversation.delivered(Some("anna"), &numbers);
-        assert_eq!(texts(Some("anna")), [(false, "newer".to_owned())]);
+        assert_eq!(texts(&conversation, Some("anna")), [(false, "newer".to_owned())]);
         assert_eq!(conversation.show(Some("anna"))["context"].as_array().unwrap().len(), 1);
     }
 

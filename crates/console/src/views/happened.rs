@@ -54,7 +54,7 @@ pub(super) enum Happened {
 }
 
 /// The action that a session takes for [`Happened`].
-pub(super) enum Told {
+pub(super) enum SessionAction {
     Message(Box<RawValue>),
     Event(Event),
     /// The user agreed to the message of the request with this token.
@@ -62,10 +62,12 @@ pub(super) enum Told {
 }
 
 impl Happened {
-    pub(super) fn tell(self) -> Told {
-        Told::Event(match self {
-            Self::Message(message) => return Told::Message(message),
-            Self::AddMessage { token } => return Told::Agreed(RequestToken::from_number(token)),
+    pub(super) fn into_action(self) -> SessionAction {
+        SessionAction::Event(match self {
+            Self::Message(message) => return SessionAction::Message(message),
+            Self::AddMessage { token } => {
+                return SessionAction::Agreed(RequestToken::from_number(token));
+            }
             Self::TooLong { id, bytes } => Event::TooLong { id, bytes },
             Self::PartialInput(text) => Event::PartialInput(text),
             Self::Input(arguments) => Event::Input(arguments),

@@ -138,7 +138,8 @@ impl Views {
         let document = ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), most);
         let document = document.inspect_err(|error| {
             let number = self.inner.last.fetch_add(1, Ordering::Relaxed) + 1;
-            let (owner, call) = (viewer.owner.as_deref(), call.as_deref());
+            let owner = viewer.owner.as_deref();
+            let call = call.as_deref();
             let view = audit::LoggedView { number, sequence: 1, tool: &name, owner, call };
             self.inner.audit.push_refused(&view, &error.to_string());
         })?;
@@ -202,7 +203,8 @@ impl Views {
 
     /// Removes a View whose socket is not opened in time.
     fn remove_if_unused(&self, session: &Arc<Session>) {
-        let (views, id) = (self.clone(), session.id().to_owned());
+        let views = self.clone();
+        let id = session.id().to_owned();
         tokio::spawn(async move {
             tokio::time::sleep(views.options().ticket_time).await;
             let session = views.sessions().get(&id).cloned();
@@ -297,11 +299,10 @@ impl Views {
 
 /// Returns the host capabilities that the console offers to a View.
 fn capabilities(sandbox: &Sandbox) -> HostCapabilities {
-    let yes = || Some(JsonObject::new());
     let mut capabilities = HostCapabilities::default();
-    capabilities.open_links = yes();
-    capabilities.download_file = yes();
-    capabilities.logging = yes();
+    capabilities.open_links = Some(JsonObject::new());
+    capabilities.download_file = Some(JsonObject::new());
+    capabilities.logging = Some(JsonObject::new());
     capabilities.server_tools = Some(ListChanges { list_changed: true });
     capabilities.server_resources = Some(ListChanges { list_changed: true });
     capabilities.update_model_context = Some(Modalities::all());
@@ -331,14 +332,14 @@ mod tests {
     }
 
     fn server(names: &[&str]) -> ServerTools {
-        let tool = |name: &&str| {
+        let tools = names.iter().map(|name| {
             let tool: Result<Tool, _> = serde_json::from_value(json!({
                 "name": name, "inputSchema": {"type": "object"},
                 "_meta": {"ui": {"resourceUri": "ui://lab/view.html"}},
             }));
             (tool.unwrap(), format!("lab__{name}"))
-        };
-        ServerTools::new("lab", names.iter().map(tool).collect())
+        });
+        ServerTools::new("lab", tools.collect())
     }
 
     fn open(views: &Views, viewer: &Viewer) -> Result<Arc<Session>, OpenError> {
@@ -407,18 +408,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_view_that_is_loaded_again_replaces_what_it_told_the_model() {
-        let views = views(|_| {});
-        let anna = Viewer::of("anna", false);
-        let tell = |session: &Session, text: &str| {
+        fn tell(session: &Session, text: &str) {
             let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ui/update-model-context", "params": {
                 "content": [{"type": "text", "text": text}],
             }});
             let happened = json!({"message": message}).to_string();
             session.take(serde_json::from_str(&happened).unwrap());
-        };
-        let told = |owner| -> Vec<String> {
+        }
+        fn texts(views: &Views, owner: &str) -> Vec<String> {
             views.for_model(Some(owner)).into_iter().map(|it| it.text).collect()
-        };
+        }
+        let views = views(|_| {});
+        let anna = Viewer::of("anna", false);
         let first = open(&views, &anna).unwrap();
         initialize(&first);
         tell(&first, "first");
@@ -426,14 +427,14 @@ mod tests {
         initialize(&other);
         tell(&other, "of another");
         views.remove(first.id());
-        assert_eq!(told("anna"), ["first"], "a View that was left");
+        assert_eq!(texts(&views, "anna"), ["first"], "a View that was left");
         let second = open(&views, &anna).unwrap();
-        assert_eq!(told("anna"), [""; 0], "it begins anew");
-        assert_eq!(told("bert"), ["of another"]);
+        assert_eq!(texts(&views, "anna"), [""; 0], "it begins anew");
+        assert_eq!(texts(&views, "bert"), ["of another"]);
         initialize(&second);
         tell(&first, "late");
         tell(&second, "second");
-        assert_eq!(told("anna"), ["second"], "the last one wins");
+        assert_eq!(texts(&views, "anna"), ["second"], "the last one wins");
     }
 
     #[tokio::test]
@@ -444,12 +445,13 @@ mod tests {
         session.take(serde_json::from_str(r#"{"message":"nonsense"}"#).unwrap());
         let anna = Viewer::of("anna", false);
         let records = views.audit().list(&anna, Some("run-1"), 100);
-        let summary = |it: &Value| {
-            let text = |name: &str| it[name].as_str().unwrap_or_default().to_owned();
-            let verdict = it["verdict"]["is"].as_str().unwrap();
-            [text("direction"), text("kind"), text("method"), verdict.to_owned()].join(" ")
-        };
-        let shown: Vec<_> = records.iter().map(summary).collect();
+        let summaries = records.iter().map(|record| {
+            let [direction, kind, method] = ["direction", "kind", "method"]
+                .map(|name| record[name].as_str().unwrap_or_default());
+            let verdict = record["verdict"]["is"].as_str().unwrap();
+            [direction, kind, method, verdict].join(" ")
+        });
+        let shown: Vec<_> = summaries.collect();
         assert_eq!(
             shown,
             [

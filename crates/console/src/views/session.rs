@@ -18,7 +18,7 @@ use super::{
     Views,
     audit::LoggedView,
     effects::effect_for_page,
-    happened::{Happened, Told},
+    happened::{Happened, SessionAction},
 };
 use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESSAGE};
 
@@ -106,7 +106,8 @@ impl Session {
             ticket: Some(ticket),
             news: Some(receiver),
         };
-        let (state, started) = (Mutex::new(state), Instant::now());
+        let state = Mutex::new(state);
+        let started = Instant::now();
         let closed = watch::Sender::new(false);
         Self {
             id,
@@ -204,20 +205,20 @@ impl Session {
 
     /// Handles a message of the page. Returns the frames for the page.
     pub(super) fn take(&self, happened: Happened) -> Vec<String> {
-        match happened.tell() {
-            Told::Message(message) => {
+        match happened.into_action() {
+            SessionAction::Message(message) => {
                 let text = message.get();
                 self.log(Direction::Received, text);
                 let now = self.started.elapsed();
                 self.act(|bridge| bridge.receive(now, text))
             }
-            Told::Event(event) => {
+            SessionAction::Event(event) => {
                 if let Event::Answer { token, .. } = &event {
                     self.state().asked.remove(token);
                 }
                 self.handle(event)
             }
-            Told::Agreed(token) => {
+            SessionAction::Agreed(token) => {
                 // The View may have cancelled its request meanwhile.
                 let Some(message) = self.state().asked.remove(&token) else { return Vec::new() };
                 let owner = self.viewer.owner.as_deref();
@@ -246,7 +247,8 @@ impl Session {
             Effect::Audit(record) => {
                 let call = self.call.as_deref();
                 let sequence = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
-                let (number, tool) = (self.number, &*self.tool);
+                let number = self.number;
+                let tool = &*self.tool;
                 let view = LoggedView { number, sequence, tool, owner, call };
                 self.views.audit().push(&view, record);
                 return None;

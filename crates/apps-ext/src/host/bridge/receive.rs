@@ -56,7 +56,8 @@ impl Bridge {
         }
         match message {
             Message::Request(request) if request.method.starts_with(method::SANDBOX_PREFIX) => {
-                let (kind, id) = (MessageKind::Request, Some(&request.id));
+                let kind = MessageKind::Request;
+                let id = Some(&request.id);
                 self.sandbox_violation(kind, &request.method, id, bytes, SANDBOX_MESSAGE);
             }
             Message::Notification(note) if note.method.starts_with(method::SANDBOX_PREFIX) => {
@@ -77,7 +78,8 @@ impl Bridge {
         );
         match message {
             Message::Request(request) => {
-                let (id, kind) = (&request.id, MessageKind::Request);
+                let id = &request.id;
+                let kind = MessageKind::Request;
                 self.refuse(kind, Some(&request.method), Some(id), bytes, why.clone());
                 if self.phase != Phase::Closed {
                     self.answer(id, Err(RpcError::too_many_requests(why)));
@@ -163,7 +165,8 @@ impl Bridge {
         match name {
             method::SIZE_CHANGED => {
                 let content = SizeFollower::parse(params)?;
-                let (room, largest) = (self.context.dimensions(), self.limits.max_extent);
+                let room = self.context.dimensions();
+                let largest = self.limits.max_extent;
                 if let Some(size) = self.size.follow(self.now, content, room, largest) {
                     self.context.resize_frame(size);
                     self.effects.push(Effect::Resize(size));

@@ -113,7 +113,8 @@ impl Bridge {
             method::TOOLS_CALL => {
                 self.capabilities.server_tools.as_ref().ok_or_else(|| not_offered(name))?;
                 let call = server_tools::check_call(params, &self.server_tools)?;
-                let (name, arguments) = (call.name, call.arguments);
+                let name = call.name;
+                let arguments = call.arguments;
                 let request = HostRequest::CallTool { name, arguments, wants_progress: false };
                 Ok(Next::Ask(AnswerForm::Unchanged, request))
             }
@@ -162,7 +163,8 @@ impl Bridge {
         let capabilities = params.capabilities();
         let context = self.context.first(&capabilities);
         self.app = Some(App { info: params.app_info, capabilities });
-        let (host_info, capabilities) = (self.host_info.clone(), self.capabilities.clone());
+        let host_info = self.host_info.clone();
+        let capabilities = self.capabilities.clone();
         Ok(Next::Answer(json!(InitializeResult::new(host_info, capabilities, context))))
     }
 

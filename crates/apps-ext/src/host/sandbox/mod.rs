@@ -209,20 +209,16 @@ fn check_origins(
     problems: &mut Vec<SandboxProblem>,
 ) -> Vec<String> {
     if origins.len() > MAX_ORIGINS {
-        let (count, most) = (origins.len(), MAX_ORIGINS);
-        problems.push(SandboxProblem::TooMany { member, count, most });
+        let count = origins.len();
+        problems.push(SandboxProblem::TooMany { member, count, most: MAX_ORIGINS });
     }
     let mut checked = Vec::new();
     for text in origins.iter().take(MAX_ORIGINS) {
         let parsed = Origin::parse(text, is_for_connections).and_then(|origin| {
-            let is_allowed = |allowed: &Vec<String>| {
+            let is_allowed = options.allowed_origins.as_ref().is_none_or(|allowed| {
                 allowed.iter().any(|it| Origin::parse(it, true).is_ok_and(|it| it == origin))
-            };
-            if options.allowed_origins.as_ref().is_none_or(is_allowed) {
-                Ok(origin)
-            } else {
-                Err(OriginError::NotAllowed)
-            }
+            });
+            if is_allowed { Ok(origin) } else { Err(OriginError::NotAllowed) }
         });
         match parsed {
             Ok(origin) => {
@@ -293,8 +289,9 @@ mod tests {
     #[test]
     fn a_view_is_opaque_unless_the_origin_is_its_own() {
         let own = SandboxOptions { has_own_origin: true, ..SandboxOptions::default() };
-        let of = |options: &SandboxOptions| sandbox(json!({}), options).0.sandbox_attribute();
-        assert_eq!(of(&SandboxOptions::default()), "allow-scripts allow-forms");
-        assert!(of(&own).contains("allow-same-origin"));
+        let (opaque, _) = sandbox(json!({}), &SandboxOptions::default());
+        assert_eq!(opaque.sandbox_attribute(), "allow-scripts allow-forms");
+        let (with_origin, _) = sandbox(json!({}), &own);
+        assert!(with_origin.sandbox_attribute().contains("allow-same-origin"));
     }
 }

@@ -70,10 +70,10 @@ impl Origin {
             Some(host) => (true, host.to_owned()),
             None => (false, host),
         };
-        let is_label = |label: &str| {
+        fn is_label(label: &str) -> bool {
             !label.is_empty()
                 && label.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
-        };
+        }
         if !host.starts_with('[') && !host.split('.').all(is_label) {
             return Err(OriginError::Form);
         }
@@ -176,13 +176,15 @@ mod tests {
 
     #[test]
     fn this_machine_is_known() {
-        let is = |text| Origin::parse(text, false).unwrap().is_loopback();
-        assert!(
-            is("http://localhost")
-                && is("http://a.localhost:1")
-                && is("http://127.9.9.9")
-                && is("http://[::1]")
-        );
-        assert!(!is("http://localhost.example") && !is("http://128.0.0.1"));
+        for (text, is_loopback) in [
+            ("http://localhost", true),
+            ("http://a.localhost:1", true),
+            ("http://127.9.9.9", true),
+            ("http://[::1]", true),
+            ("http://localhost.example", false),
+            ("http://128.0.0.1", false),
+        ] {
+            assert_eq!(Origin::parse(text, false).unwrap().is_loopback(), is_loopback, "{text}");
+        }
     }
 }

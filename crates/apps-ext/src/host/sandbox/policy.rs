@@ -16,30 +16,30 @@ const IMAGES_AND_MEDIA: &str = "'self' data: blob:";
 pub(super) fn policy(input: &PolicyInput<'_>) -> String {
     let none = Csp::default();
     let csp = input.csp.unwrap_or(&none);
-    let resources = |sources: &str| sources_with(sources, &csp.resource_domains);
-    let or_none = |origins: &[String]| match origins {
-        [] => "'none'".to_owned(),
-        origins => origins.join(" "),
-    };
+    let resources = &csp.resource_domains;
     let base = match csp.base_uri_domains.as_slice() {
         [] => "'self'".to_owned(),
         origins => origins.join(" "),
     };
     [
         "default-src 'none'".to_owned(),
-        format!("script-src {}", resources("'self' 'unsafe-inline'")),
-        format!("style-src {}", resources("'self' 'unsafe-inline'")),
-        format!("img-src {}", resources(IMAGES_AND_MEDIA)),
-        format!("font-src {}", resources("'self'")),
-        format!("media-src {}", resources(IMAGES_AND_MEDIA)),
-        format!("connect-src {}", or_none(&csp.connect_domains)),
-        format!("frame-src {}", or_none(&csp.frame_domains)),
+        format!("script-src {}", sources_with("'self' 'unsafe-inline'", resources)),
+        format!("style-src {}", sources_with("'self' 'unsafe-inline'", resources)),
+        format!("img-src {}", sources_with(IMAGES_AND_MEDIA, resources)),
+        format!("font-src {}", sources_with("'self'", resources)),
+        format!("media-src {}", sources_with(IMAGES_AND_MEDIA, resources)),
+        format!("connect-src {}", sources_or_none(&csp.connect_domains)),
+        format!("frame-src {}", sources_or_none(&csp.frame_domains)),
         format!("base-uri {base}"),
         "object-src 'none'".to_owned(),
         "form-action 'none'".to_owned(),
-        format!("frame-ancestors {}", or_none(input.frame_ancestors)),
+        format!("frame-ancestors {}", sources_or_none(input.frame_ancestors)),
     ]
     .join("; ")
+}
+
+fn sources_or_none(origins: &[String]) -> String {
+    if origins.is_empty() { "'none'".to_owned() } else { origins.join(" ") }
 }
 
 fn sources_with(sources: &str, origins: &[String]) -> String {
