@@ -1,6 +1,6 @@
-//! A thousand documents: the documentation of the packages that `install` fetches (Markdown, JSON, JavaScript,
-//! TypeScript), this project's own sources, scenarios and documents, and texts from all of them as HTML, PDF and
-//! DOCX.
+//! A thousand documents: the documentation of the packages that `install` fetches (Markdown, JSON,
+//! JavaScript, TypeScript), this project's own sources, scenarios and documents, and texts from all
+//! of them as HTML, PDF and DOCX.
 
 #[path = "../../crates/extract/tests/extraction/support/docx.rs"]
 mod docx;
@@ -25,7 +25,8 @@ const MADE: usize = 60;
 /// Maximum number of documents of each other kind; the last kind fills up to the total.
 const EACH: usize = 150;
 
-/// Writes the documents into a folder, and returns questions, each with the document that answers it.
+/// Writes the documents into a folder, and returns questions, each with the document that answers
+/// it.
 pub(crate) fn make(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut kinds: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
     let kinds_of = ["md", "json", "rs", "ts", "yaml", "js"];

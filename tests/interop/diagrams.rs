@@ -57,7 +57,8 @@ pub(crate) fn assert_plantuml_reads(texts: &[String], codes: &[String]) {
         .output()
         .expect("plantuml starts");
     let output = String::from_utf8(output.stdout).expect("PlantUML writes UTF-8").replace('\r', "");
-    // PlantUML restores the wrapper that a code leaves out, and prints another one around all of its output.
+    // PlantUML restores the wrapper that a code leaves out, and prints another one around all of
+    // its output.
     let mut rest = output.as_str();
     for (text, code) in cases {
         let wrapped = if text.starts_with("@start") {

@@ -1,4 +1,5 @@
-//! A thousand documents of several formats, indexed by the binary, found and cited through the official TypeScript clients.
+//! A thousand documents of several formats, indexed by the binary, found and cited through the
+//! official TypeScript clients.
 
 use std::{
     fs,

@@ -1,8 +1,8 @@
-//! The built binary together with other programs: official clients in front of it, real servers behind it, PlantUML
-//! beside it.
+//! The built binary together with other programs: official clients in front of it, real servers
+//! behind it, PlantUML beside it.
 //!
-//! `tests/interop/install` installs what these tests need. A test whose program is missing prints a line and is
-//! skipped; with `CI=true` it fails.
+//! `tests/interop/install` installs what these tests need. A test whose program is missing prints a
+//! line and is skipped; with `CI=true` it fails.
 
 mod clients;
 mod corpus;

@@ -13,7 +13,8 @@ pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns whether everything that a test needs is installed. Prints what is missing, and fails with `CI=true`.
+/// Returns whether everything that a test needs is installed. Prints what is missing, and fails
+/// with `CI=true`.
 pub(crate) fn have(needs: &[Need]) -> bool {
     let missing: Vec<String> =
         needs.iter().filter(|need| !need.is_there()).map(Need::name).collect();
@@ -64,8 +65,8 @@ pub(crate) fn marquetry() -> &'static Path {
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        // The build script of ring runs again when these change, and everything that depends on ring would be built
-        // again.
+        // The build script of ring runs again when these change, and everything that depends on
+        // ring would be built again.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -126,7 +127,8 @@ impl Served {
         self.child.id()
     }
 
-    /// Asks the server to exit, and waits for that. Returns true if it exits by itself, with exit code 0.
+    /// Asks the server to exit, and waits for that. Returns true if it exits by itself, with exit
+    /// code 0.
     pub(crate) fn stop(&mut self) -> bool {
         signal("TERM", self.child.id());
         let end = Instant::now() + Duration::from_secs(15);

@@ -1,5 +1,5 @@
-//! Seven official servers behind the binary, one of which starts slowly. A client that lists tools once gets every
-//! tool, and an answer through the binary equals the answer of the server.
+//! Seven official servers behind the binary, one of which starts slowly. A client that lists tools
+//! once gets every tool, and an answer through the binary equals the answer of the server.
 
 use std::{
     io::{Read as _, Write as _},
@@ -71,8 +71,8 @@ impl Servers {
         self.folder.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// Returns name, program, arguments and variables of each. Each `who` has its own memory file for the server with
-    /// a memory.
+    /// Returns name, program, arguments and variables of each. Each `who` has its own memory file
+    /// for the server with a memory.
     fn commands(&self, who: &str, nap: u32) -> Vec<(&'static str, StdioCommand)> {
         let node = |package: &str| {
             let script =
@@ -139,7 +139,8 @@ fn node_for_inspector() -> PathBuf {
     installed.into_iter().find(|path| path.exists()).unwrap_or_else(|| "node".into())
 }
 
-/// Runs the inspector's command line once: it connects, lists the tools, and exits. Returns the names of the tools.
+/// Runs the inspector's command line once: it connects, lists the tools, and exits. Returns the
+/// names of the tools.
 fn inspect(config: &Path) -> Vec<String> {
     let output = Command::new(node_for_inspector())
         .arg(here().join(INSPECTOR))
@@ -209,8 +210,8 @@ fn serve_page() -> String {
     url
 }
 
-/// Returns forty calls whose answers are below every limit. Their changes are the same each time, or are in a
-/// separate place for each side. No answer contains the time of the call.
+/// Returns forty calls whose answers are below every limit. Their changes are the same each time,
+/// or are in a separate place for each side. No answer contains the time of the call.
 fn calls(servers: &Servers, page: &str) -> Vec<(&'static str, &'static str, Value)> {
     let file = |name: &str| servers.path(&format!("files/{name}"));
     let repository = servers.path("repository");
@@ -281,8 +282,9 @@ fn calls(servers: &Servers, page: &str) -> Vec<(&'static str, &'static str, Valu
     ]
 }
 
-/// Returns the part of an answer or an error that is compared: all but `io.modelcontextprotocol/serverInfo` in
-/// `_meta`. In 2026-07-28 each server adds its own name to results, so the binary's differs from the server's.
+/// Returns the part of an answer or an error that is compared: all but
+/// `io.modelcontextprotocol/serverInfo` in `_meta`. In 2026-07-28 each server adds its own name to
+/// results, so the binary's differs from the server's.
 fn compared(outcome: Result<Value, String>) -> Result<Value, String> {
     let mut answer = outcome?;
     let members = answer.as_object_mut().expect("a result is an object");
@@ -333,7 +335,8 @@ async fn forty_calls_are_answered_as_by_the_servers_themselves() {
     let servers = Servers::new();
     let calls = calls(&servers, &serve_page());
     assert_eq!(calls.len(), 40);
-    // One agent for each era, because results have other members in each: `resultType` since 2026-07-28.
+    // One agent for each era, because results have other members in each: `resultType` since
+    // 2026-07-28.
     let through = |who: &'static str, revision| {
         let arguments = servers.arguments(who, 0);
         async move {

@@ -40,10 +40,12 @@ fn mcp_json(directory: &Path) -> std::path::PathBuf {
     file
 }
 
-/// Seed 004 names the tools `create_file`, `write_file`, `read_file`, `list_files` and `search_files` in its examples. The official
-/// filesystem server, which most users have, lists neither `create_file` nor `list_files`: `write_file` creates files, and
-/// `list_directory` lists them. `read_file` is deprecated there in favour of `read_text_file`. Our examples and tests of the seed name these
-/// tools, since a test that expects a tool which no server lists ends with an error.
+/// Seed 004 names the tools `create_file`, `write_file`, `read_file`, `list_files` and
+/// `search_files` in its examples. The official filesystem server, which most users have, lists
+/// neither `create_file` nor `list_files`: `write_file` creates files, and `list_directory` lists
+/// them. `read_file` is deprecated there in favour of `read_text_file`. Our examples and tests of
+/// the seed name these tools, since a test that expects a tool which no server lists ends with an
+/// error.
 const TOOLS_FOR_THE_SEED: [(&str, &str); 5] = [
     ("create_file", "write_file"),
     ("write_file", "write_file"),

@@ -41,11 +41,12 @@ const BROWSERS: [&str; 4] = [
 /// The folders, each with a separate lockfile.
 const FOLDERS: [&str; 2] = ["tests/browser", "tests/browser/apps-conformance"];
 
-/// The file that measures the budgets of the page. It runs after the tests, since they would use the time that it measures.
+/// The file that measures the budgets of the page. It runs after the tests, since they would use
+/// the time that it measures.
 const BUDGETS: &str = "bench-console.mjs";
 
-/// Time limit after which a hanging test fails, in milliseconds. Node.js also applies it to each test file; many tests have a shorter
-/// limit.
+/// Time limit after which a hanging test fails, in milliseconds. Node.js also applies it to each
+/// test file; many tests have a shorter limit.
 const TEST_LIMIT: &str = "--test-timeout=600000";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {

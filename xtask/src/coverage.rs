@@ -44,8 +44,8 @@ const fn aim(name: &'static str, percent: usize, tests: &'static [&'static str])
     Aim { name, percent, tests }
 }
 
-/// The crates that implement the seeds: parsers and codecs with 90 %, the others with 80 %. The crates of the protocol
-/// have the tests that need both sides in `protocol`.
+/// The crates that implement the seeds: parsers and codecs with 90 %, the others with 80 %. The
+/// crates of the protocol have the tests that need both sides in `protocol`.
 const AIMS: &[Aim] = &[
     aim("context-blocks", 90, &["context-blocks"]),
     aim("plantuml", 90, &["plantuml"]),
@@ -221,7 +221,8 @@ impl TestRun {
                 .arg("--target-dir")
                 .arg(folder)
                 .current_dir(root())
-                // Only crates of the workspace are instrumented; their dependencies are neither measured nor slower.
+                // Only crates of the workspace are instrumented; their dependencies are neither
+                // measured nor slower.
                 .env("RUSTC_WORKSPACE_WRAPPER", wrapper(folder)?)
                 // Processes of one program share at most four files.
                 .env("LLVM_PROFILE_FILE", profiles.join("%4m.profraw"));
@@ -349,7 +350,8 @@ impl Count {
         })
     }
 
-    /// Returns whether at least this percentage of the lines was run; a crate without lines reaches none.
+    /// Returns whether at least this percentage of the lines was run; a crate without lines reaches
+    /// none.
     const fn reaches(self, percent: usize) -> bool {
         self.lines > 0 && self.run * 100 >= self.lines * percent
     }

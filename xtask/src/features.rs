@@ -1,7 +1,8 @@
-//! `cargo xtask features`: each crate alone, without features, with the default ones, and with each feature alone.
+//! `cargo xtask features`: each crate alone, without features, with the default ones, and with each
+//! feature alone.
 //!
-//! `cargo hack clippy --each-feature` does the same, but it selects one package: then each crate uses other
-//! features of `syn`, and macros and their users are compiled many times.
+//! `cargo hack clippy --each-feature` does the same, but it selects one package: then each crate
+//! uses other features of `syn`, and macros and their users are compiled many times.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -110,8 +111,8 @@ fn picked(packages: Vec<Package>, folders: &[String]) -> Result<Vec<Package>, Fa
 
 /// Sorts the packages so that each comes after those that it depends on.
 ///
-/// A package that was compiled as the dependency of another, without lints, counts as fresh when it is checked itself.
-/// Dependencies of tests do not count, since tests are not compiled here.
+/// A package that was compiled as the dependency of another, without lints, counts as fresh when it
+/// is checked itself. Dependencies of tests do not count, since tests are not compiled here.
 fn dependencies_first(mut waiting: Vec<Package>) -> Vec<Package> {
     let mut sorted = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
@@ -120,7 +121,8 @@ fn dependencies_first(mut waiting: Vec<Package>) -> Vec<Package> {
             let mut needed = package.dependencies.iter().filter(|it| it.kind.is_none());
             !needed.any(|it| is_waiting(&it.name))
         };
-        // Cargo refuses dependency cycles, so there is always a free package. The default is never used.
+        // Cargo refuses dependency cycles, so there is always a free package. The default is never
+        // used.
         let free = waiting.iter().position(is_free).unwrap_or_default();
         sorted.push(waiting.remove(free));
     }

@@ -107,8 +107,8 @@ fn targets() -> Result<Vec<String>, Failed> {
 mod tests {
     use super::*;
 
-    /// Only nightly compilers build the targets; this test checks with the stable one that the called functions
-    /// exist.
+    /// Only nightly compilers build the targets; this test checks with the stable one that the
+    /// called functions exist.
     #[test]
     fn each_target_calls_a_function_of_a_crate() {
         let call = regex::Regex::new(r"marquetry_(\w+)::fuzz::(\w+)\(data\)").unwrap();

@@ -52,10 +52,12 @@ Examples:
     /// Run all checks of CI: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]
     Ci(ci::Options),
-    /// Print the crates with their lines, edges and circles, and check them against ARCHITECTURE.md.
+    /// Print the crates with their lines, edges and circles, and check them against
+    /// ARCHITECTURE.md.
     #[command(after_help = house::EXAMPLES)]
     House(house::Options),
-    /// Check each crate alone: without features, with the default ones, and with each feature alone.
+    /// Check each crate alone: without features, with the default ones, and with each feature
+    /// alone.
     #[command(after_help = features::EXAMPLES)]
     Features(features::Options),
     /// Run the official conformance suite against the server and the client of crates/protocol.
@@ -79,7 +81,8 @@ Examples:
         #[command(subcommand)]
         bench: bench::Bench,
     },
-    /// Write the JSON Schema of the scenario language, and the pages of the book about scenarios and cases.
+    /// Write the JSON Schema of the scenario language, and the pages of the book about scenarios
+    /// and cases.
     #[command(after_help = schema::EXAMPLES)]
     Schema(schema::Options),
     /// Measure the lines of each crate that its tests run.
@@ -178,16 +181,17 @@ pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Returns a command of the cargo that runs this task, without the variables that cargo has set for this task.
+/// Returns a command of the cargo that runs this task, without the variables that cargo has set for
+/// this task.
 pub(crate) fn cargo_command() -> Command {
     let mut command = Command::new(cargo());
     forget_package(&mut command);
     command
 }
 
-/// Removes the variables that describe the package of this task (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR` and the
-/// like). The build script of ring runs again when they change, and everything that depends on ring would be built
-/// again.
+/// Removes the variables that describe the package of this task (`CARGO_PKG_NAME`,
+/// `CARGO_MANIFEST_DIR` and the like). The build script of ring runs again when they change, and
+/// everything that depends on ring would be built again.
 pub(crate) fn forget_package(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let is_of_package = name.to_str().is_some_and(|name| {
@@ -237,8 +241,9 @@ pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
 /// The variable with the folder of the built programs. If it is set, nothing is built.
 pub(crate) const BUILT: &str = "MARQUETRY_BUILT";
 
-/// Builds a program or an example of the workspace for debugging, and returns its path. The build selects all
-/// features of the whole workspace, as that of the tests does, so that nothing is built twice.
+/// Builds a program or an example of the workspace for debugging, and returns its path. The build
+/// selects all features of the whole workspace, as that of the tests does, so that nothing is built
+/// twice.
 pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
     if let Some(built) = env::var_os(BUILT) {
         let folder = PathBuf::from(built);

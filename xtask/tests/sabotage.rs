@@ -1,8 +1,8 @@
 //! Scenarios notice defects: those that a defect affects fail.
 //!
-//! Defects of artifacts are injected into the server's store. The others are injected by a proxy between the server
-//! and its clients, so the runner still compares what it received over the wire. Wrong results of the server itself
-//! are not tested here.
+//! Defects of artifacts are injected into the server's store. The others are injected by a proxy
+//! between the server and its clients, so the runner still compares what it received over the wire.
+//! Wrong results of the server itself are not tested here.
 
 use std::{collections::BTreeSet, process::Command};
 
@@ -15,7 +15,8 @@ const NOTHING_SAVED: [&str; 3] = [
     "test_mcp_no_fallback_on_error",
 ];
 
-/// Scenarios of seed 000 that show no text of the tool: the text does not exist, or is in a resource.
+/// Scenarios of seed 000 that show no text of the tool: the text does not exist, or is in a
+/// resource.
 const NO_TEXT: [&str; 9] = [
     "small_image_is_saved",
     "test_mcp_audio_processing_mp3",

@@ -1,7 +1,8 @@
 //! A server with one tool that is shown in a View, on standard input and output.
 //!
-//! `cargo run -p marquetry-apps-ext --features server --example clock`, or as an upstream of any MCP client. A host with
-//! Views shows the time in a page with a button that calls the tool again; other clients get a text.
+//! `cargo run -p marquetry-apps-ext --features server --example clock`, or as an upstream of any
+//! MCP client. A host with Views shows the time in a page with a button that calls the tool again;
+//! other clients get a text.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! The checks of the fuzz targets in `fuzz/`, one function for each. Compiled only for them, for the properties below and for
-//! the test that replays their corpus.
+//! The checks of the fuzz targets in `fuzz/`, one function for each. Compiled only for them, for
+//! the properties below and for the test that replays their corpus.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,7 +20,8 @@ pub type Target = fn(&[u8]);
 /// All targets by the name of their corpus.
 pub const TARGETS: &[(&str, Target)] = &[("view", view)];
 
-/// The input is metadata, the beginning of arguments, a message, and a sequence of messages and events.
+/// The input is metadata, the beginning of arguments, a message, and a sequence of messages and
+/// events.
 pub fn view(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let _ = repair(text);

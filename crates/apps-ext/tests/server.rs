@@ -388,8 +388,8 @@ fn any_meta() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For any metadata of a server, hosts get links that are URIs of Views and lists of known words, and other
-    /// clients get none of it.
+    /// For any metadata of a server, hosts get links that are URIs of Views and lists of known
+    /// words, and other clients get none of it.
     #[test]
     fn metadata_of_any_kind_is_made_safe(metas in prop::collection::vec(any_meta(), 1..6)) {
         let tools = metas.iter().enumerate().map(|(at, meta)| Tool {

@@ -66,7 +66,8 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     general_purpose::STANDARD.encode(bytes)
 }
 
-/// Decodes strictly, else leniently, else after a `data:` prefix. The limit is checked before decoding.
+/// Decodes strictly, else leniently, else after a `data:` prefix. The limit is checked before
+/// decoding.
 pub(crate) fn decode(text: &str, limit: u64) -> Result<Decoded, DecodeError> {
     if let Some(rest) = text.trim_ascii_start().strip_prefix("data:") {
         let (head, data) = rest.split_once(',').ok_or(DecodeError::DataUri)?;

@@ -1,4 +1,5 @@
-//! Captures the answers of tool calls: saves large and binary items, and builds an answer that fits.
+//! Captures the answers of tool calls: saves large and binary items, and builds an answer that
+//! fits.
 
 use std::{ops::Range, sync::Arc};
 
@@ -21,11 +22,12 @@ use crate::{
     store::{ArtifactStore, NewArtifact, Scope, Version},
 };
 
-/// Answers up to this many bytes are processed on the caller's thread, in some milliseconds if they look like YAML; larger
-/// ones on the blocking pool.
+/// Answers up to this many bytes are processed on the caller's thread, in some milliseconds if they
+/// look like YAML; larger ones on the blocking pool.
 const INLINE_BYTES: usize = 8 * 1024;
 
-/// Saves tool answers as artifacts and builds the answers that models see. Clones are cheap; one capturer serves all calls.
+/// Saves tool answers as artifacts and builds the answers that models see. Clones are cheap; one
+/// capturer serves all calls.
 ///
 /// See the [crate's documentation](crate) for an example.
 #[derive(Clone)]
@@ -47,8 +49,8 @@ pub struct ToolCall<'a> {
     pub tool: &'a str,
     /// Arguments of the call. Secrets are replaced before they are saved.
     pub arguments: Option<&'a RawValue>,
-    /// Output schema of the tool, which shortened `structuredContent` still satisfies. Without one, a note replaces
-    /// `structuredContent` that does not fit.
+    /// Output schema of the tool, which shortened `structuredContent` still satisfies. Without one,
+    /// a note replaces `structuredContent` that does not fit.
     pub output_schema: Option<&'a Value>,
 }
 
@@ -104,8 +106,8 @@ impl Captured {
 }
 
 impl Capturer {
-    /// Creates a capturer with this store, random ids and the system clock. Its notices name the tools `list_artifacts` and
-    /// `read_artifact`.
+    /// Creates a capturer with this store, random ids and the system clock. Its notices name the
+    /// tools `list_artifacts` and `read_artifact`.
     pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
         Self {
             store,
@@ -128,7 +130,8 @@ impl Capturer {
         Self { clock, ..self }
     }
 
-    /// Sets the names of the tools that list and read artifacts. Notices do not mention an empty name.
+    /// Sets the names of the tools that list and read artifacts. Notices do not mention an empty
+    /// name.
     #[must_use]
     pub fn tools(self, list: &str, read: &str) -> Self {
         Self { list_tool: list.into(), read_tool: read.into(), ..self }
@@ -136,11 +139,11 @@ impl Capturer {
 
     /// Captures one answer: the `result` of a `tools/call`.
     ///
-    /// It never fails: the notice and the report name every failed save, and an answer that could not be saved is still shown
-    /// up to the limit. Unfinished answers pass through unchanged.
+    /// It never fails: the notice and the report name every failed save, and an answer that could
+    /// not be saved is still shown up to the limit. Unfinished answers pass through unchanged.
     ///
-    /// Needs a tokio runtime. Answers of more than 8 KiB are processed on its blocking pool. All artifacts of one answer are
-    /// in memory at once: about twice the size of the answer at most.
+    /// Needs a tokio runtime. Answers of more than 8 KiB are processed on its blocking pool. All
+    /// artifacts of one answer are in memory at once: about twice the size of the answer at most.
     pub async fn capture(
         &self,
         call: ToolCall<'_>,
@@ -374,7 +377,8 @@ impl SaveResult {
         Self { outcome: Outcome::Failed, ..Self::inlined(reason) }
     }
 
-    /// Copies the outcome of the shared artifact. An undecodable item stays failed, with its own reason.
+    /// Copies the outcome of the shared artifact. An undecodable item stays failed, with its own
+    /// reason.
     fn share(&mut self, bundle: &Self) {
         self.shared_uri = bundle.uri();
         if self.outcome == Outcome::Failed {

@@ -106,7 +106,8 @@ impl<'a> Item<'a> {
         serde_json::to_string(&image).expect("strings and JSON can be written as JSON")
     }
 
-    /// Returns whether the first bytes of an image are of its declared type, as far as that is checked.
+    /// Returns whether the first bytes of an image are of its declared type, as far as that is
+    /// checked.
     pub(crate) fn begins_as_declared(&self) -> bool {
         /// Characters of base64 that contain the first bytes of every checked type.
         const BEGINNING: usize = 64;
@@ -146,10 +147,11 @@ pub(crate) enum Task {
     Skip(Cow<'static, str>),
     /// The item is not saved, for example because it exceeds a limit.
     Fail(Cow<'static, str>),
-    /// The item is not saved, because it cannot be decoded. Its JSON is shown instead, as far as it fits.
+    /// The item is not saved, because it cannot be decoded. Its JSON is shown instead, as far as it
+    /// fits.
     Undecodable(Cow<'static, str>),
-    /// The item cannot be decoded, and its JSON does not fit into the answer. The JSON is saved in one artifact with
-    /// others.
+    /// The item cannot be decoded, and its JSON does not fit into the answer. The JSON is saved in
+    /// one artifact with others.
     BundleUndecodable(Cow<'static, str>),
 }
 
@@ -364,7 +366,8 @@ impl ArtifactMaker<'_> {
 
     /// Makes the artifact of `structuredContent` as sent.
     pub(crate) fn structured(&self, raw: &RawValue) -> Task {
-        // Null is a value since revision 2026-07-28, and means none for some servers. Neither needs a file.
+        // Null is a value since revision 2026-07-28, and means none for some servers. Neither needs
+        // a file.
         if raw.get() == "null" {
             return Task::Inline("null is kept as sent".into());
         }
@@ -526,7 +529,8 @@ fn format_of(essence: &str) -> Option<TextFormat> {
     })
 }
 
-/// Returns MIME type and extension of some bytes: the declared ones, unless the bytes prove another type.
+/// Returns MIME type and extension of some bytes: the declared ones, unless the bytes prove another
+/// type.
 fn judge(
     declared: Option<&str>,
     default: &str,

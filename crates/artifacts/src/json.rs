@@ -1,4 +1,5 @@
-//! Parses JSON from untrusted servers: one level at a time, borrowed, and lenient where that loses nothing.
+//! Parses JSON from untrusted servers: one level at a time, borrowed, and lenient where that loses
+//! nothing.
 
 use std::{borrow::Cow, collections::HashMap, fmt, ops::Range};
 
@@ -71,7 +72,8 @@ impl<'de> Deserialize<'de> for Members<'de> {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The unparsed elements of a JSON array: the first ones separately, the others as one piece of text.
+/// The unparsed elements of a JSON array: the first ones separately, the others as one piece of
+/// text.
 pub(crate) struct Elements<'a> {
     pub(crate) first: Vec<&'a RawValue>,
     pub(crate) tail: Option<Tail<'a>>,
@@ -86,14 +88,15 @@ pub(crate) struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    /// Returns the position of the elements in the text `whole`, with the commas between them and without brackets.
+    /// Returns the position of the elements in the text `whole`, with the commas between them and
+    /// without brackets.
     pub(crate) fn span(&self, whole: &RawValue) -> Range<usize> {
         span(whole, self.first).start..span(whole, self.last).end
     }
 }
 
-/// Parses the elements of a JSON array, and lists the first `most`; none when the value is not an array. Memory is bounded
-/// by `most`.
+/// Parses the elements of a JSON array, and lists the first `most`; none when the value is not an
+/// array. Memory is bounded by `most`.
 pub(crate) fn elements(raw: &RawValue, most: usize) -> Option<Elements<'_>> {
     struct ElementsVisitor(usize);
 
@@ -123,8 +126,8 @@ pub(crate) fn elements(raw: &RawValue, most: usize) -> Option<Elements<'_>> {
     serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ElementsVisitor(most)).ok()
 }
 
-/// Parses a JSON string, and says whether it is exact: half a surrogate pair, which is not Unicode, becomes U+FFFD. None
-/// when the value is not a string.
+/// Parses a JSON string, and says whether it is exact: half a surrogate pair, which is not Unicode,
+/// becomes U+FFFD. None when the value is not a string.
 pub(crate) fn string(raw: &RawValue) -> Option<(Cow<'_, str>, bool)> {
     if !raw.get().starts_with('"') {
         return None;

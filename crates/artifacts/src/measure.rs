@@ -32,7 +32,8 @@ fn string(json: &str, mut at: usize, measure: SizeMeasure) -> (u64, usize) {
             b'"' => return (size, at + 1),
             b'\\' => {
                 let (unit, end) = escape(json, at);
-                // Half a surrogate pair has no length in UTF-8: the four bytes of a pair are counted at its low half.
+                // Half a surrogate pair has no length in UTF-8: the four bytes of a pair are
+                // counted at its low half.
                 let low = match unit {
                     Some(0xd800..=0xdbff) => escape(json, end),
                     _ => (None, end),
@@ -56,7 +57,8 @@ fn string(json: &str, mut at: usize, measure: SizeMeasure) -> (u64, usize) {
     (size, bytes.len())
 }
 
-/// Parses the escape sequence at `at`. Returns the code unit of `\uXXXX` or `\/`, none for other short ones, and its end.
+/// Parses the escape sequence at `at`. Returns the code unit of `\uXXXX` or `\/`, none for other
+/// short ones, and its end.
 fn escape(json: &str, at: usize) -> (Option<u16>, usize) {
     match json.as_bytes().get(at..at + 2) {
         Some(b"\\u") => {

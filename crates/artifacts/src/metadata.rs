@@ -14,7 +14,8 @@ pub use crate::{detect::TextFormat, structure::Structure};
 
 /// The largest JSON or CSV text that is summarised, in bytes.
 const MAX_PARSED_BYTES: usize = 16 * 1024 * 1024;
-/// The largest YAML text that is summarised, in bytes. Parsing YAML is some fifty times slower than JSON.
+/// The largest YAML text that is summarised, in bytes. Parsing YAML is some fifty times slower than
+/// JSON.
 const MAX_PARSED_YAML_BYTES: usize = 256 * 1024;
 /// Columns that a schema lists.
 #[cfg(feature = "detection")]

@@ -2,13 +2,15 @@
 
 pub(crate) const OCTET_STREAM: &str = "application/octet-stream";
 
-/// Longest MIME type that is kept, with its parameters. RFC 6838 allows 127 characters on each side of the slash.
+/// Longest MIME type that is kept, with its parameters. RFC 6838 allows 127 characters on each side
+/// of the slash.
 const MAX_BYTES: usize = 255;
 
-/// Returns `type/subtype` in lower case without parameters; none when the text is not a MIME type (RFC 6838, section 4.2).
+/// Returns `type/subtype` in lower case without parameters; none when the text is not a MIME type
+/// (RFC 6838, section 4.2).
 ///
-/// The crate `mediatype` is not used: it refuses `text/x-c++`, and here parameters only need to be free of line
-/// breaks.
+/// The crate `mediatype` is not used: it refuses `text/x-c++`, and here parameters only need to be
+/// free of line breaks.
 pub(crate) fn essence(mime_type: &str) -> Option<String> {
     let mime_type = mime_type.trim();
     if mime_type.len() > MAX_BYTES || mime_type.contains(char::is_control) {
@@ -87,8 +89,8 @@ pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     certain.then(|| kind.mime_type())
 }
 
-/// Returns whether bytes are not of the declared type, which is one of the image types that models read: PNG, JPEG, GIF,
-/// WebP. Clients fail on such images. Other types are not checked.
+/// Returns whether bytes are not of the declared type, which is one of the image types that models
+/// read: PNG, JPEG, GIF, WebP. Clients fail on such images. Other types are not checked.
 ///
 /// ```
 /// use marquetry_artifacts::mime::contradicts;

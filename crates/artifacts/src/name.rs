@@ -8,9 +8,10 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 /// The name of an artifact.
 ///
-/// A name is a valid file name on every system and safe to show to models and people: 1 to 150 bytes of NFC text without
-/// control, invisible or direction-changing characters and without `< > : " / \ | ? *`. It does not begin or end with a
-/// dot or a space, is no device name of Windows, and does not end in `.metadata.json`.
+/// A name is a valid file name on every system and safe to show to models and people: 1 to 150
+/// bytes of NFC text without control, invisible or direction-changing characters and without `< > :
+/// " / \ | ? *`. It does not begin or end with a dot or a space, is no device name of Windows, and
+/// does not end in `.metadata.json`.
 ///
 /// ```
 /// use marquetry_artifacts::ArtifactName;
@@ -65,7 +66,8 @@ impl ArtifactName {
         check(text).map(|()| Self(text.to_owned()))
     }
 
-    /// Makes a name of any text: other characters are dropped or become `_`, and a long stem is cut before the extension.
+    /// Makes a name of any text: other characters are dropped or become `_`, and a long stem is cut
+    /// before the extension.
     pub fn sanitised(text: &str) -> Self {
         Self::build(text, "")
     }
@@ -104,10 +106,12 @@ impl ArtifactName {
         extension(&self.0)
     }
 
-    /// Makes `text` safe, and appends `tail`, which is safe already. A long result is cut in `text`.
+    /// Makes `text` safe, and appends `tail`, which is safe already. A long result is cut in
+    /// `text`.
     fn build(text: &str, tail: &str) -> Self {
         let mut name = text.to_owned();
-        // Repairing one rule can break another, as when cutting uncovers a trailing dot. Two rounds repair nearly every name.
+        // Repairing one rule can break another, as when cutting uncovers a trailing dot. Two rounds
+        // repair nearly every name.
         for _ in 0..4 {
             name = repair(&name, tail);
             let whole = format!("{name}{tail}");
@@ -219,7 +223,8 @@ impl FromStr for ArtifactUri {
 const URI_ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns the last segment of the URI's path, decoded once; without a path the host, if there is one.
+/// Returns the last segment of the URI's path, decoded once; without a path the host, if there is
+/// one.
 pub(crate) fn file_name_of(uri: &str) -> Option<String> {
     let rest = uri.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = match rest.split_once(':') {
@@ -348,7 +353,8 @@ fn is_allowed(char: char) -> bool {
     !is_deceptive(char) && replaced(char) == char
 }
 
-/// Returns whether a character is invisible or changes how others are shown, which can deceive readers of a name.
+/// Returns whether a character is invisible or changes how others are shown, which can deceive
+/// readers of a name.
 pub(crate) fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(char,

@@ -123,8 +123,8 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
     text
 }
 
-/// Returns the bytes at the start of an artifact that the answer shows; none if it shows none or all of them, or another
-/// form of the content.
+/// Returns the bytes at the start of an artifact that the answer shows; none if it shows none or
+/// all of them, or another form of the content.
 fn shown_of(artifact: &SavedArtifact, report: &Report) -> Option<u64> {
     let cut = report.truncated?;
     let is_partial = 0 < cut.shown_bytes && cut.shown_bytes < cut.total_bytes;
@@ -133,7 +133,8 @@ fn shown_of(artifact: &SavedArtifact, report: &Report) -> Option<u64> {
     (is_partial && is_same).then_some(cut.shown_bytes)
 }
 
-/// Returns the whole notice: the head, then a line for each artifact and for each item that was not saved.
+/// Returns the whole notice: the head, then a line for each artifact and for each item that was not
+/// saved.
 pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
     let save = &report.save;
     let artifacts = save.artifacts.iter().chain(&save.fallback_artifact);
@@ -188,7 +189,8 @@ fn about_structured(facts: &Facts<'_>) -> String {
 fn append(text: &mut String, lines: impl Iterator<Item = String>, more: &str) {
     let mut left_out = 0;
     for (number, line) in lines.enumerate() {
-        // Artifacts have at least half of the room, other items the rest. The last line always fits.
+        // Artifacts have at least half of the room, other items the rest. The last line always
+        // fits.
         if left_out > 0 || number >= MAX_NAMED || text.len() + line.len() + 300 > MAX_BYTES {
             left_out += 1;
         } else {

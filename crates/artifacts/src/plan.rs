@@ -1,4 +1,5 @@
-//! Plans the capture of an answer before anything is stored: the expensive part, without side effects.
+//! Plans the capture of an answer before anything is stored: the expensive part, without side
+//! effects.
 
 use std::{ops::Range, time::SystemTime};
 
@@ -18,23 +19,27 @@ use crate::{
     structure::shortened,
 };
 
-/// Up to this many bytes beside the text of a text item do not count; if there are more, all of them count.
+/// Up to this many bytes beside the text of a text item do not count; if there are more, all of
+/// them count.
 const FREE_BYTES: u64 = 64;
-/// Size of the members beside content and structured content that an answer over the limit keeps, in bytes.
+/// Size of the members beside content and structured content that an answer over the limit keeps,
+/// in bytes.
 const MAX_OTHER_MEMBERS_BYTES: usize = 2048;
 /// A `serverInfo` of more bytes counts like any other member.
 const MAX_SERVER_INFO_BYTES: usize = 2048;
 /// Size of the members beside the data of an image that stays in the answer, in bytes.
 const MAX_IMAGE_MEMBERS_BYTES: usize = 2048;
-/// Size that structured content may have in an answer over the limit even if less of the budget is left, in bytes.
+/// Size that structured content may have in an answer over the limit even if less of the budget is
+/// left, in bytes.
 const MIN_SHORTENED_BYTES: usize = 2048;
 /// Start of an undecodable item that is shown when its whole JSON does not fit, in bytes.
 const UNDECODABLE_START_BYTES: usize = 256;
 /// Protocol members that are kept if they have at most [`MAX_PROTOCOL_MEMBER_BYTES`].
 const PROTOCOL_MEMBERS: [&str; 2] = ["isError", RESULT_TYPE];
 const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
-/// The keys of the result's type and of the server's name and version, which results have since revision 2026-07-28. They do not count, so that the
-/// size of an answer does not depend on the upstream's revision.
+/// The keys of the result's type and of the server's name and version, which results have since
+/// revision 2026-07-28. They do not count, so that the size of an answer does not depend on the
+/// upstream's revision.
 const RESULT_TYPE: &str = "resultType";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -104,8 +109,9 @@ pub(crate) enum Show {
     Link {
         otherwise: Option<Range<usize>>,
     },
-    /// A link to the artifact; without an artifact, the start of this text as far as the budget allows. The text is cut to a little
-    /// more than the limit, so that [`Budget::text`] notices the cut.
+    /// A link to the artifact; without an artifact, the start of this text as far as the budget
+    /// allows. The text is cut to a little more than the limit, so that [`Budget::text`] notices
+    /// the cut.
     LinkOrStart(String),
     /// The item as sent, and a link to the artifact, if there is one.
     AsSentAndLink(Range<usize>),
@@ -252,9 +258,10 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// Returns whether the answer is captured whatever its size: it is malformed, has too many items, or has an item that is always
-    /// saved. These are images, audio and other binary data, unknown and malformed items, and, if the settings say so, links and
-    /// resources with text (seed 000/1.4).
+    /// Returns whether the answer is captured whatever its size: it is malformed, has too many
+    /// items, or has an item that is always saved. These are images, audio and other binary data,
+    /// unknown and malformed items, and, if the settings say so, links and resources with text
+    /// (seed 000/1.4).
     fn needs_capture(&self, settings: &Settings) -> bool {
         let links = settings.resource_links == ResourceLinks::Placeholder;
         let texts = settings.text_resources == TextResources::Always;
@@ -303,13 +310,15 @@ impl<'a> Parts<'a> {
         });
     }
 
-    /// Bytes of the structured content if a text item has the same content, which is then measured once.
+    /// Bytes of the structured content if a text item has the same content, which is then measured
+    /// once.
     fn duplicate_bytes(&self, measure: SizeMeasure) -> u64 {
         let structured = self.structured.filter(|_| self.duplicate.is_some());
         structured.map_or(0, |raw| member_size("structuredContent", raw, measure))
     }
 
-    /// Bytes of items that are never counted as shown: they are replaced, or shown only in small answers.
+    /// Bytes of items that are never counted as shown: they are replaced, or shown only in small
+    /// answers.
     fn hidden(&self, settings: &Settings) -> u64 {
         let hidden = self.items.iter().filter(|item| match item.kind {
             Kind::Text(_) | Kind::Link | Kind::Resource { is_text: true } => false,
@@ -361,7 +370,8 @@ impl<'a> Planner<'a> {
             (true, true, _) => WholeAnswer::Also,
             // Save the whole answer, because left-out members are in no other artifact.
             (true, false, true) if other.left_out.is_some() => WholeAnswer::Also,
-            // Save it, because content without items is in no other artifact and is not shown whole.
+            // Save it, because content without items is in no other artifact and is not shown
+            // whole.
             (true, false, true) if parts.malformed.is_some() && self.is_oversize => {
                 WholeAnswer::Also
             }
@@ -412,7 +422,8 @@ impl<'a> Planner<'a> {
         let is_any_saved = tail.is_some()
             || items.iter().any(|item| matches!(item.task, Task::Save(_) | Task::Bundle(_)))
             || structured.as_ref().is_some_and(PlannedStructured::is_saved);
-        // Something is saved, so the whole answer will not be: keep the JSON of undecodable items, too.
+        // Something is saved, so the whole answer will not be: keep the JSON of undecodable items,
+        // too.
         if whole_answer == WholeAnswer::IfNothingElse && is_any_saved {
             let tail_bytes = tail_span.as_ref().map_or(0, Range::len);
             self.keep_undecodable(&parts.items, &mut items, tail_bytes);
@@ -450,8 +461,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Adds to the shared artifact those undecodable items whose JSON is not shown whole, as long as that artifact stays within
-    /// the size limit of one item.
+    /// Adds to the shared artifact those undecodable items whose JSON is not shown whole, as long
+    /// as that artifact stays within the size limit of one item.
     fn keep_undecodable(&self, items: &[Item<'_>], planned: &mut [PlannedItem], tail_bytes: usize) {
         /// Size in the bundle, with a comma or a bracket.
         fn size(item: &Item<'_>) -> u64 {
@@ -493,8 +504,8 @@ impl<'a> Planner<'a> {
         bundle.into_json()
     }
 
-    /// Selects the members that the new answer keeps beside its content: all of them, or, if the answer is over the limit, those that fit
-    /// into [`MAX_OTHER_MEMBERS_BYTES`], in order.
+    /// Selects the members that the new answer keeps beside its content: all of them, or, if the
+    /// answer is over the limit, those that fit into [`MAX_OTHER_MEMBERS_BYTES`], in order.
     fn other_members(&self, members: Option<&Members<'a>>) -> OtherMembers {
         let mut other = OtherMembers::default();
         let mut left = if self.is_oversize { MAX_OTHER_MEMBERS_BYTES } else { usize::MAX };
@@ -641,7 +652,8 @@ impl<'a> Planner<'a> {
             && budget.take_image(bytes)
     }
 
-    /// Decides which part of the structured content stays, and returns the replacement when it is shortened.
+    /// Decides which part of the structured content stays, and returns the replacement when it is
+    /// shortened.
     fn show_structured(
         &self,
         raw: &RawValue,
@@ -654,7 +666,8 @@ impl<'a> Planner<'a> {
         if self.is_withheld() {
             return (StructuredShown::Replaced, None);
         }
-        // A client shows its model either the text or the structured content, so equal content may use the same budget.
+        // A client shows its model either the text or the structured content, so equal content may
+        // use the same budget.
         let room = if duplicate.is_some() { self.limit() } else { budget.left() };
         let room = usize::try_from(room).unwrap_or(usize::MAX).max(MIN_SHORTENED_BYTES);
         let shortened = self.output_schema.and_then(|schema| shorten(raw, schema, room));
@@ -814,9 +827,9 @@ impl<'a> ComparableContent<'a> {
         }
     }
 
-    /// Returns whether the text has all of the structured content: the same JSON apart from white space, or the text as the only
-    /// member of an object. Python's SDK wraps strings in `{"result": …}`, the official file system server in
-    /// `{"content": …}`.
+    /// Returns whether the text has all of the structured content: the same JSON apart from white
+    /// space, or the text as the only member of an object. Python's SDK wraps strings in
+    /// `{"result": …}`, the official file system server in `{"content": …}`.
     fn equals_text(&self, text: &str) -> bool {
         self.wrapped.as_deref() == Some(text)
             || (text.len() >= self.minified.len()

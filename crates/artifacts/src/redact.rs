@@ -17,7 +17,8 @@ const MAX_DEPTH: usize = 8;
 const REDACTED: &str = "[redacted]";
 const LEFT_OUT: &str = "[left out]";
 
-/// Replaces the values of keys for secrets, cuts long strings, and leaves out the rest above the limits.
+/// Replaces the values of keys for secrets, cuts long strings, and leaves out the rest above the
+/// limits.
 pub(crate) fn arguments(raw: &RawValue) -> Value {
     let budget = Budget { values: Cell::new(MAX_VALUES), bytes: Cell::new(MAX_TOTAL_BYTES) };
     let mut reader = serde_json::Deserializer::from_str(raw.get());
@@ -167,7 +168,8 @@ fn is_telling(key: &str) -> bool {
     !counts && (WHOLE.contains(&plain.as_str()) || PARTS.iter().any(|part| plain.contains(part)))
 }
 
-/// Returns whether a value is recognisable as a secret: an authorization header, a private key, a password in a URL.
+/// Returns whether a value is recognisable as a secret: an authorization header, a private key, a
+/// password in a URL.
 fn has_credentials(text: &str) -> bool {
     let head = text.trim_start();
     let scheme = head.split(' ').next().unwrap_or_default();

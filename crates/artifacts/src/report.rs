@@ -22,7 +22,8 @@ pub struct Report {
     pub status: Status,
     /// Size of the upstream's answer in bytes, measured by `size_measure`.
     pub size_bytes: u64,
-    /// A rough estimate of the tokens that the upstream's answer would cost a model: a quarter of its size.
+    /// A rough estimate of the tokens that the upstream's answer would cost a model: a quarter of
+    /// its size.
     pub estimated_tokens: u64,
     /// The outcome in a few sentences: the beginning of the notice that the model reads.
     pub message: String,
@@ -45,8 +46,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the report as JSON, shortened to `max_bytes` if possible: first without the metadata of artifacts, then with
-    /// shorter lists. Only the message and the counts are never shortened; they have less than 4 KiB.
+    /// Returns the report as JSON, shortened to `max_bytes` if possible: first without the metadata
+    /// of artifacts, then with shorter lists. Only the message and the counts are never shortened;
+    /// they have less than 4 KiB.
     #[must_use]
     pub fn json_within(&self, max_bytes: u64) -> String {
         let whole = self.whole_json();

@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 
 /// Settings for splitting answers into items: the keys under `mcp_intelligent_processing`.
 ///
-/// With the feature `schema`, a server can generate the documentation of its settings from these comments.
+/// With the feature `schema`, a server can generate the documentation of its settings from these
+/// comments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Processing {
-    /// Saves each item as a separate artifact with its own type; off saves the whole answer as one JSON artifact.
+    /// Saves each item as a separate artifact with its own type; off saves the whole answer as one
+    /// JSON artifact.
     pub enable_intelligent_processing: bool,
     /// Saves the whole answer as one JSON artifact if no item of it could be saved.
     pub fallback_to_raw_on_error: bool,
@@ -22,9 +24,11 @@ pub struct Processing {
     pub enable_text_format_detection: bool,
     /// Adds a summary of JSON, YAML and CSV to the artifact's metadata.
     pub enable_content_parsing: bool,
-    /// Items of one answer that become separate artifacts; further ones are saved together, in one JSON artifact.
+    /// Items of one answer that become separate artifacts; further ones are saved together, in one
+    /// JSON artifact.
     pub max_content_items: usize,
-    /// Items of one answer that are examined separately; further ones are saved with the others, unexamined.
+    /// Items of one answer that are examined separately; further ones are saved with the others,
+    /// unexamined.
     pub max_examined_items: usize,
     /// Largest item that is saved, in MiB after decoding.
     pub max_single_item_size_mb: u64,
@@ -47,11 +51,12 @@ pub enum Oversize {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SizeMeasure {
-    /// UTF-8 bytes of the answer as compact JSON: no white space between tokens, and only the escapes that JSON requires.
+    /// UTF-8 bytes of the answer as compact JSON: no white space between tokens, and only the
+    /// escapes that JSON requires.
     #[default]
     Compact,
-    /// As Solace Agent Mesh counts: `", "` and `": "` as separators, everything outside ASCII escaped as `\uXXXX`.
-    /// Null members count, and numbers count as sent.
+    /// As Solace Agent Mesh counts: `", "` and `": "` as separators, everything outside ASCII
+    /// escaped as `\uXXXX`. Null members count, and numbers count as sent.
     SamCompatible,
 }
 
@@ -83,10 +88,12 @@ impl YamlMimeType {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ResourceLinks {
-    /// Leaves the link in the answer, without an artifact: it has no content, and the agent can follow it.
+    /// Leaves the link in the answer, without an artifact: it has no content, and the agent can
+    /// follow it.
     #[default]
     Keep,
-    /// Leaves the link in the answer, and saves an artifact `Resource reference: <uri>` (the literal reading of seed 000/2.4.1).
+    /// Leaves the link in the answer, and saves an artifact `Resource reference: <uri>` (the
+    /// literal reading of seed 000/2.4.1).
     Placeholder,
 }
 
@@ -210,8 +217,8 @@ impl Default for Processing {
 }
 
 impl Settings {
-    /// Returns the settings for models with a small context, as in seed 000: save above 2048 bytes, show 4096, replace images
-    /// by links, and save all embedded resources.
+    /// Returns the settings for models with a small context, as in seed 000: save above 2048 bytes,
+    /// show 4096, replace images by links, and save all embedded resources.
     ///
     /// The other settings are the defaults.
     #[must_use]
@@ -270,7 +277,8 @@ macro_rules! patch {
 ///
 /// - [`Settings`], which a capture uses,
 /// - [`SettingsPatch`], for single servers and tools,
-/// - [`ArtifactOptions`], the table of a configuration file, in which a preset decides the defaults of some settings.
+/// - [`ArtifactOptions`], the table of a configuration file, in which a preset decides the defaults
+///   of some settings.
 ///
 /// `[…]` has attributes for the JSON schema of [`ArtifactOptions`].
 macro_rules! settings {
@@ -284,10 +292,11 @@ macro_rules! settings {
             $key:ident: $type:ty = $default:expr;
         )*
     ) => {
-        /// Settings of a capture: which answers are saved, how much of them the model sees, and how they are taken apart.
+        /// Settings of a capture: which answers are saved, how much of them the model sees, and how
+        /// they are taken apart.
         ///
-        /// Unknown keys are refused; missing keys have their defaults. To let upstreams or tools differ, keep a [`SettingsPatch`] for
-        /// each and call [`Settings::patched`].
+        /// Unknown keys are refused; missing keys have their defaults. To let upstreams or tools
+        /// differ, keep a [`SettingsPatch`] for each and call [`Settings::patched`].
         ///
         /// ```
         /// use marquetry_artifacts::{Settings, settings::SettingsPatch};
@@ -334,27 +343,32 @@ macro_rules! settings {
         #[serde(deny_unknown_fields, default)]
         #[non_exhaustive]
         pub struct ArtifactOptions {
-            /// "memory" keeps artifacts until the server ends; "directory" keeps them in `directory`. Without this setting, a `directory` means
-            /// "directory".
+            /// "memory" keeps artifacts until the server ends; "directory" keeps them in
+            /// `directory`. Without this setting, a `directory` means "directory".
             pub store: StoreKind,
-            /// Directory of the directory store. It is created if it is missing, and must be empty at first.
+            /// Directory of the directory store. It is created if it is missing, and must be empty
+            /// at first.
             #[cfg_attr(feature = "schema", schemars(example = &"artifacts"))]
             pub directory: Option<PathBuf>,
-            /// Artifacts that a caller can list, read and delete: "principal", from its own calls; "session", from
-            /// its own HTTP session, if it has one; "shared", all artifacts. Without `[auth]`, all callers are the
-            /// principal `local`.
+            /// Artifacts that a caller can list, read and delete: "principal", from its own calls;
+            /// "session", from its own HTTP session, if it has one; "shared", all artifacts.
+            /// Without `[auth]`, all callers are the principal `local`.
             pub scope: ArtifactScope,
-            /// Size of all artifacts in the memory store, in bytes. A full store removes the least recently used artifacts of the
-            /// principal who holds the most; reading a removed artifact says that it has expired.
+            /// Size of all artifacts in the memory store, in bytes. A full store removes the least
+            /// recently used artifacts of the principal who holds the most; reading a removed
+            /// artifact says that it has expired.
             pub memory_max_bytes: u64,
-            /// Size of the directory store on disk, in bytes. A full store makes room as the memory store does.
+            /// Size of the directory store on disk, in bytes. A full store makes room as the memory
+            /// store does.
             pub directory_max_bytes: u64,
             /// Largest artifact in the directory store, in bytes.
             pub directory_max_artifact_bytes: u64,
-            /// Waits for the disk at each artifact in the directory store, so that it survives a power failure.
+            /// Waits for the disk at each artifact in the directory store, so that it survives a
+            /// power failure.
             pub durable: bool,
-            /// Defaults of the four settings below: "standard" is for agents that read code; "small-context" saves above 2048 bytes,
-            /// shows 4096, replaces images by links and saves text resources of any size.
+            /// Defaults of the four settings below: "standard" is for agents that read code;
+            /// "small-context" saves above 2048 bytes, shows 4096, replaces images by links and
+            /// saves text resources of any size.
             pub preset: ArtifactPreset,
             $(
                 $(#[$preset_doc])*
@@ -408,33 +422,37 @@ macro_rules! settings {
 
 settings! {
     of_preset {
-        /// Answers larger than this are saved, in bytes of JSON. 32768, unless `preset` has another default.
+        /// Answers larger than this are saved, in bytes of JSON. 32768, unless `preset` has another
+        /// default.
         [example = 32_768]
         mcp_tool_response_save_threshold_bytes: u64 = 32 * 1024;
-        /// Answers larger than this are saved, and their text is shown up to this size, in bytes of JSON. 65536, unless `preset` has
-        /// another default.
+        /// Answers larger than this are saved, and their text is shown up to this size, in bytes of
+        /// JSON. 65536, unless `preset` has another default.
         [example = 65_536]
         mcp_tool_llm_return_max_bytes: u64 = 64 * 1024;
-        /// Images up to this size stay in the answer beside their artifact, for vision models, in bytes after decoding; 0 keeps no image.
-        /// 1048576, unless `preset` has another default.
+        /// Images up to this size stay in the answer beside their artifact, for vision models, in
+        /// bytes after decoding; 0 keeps no image. 1048576, unless `preset` has another default.
         [example = 1_048_576]
         inline_image_max_bytes: u64 = 1024 * 1024;
-        /// When the text of an embedded resource is saved: "as-text", when the answer exceeds the save threshold, or "always".
-        /// "as-text", unless `preset` has another default.
+        /// When the text of an embedded resource is saved: "as-text", when the answer exceeds the
+        /// save threshold, or "always". "as-text", unless `preset` has another default.
         [with = "Option<String>", example = &"as-text"]
         text_resources: TextResources = TextResources::AsText;
     }
-    /// Images of one answer that stay in it have at most this size together, in bytes after decoding; later ones become links.
+    /// Images of one answer that stay in it have at most this size together, in bytes after
+    /// decoding; later ones become links.
     [with = "u64"]
     inline_images_total_max_bytes: u64 = 4 * 1024 * 1024;
     /// The report for programs in `_meta` of an answer is shortened to this size, in bytes of JSON.
     [with = "u64"]
     report_max_bytes: u64 = 32 * 1024;
-    /// Shown part of an answer over the limit: "truncate" shows its beginning, "withhold" only the names of its artifacts.
+    /// Shown part of an answer over the limit: "truncate" shows its beginning, "withhold" only the
+    /// names of its artifacts.
     [with = "String"]
     oversize: Oversize = Oversize::Truncate;
-    /// Measure of an answer's size: "compact" is compact JSON in UTF-8; "sam-compatible" counts as Solace Agent Mesh does, with
-    /// spaces after separators and `\uXXXX` for every character that is not ASCII.
+    /// Measure of an answer's size: "compact" is compact JSON in UTF-8; "sam-compatible" counts as
+    /// Solace Agent Mesh does, with spaces after separators and `\uXXXX` for every character that
+    /// is not ASCII.
     [with = "String"]
     size_measure: SizeMeasure = SizeMeasure::Compact;
     /// MIME type of YAML artifacts: "application/x-yaml" or "application/yaml" (RFC 9512).
@@ -446,10 +464,12 @@ settings! {
     /// Levels of nesting that the inferred schema of an artifact shows, 1 to 10.
     [with = "u64"]
     schema_inference_depth: InferenceDepth = InferenceDepth::default();
-    /// Handling of links to resources: "keep" leaves them in the answer, "placeholder" saves their URIs as artifacts as well.
+    /// Handling of links to resources: "keep" leaves them in the answer, "placeholder" saves their
+    /// URIs as artifacts as well.
     [with = "String"]
     resource_links: ResourceLinks = ResourceLinks::Keep;
-    /// Replaces the two characters `\n` in CSV by line breaks, for servers that escape twice. It changes the saved bytes.
+    /// Replaces the two characters `\n` in CSV by line breaks, for servers that escape twice. It
+    /// changes the saved bytes.
     [with = "bool"]
     unescape_csv_newlines: bool = false;
 }

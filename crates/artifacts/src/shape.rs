@@ -17,7 +17,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Creates a budget of `limit` bytes, and of `images` bytes of images, which do not count towards the limit.
+    /// Creates a budget of `limit` bytes, and of `images` bytes of images, which do not count
+    /// towards the limit.
     pub(crate) fn new(limit: u64, images: u64) -> Self {
         Self { left: limit, items_left: MAX_SHOWN_ITEMS, images_left: images, shown: 0 }
     }
@@ -51,7 +52,8 @@ impl Budget {
         fits
     }
 
-    /// Takes bytes for a text item, and returns the part that may be shown. `beside` are bytes that every part costs as well.
+    /// Takes bytes for a text item, and returns the part that may be shown. `beside` are bytes that
+    /// every part costs as well.
     pub(crate) fn text<'t>(&mut self, text: &'t str, beside: u64) -> Shown<'t> {
         if beside > self.left || self.items_left == 0 {
             self.left = 0;

@@ -1,7 +1,8 @@
 //! Shortens `structuredContent` so that it still satisfies its tool's output schema.
 //!
-//! Only changes that the schema certainly allows are made: strings are cut, lists lose their last elements, maps lose
-//! members, and objects lose members that the schema does not require. No value is invented.
+//! Only changes that the schema certainly allows are made: strings are cut, lists lose their last
+//! elements, maps lose members, and objects lose members that the schema does not require. No value
+//! is invented.
 
 use serde_json::{Map, Value, value::RawValue};
 
@@ -25,8 +26,8 @@ const SHORT_FORMATS: [&str; 10] =
 
 /// Returns whether every value of this schema can be shortened without breaking the schema.
 ///
-/// False for schemas that are not understood. A captured answer then has a note in place of its `structuredContent`, so a
-/// gateway must not promise the schema.
+/// False for schemas that are not understood. A captured answer then has a note in place of its
+/// `structuredContent`, so a gateway must not promise the schema.
 ///
 /// ```
 /// use marquetry_artifacts::shorten::is_shortenable;
@@ -41,7 +42,8 @@ pub fn is_shortenable(schema: &Value) -> bool {
     Schemas { root: schema }.is_bounded(schema, &mut Vec::new())
 }
 
-/// Shortens the JSON text of `value` to `room` bytes, or as far as the schema allows. None when it cannot be shortened.
+/// Shortens the JSON text of `value` to `room` bytes, or as far as the schema allows. None when it
+/// cannot be shortened.
 pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<String> {
     // From mild to severe. Only the schema limits the last one.
     let steps = [
@@ -125,7 +127,8 @@ impl<'s> Schemas<'s> {
         UNKNOWN
     }
 
-    /// Returns whether the shortest form of every value is short. `above` are the schemas that require this one.
+    /// Returns whether the shortest form of every value is short. `above` are the schemas that
+    /// require this one.
     fn is_bounded(self, schema: &'s Value, above: &mut Vec<&'s Value>) -> bool {
         if above.len() >= MAX_DEPTH || above.iter().any(|seen| std::ptr::eq(*seen, schema)) {
             return false;
@@ -393,7 +396,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the shortened value, after a validator has confirmed that it satisfies the schema as the original did.
+    /// Returns the shortened value, after a validator has confirmed that it satisfies the schema as
+    /// the original did.
     #[track_caller]
     fn check(schema: &Value, value: &Value, room: usize) -> Value {
         let validator = jsonschema::validator_for(schema).unwrap();

@@ -17,7 +17,8 @@ pub struct RandomIds;
 
 impl Ids for RandomIds {
     fn next(&self) -> u32 {
-        // Without random numbers, a name that is used twice becomes a second version of the same artifact.
+        // Without random numbers, a name that is used twice becomes a second version of the same
+        // artifact.
         getrandom::u32().unwrap_or_default()
     }
 }

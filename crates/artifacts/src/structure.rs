@@ -18,9 +18,10 @@ const MAX_YAML_DEPTH: usize = 64;
 
 /// The inferred structure of a value.
 ///
-/// In JSON it is an object with the same keys, an array with the shape of its first element, or the name of a type:
-/// `str`, `int`, `float`, `bool`, `NoneType`, and `dict` or `list` below the depth that was looked at. An object with
-/// more keys than the settings allow ends with a member `"..."` that counts the rest.
+/// In JSON it is an object with the same keys, an array with the shape of its first element, or the
+/// name of a type: `str`, `int`, `float`, `bool`, `NoneType`, and `dict` or `list` below the depth
+/// that was looked at. An object with more keys than the settings allow ends with a member `"..."`
+/// that counts the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Structure {
     /// A scalar, or a container below the deepest level.
@@ -374,7 +375,8 @@ pub(crate) fn shortened(text: &str, bytes: usize) -> String {
     }
 }
 
-/// Returns whether a text has six words or more, or two and a full stop: seldom in data, nearly always in prose.
+/// Returns whether a text has six words or more, or two and a full stop: seldom in data, nearly
+/// always in prose.
 pub(crate) fn reads_like_a_sentence(text: &str) -> bool {
     // Text of several lines is deliberate in data (`|` in YAML).
     if text.trim_end().contains('\n') {

@@ -14,11 +14,13 @@ pub struct LinesView<'a> {
     pub first_line: u64,
     /// Number of the last line, whole or cut; if no line is shown, one less than `first_line`.
     pub last_line: u64,
-    /// Number of lines of the whole text. A last line without a line end counts; an empty text has none.
+    /// Number of lines of the whole text. A last line without a line end counts; an empty text has
+    /// none.
     pub total_lines: u64,
     /// The last line is cut.
     pub is_cut: bool,
-    /// The line to continue with; none at the end. It is never the cut line again: read that one by bytes.
+    /// The line to continue with; none at the end. It is never the cut line again: read that one by
+    /// bytes.
     pub next_line: Option<u64>,
     /// Position of the view in the text, in bytes.
     pub bytes: Range<u64>,
@@ -125,11 +127,11 @@ pub fn lines(
     })
 }
 
-/// Returns the whole characters in part of a text, and the number of bytes before them of a character that begins earlier.
-/// None when there is no whole character, or the part is not text.
+/// Returns the whole characters in part of a text, and the number of bytes before them of a
+/// character that begins earlier. None when there is no whole character, or the part is not text.
 ///
-/// This shows part of a large artifact without reading the rest. Bytes of an image may happen to be letters, so ask
-/// [`is_text`](crate::mime::is_text) first.
+/// This shows part of a large artifact without reading the rest. Bytes of an image may happen to be
+/// letters, so ask [`is_text`](crate::mime::is_text) first.
 ///
 /// ```
 /// use marquetry_artifacts::view;
@@ -155,8 +157,9 @@ pub fn characters(piece: &[u8]) -> Option<(&str, usize)> {
 
 /// Returns the bytes of `range` that exist and fit in `limit`.
 ///
-/// Text is returned in whole characters: a character at the start of the range is included whole, one at its end is left
-/// out, and a range that is not empty gives at least one character, whatever the limit.
+/// Text is returned in whole characters: a character at the start of the range is included whole,
+/// one at its end is left out, and a range that is not empty gives at least one character, whatever
+/// the limit.
 ///
 /// ```
 /// use marquetry_artifacts::view::{self, Piece};

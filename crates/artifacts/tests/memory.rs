@@ -1,5 +1,5 @@
-//! Measures the memory of a store and of a capture. It runs in a separate process, so that other tests are not measured
-//! with it.
+//! Measures the memory of a store and of a capture. It runs in a separate process, so that other
+//! tests are not measured with it.
 
 use std::{sync::Arc, time::SystemTime};
 

@@ -6,7 +6,8 @@ use std::{fs::File, io::Read as _, path::Path};
 ///
 /// # Errors
 ///
-/// The file cannot be read, or a line is no assignment. The values may be secret, so the error shows none.
+/// The file cannot be read, or a line is no assignment. The values may be secret, so the error
+/// shows none.
 pub(crate) fn read(path: &Path) -> Result<Vec<(String, String)>, String> {
     const MAX_BYTES: u64 = 1 << 20;
     let mut text = String::new();

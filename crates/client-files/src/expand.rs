@@ -44,8 +44,8 @@ impl ExpandError {
     }
 }
 
-/// Returns the value of `${workspaceFolder}` in a file: the folder of the file, or the folder above if that is
-/// `.vscode`, `.cursor` or the like.
+/// Returns the value of `${workspaceFolder}` in a file: the folder of the file, or the folder above
+/// if that is `.vscode`, `.cursor` or the like.
 #[must_use]
 pub fn workspace_of(file: &Path) -> PathBuf {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -65,11 +65,12 @@ pub fn input_variable(id: &str) -> String {
     format!("INPUT_{}", id.collect::<String>())
 }
 
-/// Replaces every `${VAR}`, `${env:VAR}` (the form of VS Code and Cursor) and `${VAR:-default}` in `text`, and the
-/// variables of editors: `${input:ID}`, `${userHome}`, `${pathSeparator}`. `variables` may define further names.
+/// Replaces every `${VAR}`, `${env:VAR}` (the form of VS Code and Cursor) and `${VAR:-default}` in
+/// `text`, and the variables of editors: `${input:ID}`, `${userHome}`, `${pathSeparator}`.
+/// `variables` may define further names.
 ///
-/// The default also replaces an empty variable, as in a shell. It is used literally, up to the first `}`. `$${` becomes
-/// a literal `${`, and a `$` before any other character stays as it is.
+/// The default also replaces an empty variable, as in a shell. It is used literally, up to the
+/// first `}`. `$${` becomes a literal `${`, and a `$` before any other character stays as it is.
 ///
 /// # Errors
 ///

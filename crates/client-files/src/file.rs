@@ -1,8 +1,9 @@
-//! Files in which other clients keep their MCP servers: Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline
-//! (`mcpServers`), VS Code (`servers` in `mcp.json`, `mcp.servers` in `settings.json`), Zed (`context_servers`).
+//! Files in which other clients keep their MCP servers: Claude Desktop, Claude Code, Cursor,
+//! Windsurf, Gemini CLI, Cline (`mcpServers`), VS Code (`servers` in `mcp.json`, `mcp.servers` in
+//! `settings.json`), Zed (`context_servers`).
 //!
-//! Clients differ in their additional keys, so unknown keys are reported and ignored. A server that cannot be used here is
-//! reported, too, and does not affect the others.
+//! Clients differ in their additional keys, so unknown keys are reported and ignored. A server that
+//! cannot be used here is reported, too, and does not affect the others.
 
 use std::{cell::RefCell, collections::BTreeMap, path::PathBuf};
 
@@ -61,7 +62,8 @@ impl ClientServer {
 pub struct ReadOptions<'a> {
     /// Name of the file in errors.
     pub file: &'a str,
-    /// Looks up environment variables. [`workspace_of`](crate::expand::workspace_of) has the value of `workspaceFolder`.
+    /// Looks up environment variables. [`workspace_of`](crate::expand::workspace_of) has the value
+    /// of `workspaceFolder`.
     pub variables: Variables<'a>,
     /// Returns whether a server, given by name, is disabled by another source.
     pub disabled: &'a dyn Fn(&str) -> bool,
@@ -82,8 +84,8 @@ impl ClientFile {
     ///
     /// # Errors
     ///
-    /// The text is not JSON with comments, or has no section of servers. A mistake in one server is a warning, and that server is
-    /// [`Transport::Unusable`].
+    /// The text is not JSON with comments, or has no section of servers. A mistake in one server is
+    /// a warning, and that server is [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
         parse(text, options)
     }
@@ -162,8 +164,8 @@ const USED_KEYS: [&str; 21] = [
     "settings",
 ];
 
-/// Keys that have no effect here and cause no warning: calls that a client makes without asking its user (`autoApprove`), and
-/// descriptions.
+/// Keys that have no effect here and cause no warning: calls that a client makes without asking its
+/// user (`autoApprove`), and descriptions.
 const ACCEPTED_KEYS: [&str; 10] = [
     "autoApprove",
     "alwaysAllow",
@@ -386,7 +388,8 @@ impl<'t> ServerReader<'t> {
         }
         for key in ["url", "httpUrl", "serverUrl"] {
             let Some(url) = self.get(members, key, "a string")? else { continue };
-            // Gemini CLI: `url` is a server of HTTP+SSE, `httpUrl` one of Streamable HTTP, which it prefers.
+            // Gemini CLI: `url` is a server of HTTP+SSE, `httpUrl` one of Streamable HTTP, which it
+            // prefers.
             if parts.url.is_none() || key == "httpUrl" {
                 parts.url = Some(url);
             }
@@ -413,8 +416,8 @@ impl<'t> ServerReader<'t> {
         }
     }
 
-    /// Parses the program: a string; an array with its arguments; or (Zed until 2025) an object with `path`, `args`
-    /// and `env`.
+    /// Parses the program: a string; an array with its arguments; or (Zed until 2025) an object
+    /// with `path`, `args` and `env`.
     fn command(
         self,
         members: &IndexMap<String, &'t RawValue>,
@@ -576,7 +579,8 @@ mod tests {
         )
     }
 
-    /// Compares the errors, one on each line, in the order of `texts`. The mistake of one server is a warning.
+    /// Compares the errors, one on each line, in the order of `texts`. The mistake of one server is
+    /// a warning.
     #[track_caller]
     fn check(texts: &[&str], want: Expect) {
         let error = |text: &&str| match parsed(text) {

@@ -80,10 +80,11 @@ where
     Ok(serde_json::from_str(value.get()).unwrap_or_default())
 }
 
-// `json-strip-comments` 3.1 blanks out line ends in comments as well, so that errors would name wrong lines. `jsonc-parser`
-// 0.34 makes values of its own, and the sections below are read by serde from the text.
-/// Replaces comments and trailing commas, which editors allow in these files, by spaces. All other bytes keep their
-/// positions.
+// `json-strip-comments` 3.1 blanks out line ends in comments as well, so that errors would name
+// wrong lines. `jsonc-parser` 0.34 makes values of its own, and the sections below are read by
+// serde from the text.
+/// Replaces comments and trailing commas, which editors allow in these files, by spaces. All other
+/// bytes keep their positions.
 pub(crate) fn without_comments(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     if text.starts_with('\u{feff}') {

@@ -28,11 +28,12 @@ pub enum Transport {
         url: String,
         /// Headers sent with every request.
         headers: IndexMap<String, String>,
-        /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). The client detects the transport in any case.
+        /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). The client detects
+        /// the transport in any case.
         is_sse: bool,
     },
-    /// Cannot be used here: its entry is malformed, an environment variable is not set, or only other clients support
-    /// the transport. Other servers are not affected.
+    /// Cannot be used here: its entry is malformed, an environment variable is not set, or only
+    /// other clients support the transport. Other servers are not affected.
     Unusable {
         /// `stdio`, `http`, `sse`, `unsupported` or `invalid`.
         kind: &'static str,

@@ -3,17 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// MCP Apps: tools whose results a host shows in a View. Views of upstreams are passed on to clients that show them; other clients see
-/// the same tools as texts.
+/// MCP Apps: tools whose results a host shows in a View. Views of upstreams are passed on to
+/// clients that show them; other clients see the same tools as texts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AppsConfig {
-    /// Clients that get Views: "negotiated" for clients that declare the extension `io.modelcontextprotocol/ui`, or "always" for all
-    /// clients. Use "always" for a host that shows Views without declaring the extension.
+    /// Clients that get Views: "negotiated" for clients that declare the extension
+    /// `io.modelcontextprotocol/ui`, or "always" for all clients. Use "always" for a host that
+    /// shows Views without declaring the extension.
     pub gating: Gating,
-    /// Tools that only Views may call: "listed" for clients that show Views, which hide them from the model, or "hidden" from every list.
-    /// They can be called in either case.
+    /// Tools that only Views may call: "listed" for clients that show Views, which hide them from
+    /// the model, or "hidden" from every list. They can be called in either case.
     pub app_only_tools: AppOnlyTools,
 }
 

@@ -14,29 +14,35 @@ use serde::{Deserialize, Serialize};
 
 use marquetry_client_files::Variables;
 
-/// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is accepted.
-/// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/media` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata for
-/// clients need no token; the details of `/healthz` need the scope `admin`.
+/// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is
+/// accepted. A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/media` and
+/// `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata for clients need
+/// no token; the details of `/healthz` need the scope `admin`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AuthConfig {
-    /// Issuer URL of the OAuth 2.1 authorization server or OpenID provider whose tokens (JWT) are accepted.
+    /// Issuer URL of the OAuth 2.1 authorization server or OpenID provider whose tokens (JWT) are
+    /// accepted.
     #[schemars(example = &"https://login.example")]
     pub issuer: Option<String>,
-    /// URL of `/mcp` as clients reach it. Tokens must name it as their audience. Required with `issuer`.
+    /// URL of `/mcp` as clients reach it. Tokens must name it as their audience. Required with
+    /// `issuer`.
     #[schemars(example = &"https://tools.example/mcp")]
     pub resource: Option<String>,
-    /// URL of the issuer's public keys (a JWK set). Without it, the issuer's metadata says where they are.
+    /// URL of the issuer's public keys (a JWK set). Without it, the issuer's metadata says where
+    /// they are.
     #[schemars(example = &"https://login.example/keys")]
     pub jwks_url: Option<String>,
-    /// File with the issuer's public keys, instead of `jwks_url`, for machines that cannot reach the issuer.
+    /// File with the issuer's public keys, instead of `jwks_url`, for machines that cannot reach
+    /// the issuer.
     #[schemars(example = &"/etc/marquetry/keys.json")]
     pub jwks_file: Option<PathBuf>,
     /// Scopes that the token of every request must have.
     pub required_scopes: Vec<String>,
-    /// Static tokens by the names of their holders. Each is read from an environment variable (`env`) or a file (`file`), and has scopes.
-    /// A token has at least 16 characters; `openssl rand -hex 32` makes one.
+    /// Static tokens by the names of their holders. Each is read from an environment variable
+    /// (`env`) or a file (`file`), and has scopes. A token has at least 16 characters; `openssl
+    /// rand -hex 32` makes one.
     #[schemars(example = serde_json::json!({"ci": {"env": "MARQUETRY_TOKEN_CI", "scopes": ["tools"]}}))]
     pub tokens: Option<IndexMap<String, TokenConfig>>,
 }

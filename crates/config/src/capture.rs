@@ -11,8 +11,8 @@ use serde::{
 
 /// Capture settings of one upstream or one tool.
 ///
-/// A table has the keys of `[artifacts]` except `store` and `directory`. A table turns capture on, even below
-/// `false`.
+/// A table has the keys of `[artifacts]` except `store` and `directory`. A table turns capture on,
+/// even below `false`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Capture {

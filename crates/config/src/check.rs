@@ -11,7 +11,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The first setting that cannot be used, such as an invalid artifact directory, or a server without a transport.
+    /// The first setting that cannot be used, such as an invalid artifact directory, or a server
+    /// without a transport.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.faults().into_iter().next().map_or(Ok(()), Err)
     }

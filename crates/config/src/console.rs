@@ -8,8 +8,10 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The console in the browser: the page at `/`, and its data below `/api/console`. The console keeps its data in memory only, and shows no secrets.
-/// With `[auth]`, a caller sees their own calls, and a token with the scope `admin` sees all; without it, only browsers on this machine do.
+/// The console in the browser: the page at `/`, and its data below `/api/console`. The console
+/// keeps its data in memory only, and shows no secrets. With `[auth]`, a caller sees their own
+/// calls, and a token with the scope `admin` sees all; without it, only browsers on this machine
+/// do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -18,47 +20,55 @@ pub struct ConsoleConfig {
     pub enabled: bool,
     /// Number of tool calls that are kept.
     pub max_calls: NonZeroUsize,
-    /// Size of all kept calls together, in bytes: arguments, answers, reports and everything else. Of arguments, an answer or a report larger
-    /// than an eighth of this, only the size is kept.
+    /// Size of all kept calls together, in bytes: arguments, answers, reports and everything else.
+    /// Of arguments, an answer or a report larger than an eighth of this, only the size is kept.
     pub max_calls_bytes: NonZeroUsize,
-    /// Number of messages of agents and upstreams that are kept. Only the first 64 KiB of each are kept.
+    /// Number of messages of agents and upstreams that are kept. Only the first 64 KiB of each are
+    /// kept.
     pub max_messages: NonZeroUsize,
     /// Size of all kept messages together, in bytes.
     pub max_messages_bytes: NonZeroUsize,
-    /// Logs messages to and from upstreams, too, while a page listens. Those that belong to no call are shown to administrators alone.
+    /// Logs messages to and from upstreams, too, while a page listens. Those that belong to no call
+    /// are shown to administrators alone.
     pub log_upstream_messages: bool,
     /// Number of events that are kept, for pages that lose their connection for a while.
     pub max_events: NonZeroUsize,
-    /// Number of pages that can follow events at the same time. One caller with a token may have a quarter of them.
+    /// Number of pages that can follow events at the same time. One caller with a token may have a
+    /// quarter of them.
     pub max_streams: NonZeroUsize,
-    /// Folder in which administrators save calls as scenarios, from the page of a call. It is created if it is missing, and no file in it
-    /// is ever changed. Without it, a scenario can be copied and downloaded.
+    /// Folder in which administrators save calls as scenarios, from the page of a call. It is
+    /// created if it is missing, and no file in it is ever changed. Without it, a scenario can be
+    /// copied and downloaded.
     #[schemars(example = &"tests")]
     pub scenarios_directory: Option<PathBuf>,
-    /// Port of the frames of Views, at the address of `server.listen`. It must differ from the port of the page, so that Views have
-    /// another origin and cannot access the page. 0 takes a free port.
+    /// Port of the frames of Views, at the address of `server.listen`. It must differ from the port
+    /// of the page, so that Views have another origin and cannot access the page. 0 takes a free
+    /// port.
     pub views_port: u16,
-    /// Origin under which browsers reach the frames of Views, if it is not this machine's address with `views_port`: behind a reverse proxy, which
-    /// forwards it to that port, or for browsers on other machines. It must differ from the origin of the page.
+    /// Origin under which browsers reach the frames of Views, if it is not this machine's address
+    /// with `views_port`: behind a reverse proxy, which forwards it to that port, or for browsers
+    /// on other machines. It must differ from the origin of the page.
     #[schemars(example = &"https://views.example.org")]
     pub views_origin: Option<String>,
-    /// Number of Views that can be open at the same time. One caller with a token may have a quarter of them.
+    /// Number of Views that can be open at the same time. One caller with a token may have a
+    /// quarter of them.
     pub max_views: NonZeroUsize,
     /// Largest document of a View, in bytes.
     pub max_view_bytes: NonZeroUsize,
     /// Largest message of a View, in bytes. Answers for a View may be 1 MiB larger.
     pub max_view_message_bytes: NonZeroUsize,
-    /// Messages that a View may send in a second over a long time. It may send twice as many at once. Each full 64 KiB of a message
-    /// counts as one more.
+    /// Messages that a View may send in a second over a long time. It may send twice as many at
+    /// once. Each full 64 KiB of a message counts as one more.
     pub max_view_messages_per_second: NonZeroU32,
     /// Requests of a View that wait for an answer at a time.
     pub max_view_requests: NonZeroUsize,
-    /// Requests of one kind (links, messages, downloads) that the user may deny a View in a row. Further ones are refused without asking
-    /// the user, until the View is opened anew.
+    /// Requests of one kind (links, messages, downloads) that the user may deny a View in a row.
+    /// Further ones are refused without asking the user, until the View is opened anew.
     pub max_view_denials: NonZeroU32,
     /// Largest context that a View may give the model, in bytes of JSON.
     pub max_view_context_bytes: NonZeroUsize,
-    /// A View whose page answers nothing for this long is removed, in milliseconds. One whose page never shows it is removed after 30 s.
+    /// A View whose page answers nothing for this long is removed, in milliseconds. One whose page
+    /// never shows it is removed after 30 s.
     pub view_idle_ms: NonZeroU64,
 }
 

@@ -1,5 +1,5 @@
-//! Generates `marquetry.example.toml` and `docs/reference/settings.md` from the types: their doc comments, defaults
-//! and examples.
+//! Generates `marquetry.example.toml` and `docs/reference/settings.md` from the types: their doc
+//! comments, defaults and examples.
 //!
 //! `MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example` rewrites them.
 

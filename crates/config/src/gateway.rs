@@ -14,53 +14,61 @@ use serde::{Deserialize, Serialize};
 pub struct GatewayConfig {
     /// Text between the prefix of an upstream and the name of its tool.
     pub separator: Separator,
-    /// Time limit of one start of an upstream, from the process or connection to its list of tools, in milliseconds. Downloads by `npx` or
-    /// `uvx` take long. Each of its other lists may take as long again, and is left out if it takes longer.
+    /// Time limit of one start of an upstream, from the process or connection to its list of tools,
+    /// in milliseconds. Downloads by `npx` or `uvx` take long. Each of its other lists may take as
+    /// long again, and is left out if it takes longer.
     pub start_timeout_ms: NonZeroU64,
-    /// Time limit of one call, in milliseconds; 0 is no limit. A call that comes while its upstream restarts waits at most as long for
-    /// the restart.
+    /// Time limit of one call, in milliseconds; 0 is no limit. A call that comes while its upstream
+    /// restarts waits at most as long for the restart.
     pub call_timeout_ms: u64,
-    /// Time that an upstream gets to answer a ping after a call has exceeded its time limit, in milliseconds. Without an answer it is
-    /// restarted.
+    /// Time that an upstream gets to answer a ping after a call has exceeded its time limit, in
+    /// milliseconds. Without an answer it is restarted.
     pub ping_timeout_ms: u64,
-    /// Time after the server's start during which lists wait for upstreams that are still starting, in milliseconds; 0 answers at once.
-    /// Not every client asks again when tools arrive later. Without it, lists wait up to the `start_timeout_ms` of each upstream. Set it
-    /// below the client's own time limit if an upstream may hang. A failed upstream is not waited for. A call of an unknown tool waits as
-    /// long for the upstream with that prefix.
+    /// Time after the server's start during which lists wait for upstreams that are still starting,
+    /// in milliseconds; 0 answers at once. Not every client asks again when tools arrive later.
+    /// Without it, lists wait up to the `start_timeout_ms` of each upstream. Set it below the
+    /// client's own time limit if an upstream may hang. A failed upstream is not waited for. A call
+    /// of an unknown tool waits as long for the upstream with that prefix.
     #[schemars(example = 3_000)]
     pub list_wait_ms: Option<u64>,
-    /// Shortest time between two fetches of a list whose lifetime (`ttlMs`) is over, in milliseconds. An announced change is fetched at
-    /// once.
+    /// Shortest time between two fetches of a list whose lifetime (`ttlMs`) is over, in
+    /// milliseconds. An announced change is fetched at once.
     pub list_refetch_ms: u64,
-    /// Pause before the first restart of a failed upstream, in milliseconds. It doubles with every further failure.
+    /// Pause before the first restart of a failed upstream, in milliseconds. It doubles with every
+    /// further failure.
     pub restart_delay_ms: u64,
     /// Longest pause between restarts, in milliseconds.
     pub restart_max_delay_ms: u64,
     /// Consecutive failures after which an upstream is not restarted any more; 0 is no limit.
     pub restart_max_failures: u32,
-    /// Time that a child process gets to end after its input was closed, and again after SIGTERM, in milliseconds.
+    /// Time that a child process gets to end after its input was closed, and again after SIGTERM,
+    /// in milliseconds.
     pub stop_grace_ms: u64,
-    /// Environment variables that child processes see besides PATH, HOME, USER, LOGNAME, SHELL, TERM, LANG, LC_*, TZ, TMPDIR, TMP, TEMP, XDG_*,
-    /// HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY (also in lower case), NODE_EXTRA_CA_CERTS and SSL_CERT_*. A name may end with `*`,
-    /// as in "NVM_*". Variables for one server belong in its `env`.
+    /// Environment variables that child processes see besides PATH, HOME, USER, LOGNAME, SHELL,
+    /// TERM, LANG, LC_*, TZ, TMPDIR, TMP, TEMP, XDG_*, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY
+    /// (also in lower case), NODE_EXTRA_CA_CERTS and SSL_CERT_*. A name may end with `*`, as in
+    /// "NVM_*". Variables for one server belong in its `env`.
     pub pass_env: Vec<String>,
-    /// Directory for the tokens of `marquetry login`, readable by this user only. Without it, `marquetry/credentials` in
-    /// `$XDG_STATE_HOME` or `~/.local/state`.
+    /// Directory for the tokens of `marquetry login`, readable by this user only. Without it,
+    /// `marquetry/credentials` in `$XDG_STATE_HOME` or `~/.local/state`.
     #[schemars(example = &"/var/lib/marquetry/credentials")]
     pub credentials_directory: Option<PathBuf>,
-    /// HTTP proxy for upstreams over HTTP and their authorization servers, used with `CONNECT`. The URL may contain
-    /// user and password.
+    /// HTTP proxy for upstreams over HTTP and their authorization servers, used with `CONNECT`. The
+    /// URL may contain user and password.
     #[schemars(example = &"http://proxy.example:3128")]
     pub proxy: Option<String>,
-    /// Hosts that are reached without the proxy: names, addresses, or a whole domain with a leading dot.
+    /// Hosts that are reached without the proxy: names, addresses, or a whole domain with a leading
+    /// dot.
     pub no_proxy: Vec<String>,
-    /// File with certificate authorities (PEM) that are trusted besides Mozilla's, for upstreams with certificates of your organisation.
+    /// File with certificate authorities (PEM) that are trusted besides Mozilla's, for upstreams
+    /// with certificates of your organisation.
     #[schemars(example = &"/etc/ssl/certs/organisation.pem")]
     pub ca_file: Option<PathBuf>,
-    /// The program that starts each upstream, as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`. When the
-    /// upstream or this process ends, for any reason, the guard ends everything that the upstream has started. The
-    /// command line sets it to its own program on Linux. Without it, child processes of a killed server end only if
-    /// they notice that their input has ended.
+    /// The program that starts each upstream, as `guard --server PID --grace-ms N -- PROGRAM
+    /// ARGUMENT…`. When the upstream or this process ends, for any reason, the guard ends
+    /// everything that the upstream has started. The command line sets it to its own program on
+    /// Linux. Without it, child processes of a killed server end only if they notice that their
+    /// input has ended.
     #[serde(skip)]
     #[schemars(skip)]
     pub guard: Option<PathBuf>,
@@ -97,7 +105,8 @@ impl GatewayConfig {
     ///
     /// # Errors
     ///
-    /// The setting and what is wrong with it. A configuration that was checked has an error only if `ca_file` has changed.
+    /// The setting and what is wrong with it. A configuration that was checked has an error only if
+    /// `ca_file` has changed.
     pub fn network(&self) -> Result<Network, AuthorizationError> {
         let wrong = |(setting, problem): SettingProblem| AuthorizationError::Io {
             what: format!("setting {setting}"),
@@ -157,7 +166,8 @@ impl GatewayConfig {
     }
 }
 
-/// Text between prefix and name: 1 to 8 of the characters that tool names may have (letters, digits, `_`, `-`, `.`).
+/// Text between prefix and name: 1 to 8 of the characters that tool names may have (letters,
+/// digits, `_`, `-`, `.`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 pub struct Separator(String);

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Config {
-    /// Returns the options of the gateway to the configured upstreams. `reserved_tools` are the names of our own
-    /// tools.
+    /// Returns the options of the gateway to the configured upstreams. `reserved_tools` are the
+    /// names of our own tools.
     pub fn gateway_options(&self, reserved_tools: &[&str]) -> GatewayOptions {
         let gateway = &self.gateway;
         let mut options = GatewayOptions::default();
@@ -129,7 +129,8 @@ impl HttpAccess for ConfiguredAccess {
             ClientError::Unauthorized(_) if login.is_none() => {
                 Some(format!("log in with `marquetry login {name}`"))
             }
-            // The refusal may pass; a registration that the authorization server has deleted does not come back.
+            // The refusal may pass; a registration that the authorization server has deleted does
+            // not come back.
             ClientError::Authorization(AuthorizationError::Denied { error, .. })
                 if error == "invalid_client"
                     && login.is_some_and(|login| login.client_id.is_none()) =>

@@ -12,7 +12,8 @@ use crate::{
 };
 
 impl Config {
-    /// Returns the settings of `[knowledge]` that cannot work; the first of each embedding model and of its chat model.
+    /// Returns the settings of `[knowledge]` that cannot work; the first of each embedding model
+    /// and of its chat model.
     pub(super) fn knowledge_faults(&self) -> Vec<ConfigError> {
         let KnowledgeConfig { enabled, database, embedding, embeddings, chat, .. } =
             &self.knowledge;

@@ -105,9 +105,11 @@ pub const SERVER_NAME: &str = "marquetry";
 pub struct Config {
     /// The address of the server, and who may call it.
     pub server: ServerConfig,
-    /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is accepted. With them,
-    /// a token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/media`, `/api/tools` and `/api/console`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata
-    /// for clients need no token; the details of `/healthz` need the scope `admin`.
+    /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect
+    /// is accepted. With them, a token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`,
+    /// `/media`, `/api/tools` and `/api/console`. The paths `/`, `/livez`, `/readyz`, `/healthz`
+    /// and the metadata for clients need no token; the details of `/healthz` need the scope
+    /// `admin`.
     pub auth: AuthConfig,
     /// The log, which is written to standard error.
     pub log: LogConfig,
@@ -115,12 +117,13 @@ pub struct Config {
     pub gateway: GatewayConfig,
     /// How large and binary tool answers become artifacts.
     pub artifacts: ArtifactsConfig,
-    /// This server's own tools, by groups. Listed tools cost every conversation a few thousand tokens. A tool of a group that is off cannot be called.
+    /// This server's own tools, by groups. Listed tools cost every conversation a few thousand
+    /// tokens. A tool of a group that is off cannot be called.
     pub tools: ToolsConfig,
     /// The console in the browser.
     pub console: ConsoleConfig,
-    /// MCP Apps: tools whose results a host shows in a View. Views of upstreams are passed on to clients that show them; other clients see
-    /// the same tools as texts.
+    /// MCP Apps: tools whose results a host shows in a View. Views of upstreams are passed on to
+    /// clients that show them; other clients see the same tools as texts.
     pub apps: AppsConfig,
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
@@ -130,11 +133,13 @@ pub struct Config {
     pub limits: Limits,
     /// The test API, and settings that make a run repeatable.
     pub testing: TestingConfig,
-    /// The upstreams by name. When two offer the same name or resource, the first in this order keeps it.
+    /// The upstreams by name. When two offer the same name or resource, the first in this order
+    /// keeps it.
     #[serde(skip_serializing)]
     #[schemars(with = "IndexMap<String, UpstreamTable>")]
     pub mcp_servers: IndexMap<String, UpstreamConfig>,
-    /// Servers without a transport so far, each with the error to report if no `mcp.json` file adds one.
+    /// Servers without a transport so far, each with the error to report if no `mcp.json` file adds
+    /// one.
     #[serde(skip)]
     incomplete: IndexMap<String, ConfigError>,
     /// The position of each key in the TOML text, for errors that are found later.
@@ -158,9 +163,9 @@ impl PartialEq for Positions {
 impl Config {
     /// Reads TOML text; errors call it `file`.
     ///
-    /// Environment variables in upstreams are replaced at once; an upstream whose variable is not set becomes
-    /// [`Transport::Unusable`]. A server without a program and a URL is an error only in [`Config::check`], since an
-    /// `mcp.json` file may add them.
+    /// Environment variables in upstreams are replaced at once; an upstream whose variable is not
+    /// set becomes [`Transport::Unusable`]. A server without a program and a URL is an error only
+    /// in [`Config::check`], since an `mcp.json` file may add them.
     ///
     /// # Errors
     ///
@@ -173,23 +178,25 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`]; also if the file cannot be read, or (on Unix) belongs to neither this user nor root,
-    /// or is writable by others.
+    /// As [`Config::from_toml`]; also if the file cannot be read, or (on Unix) belongs to neither
+    /// this user nor root, or is writable by others.
     pub fn from_toml_file(path: &Path) -> Result<Self, ConfigError> {
         let (text, file, _) = source::read(path, Writers::Owner)?;
         Self::from_toml(&text, &file)
     }
 
-    /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or `mcp.servers`, Zed's
-    /// `context_servers`. A server that already exists keeps its prefix, capture settings and time limits, and gets
-    /// the transport of this file. It is disabled if one of the sources disables it, and a tool is offered only if both allow it.
+    /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or
+    /// `mcp.servers`, Zed's `context_servers`. A server that already exists keeps its prefix,
+    /// capture settings and time limits, and gets the transport of this file. It is disabled if one
+    /// of the sources disables it, and a tool is offered only if both allow it.
     ///
-    /// Returns warnings for the log, one sentence each: keys that other clients may support and this server does not,
-    /// and servers that cannot be used here.
+    /// Returns warnings for the log, one sentence each: keys that other clients may support and
+    /// this server does not, and servers that cannot be used here.
     ///
     /// # Errors
     ///
-    /// The text is not JSON (with comments and trailing commas), or has no section of servers. A mistake in one server is a warning.
+    /// The text is not JSON (with comments and trailing commas), or has no section of servers. A
+    /// mistake in one server is a warning.
     pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
         self.add_mcp_json_with(text, file, &variable, &|_| None)
     }
@@ -198,13 +205,14 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::add_mcp_json`]; also if the file cannot be read, or (on Unix) is writable by everybody.
+    /// As [`Config::add_mcp_json`]; also if the file cannot be read, or (on Unix) is writable by
+    /// everybody.
     pub fn add_mcp_json_file(&mut self, path: &Path) -> Result<Vec<String>, ConfigError> {
         self.add_mcp_json_file_asking(path, &|_| None)
     }
 
-    /// Adds servers as [`Config::add_mcp_json_file`] does. `ask` returns the value of each `${input:ID}` without an
-    /// environment variable `INPUT_ID`.
+    /// Adds servers as [`Config::add_mcp_json_file`] does. `ask` returns the value of each
+    /// `${input:ID}` without an environment variable `INPUT_ID`.
     ///
     /// # Errors
     ///
@@ -219,10 +227,12 @@ impl Config {
         Ok(warnings)
     }
 
-    /// Keeps data in the user's folders where no other position is set, as the program `marquetry` does: the database of knowledge in
-    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
-    /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without a call of this method, a server writes only to
-    /// positions that its configuration names, and starts only programs that it names.
+    /// Keeps data in the user's folders where no other position is set, as the program `marquetry`
+    /// does: the database of knowledge in `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`),
+    /// tokens of upstreams in `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also
+    /// looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without a call of this
+    /// method, a server writes only to positions that its configuration names, and starts only
+    /// programs that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
         if self.knowledge.database.is_none() {
@@ -279,7 +289,8 @@ impl Config {
         ConfigError { file, position, key: Some(key.to_owned()), problem }
     }
 
-    /// Reads TOML text with these variables instead of the environment of the process; see [`Config::from_toml`].
+    /// Reads TOML text with these variables instead of the environment of the process; see
+    /// [`Config::from_toml`].
     ///
     /// # Errors
     ///
@@ -397,8 +408,8 @@ fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
     ConfigError::of_key(file, text, error.span().map(|span| span.start), &path, problem)
 }
 
-/// Removes the value from serde's message about a wrong type: ``string "hush", expected a map`` becomes `string,
-/// expected a map`.
+/// Removes the value from serde's message about a wrong type: ``string "hush", expected a map``
+/// becomes `string, expected a map`.
 fn without_value(message: &str) -> String {
     let value = message.find(['"', '`']);
     match (value, message.rfind(", expected ")) {

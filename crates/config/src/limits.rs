@@ -5,7 +5,8 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bounds on what clients, upstreams and tools may use. An error names the exceeded limit; other work continues.
+/// Bounds on what clients, upstreams and tools may use. An error names the exceeded limit; other
+/// work continues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -14,118 +15,132 @@ pub struct Limits {
     pub max_request_bytes: NonZeroUsize,
     /// Nesting of one message from a client, in arrays and objects.
     pub max_nesting: NonZeroUsize,
-    /// Open HTTP connections. At the limit, a new connection closes the one that was silent for the longest, of the
-    /// address with the most silent ones; if none is silent, it gets status 503.
+    /// Open HTTP connections. At the limit, a new connection closes the one that was silent for the
+    /// longest, of the address with the most silent ones; if none is silent, it gets status 503.
     pub max_connections: NonZeroUsize,
-    /// Open HTTP connections of one address. At the limit, a new connection closes the one of the same address that
-    /// was silent for the longest. Addresses of this machine have only the limit `max_connections`.
+    /// Open HTTP connections of one address. At the limit, a new connection closes the one of the
+    /// same address that was silent for the longest. Addresses of this machine have only the limit
+    /// `max_connections`.
     pub max_connections_per_address: NonZeroUsize,
-    /// Maximum time for the head of an HTTP request to arrive, and for a connection to be idle, in milliseconds.
+    /// Maximum time for the head of an HTTP request to arrive, and for a connection to be idle, in
+    /// milliseconds.
     pub max_head_ms: NonZeroU64,
     /// Maximum time for the body of an HTTP request to arrive, in milliseconds.
     pub max_body_ms: NonZeroU64,
-    /// Time after which a connection is closed if its client reads nothing of the data that waits for it, in
-    /// milliseconds.
+    /// Time after which a connection is closed if its client reads nothing of the data that waits
+    /// for it, in milliseconds.
     pub max_write_ms: NonZeroU64,
-    /// A connection is also closed if its client reads fewer bytes a second than this, measured over `max_write_ms`,
-    /// while data waits for it.
+    /// A connection is also closed if its client reads fewer bytes a second than this, measured
+    /// over `max_write_ms`, while data waits for it.
     pub min_write_bytes_per_second: u64,
     /// MCP requests in flight for each pipe or session.
     pub max_in_flight: NonZeroUsize,
     /// MCP requests in flight for all clients together.
     pub max_in_flight_total: NonZeroUsize,
-    /// MCP requests in flight for one caller. An authenticated caller is a principal, any other caller is an address.
-    /// This limit and the other limits for one caller do not apply to callers on this machine without a token: they
-    /// all act for one user, whose agents must not block each other.
+    /// MCP requests in flight for one caller. An authenticated caller is a principal, any other
+    /// caller is an address. This limit and the other limits for one caller do not apply to callers
+    /// on this machine without a token: they all act for one user, whose agents must not block each
+    /// other.
     pub max_in_flight_per_caller: NonZeroUsize,
     /// Requests in flight at one upstream, so that an upstream that does not answer cannot use up
     /// `max_in_flight_total`.
     pub max_in_flight_per_upstream: NonZeroUsize,
-    /// Time that a request over these limits waits before it is refused, in milliseconds. The next free slot goes to
-    /// the caller with the fewest requests in flight.
+    /// Time that a request over these limits waits before it is refused, in milliseconds. The next
+    /// free slot goes to the caller with the fewest requests in flight.
     pub queue_ms: u64,
     /// HTTP sessions of all callers together.
     pub max_sessions: NonZeroUsize,
-    /// HTTP sessions of one caller. At this limit, and at `max_sessions`, a new session ends the caller's own session
-    /// that was idle for the longest, never another caller's. A session with an open event stream is not idle, and a
-    /// session of `/sse` always has one; without an idle session the new one is refused. Subscriptions at `/mcp/v1` and
-    /// stateless clients that listen share a separate limit of the same size.
+    /// HTTP sessions of one caller. At this limit, and at `max_sessions`, a new session ends the
+    /// caller's own session that was idle for the longest, never another caller's. A session with
+    /// an open event stream is not idle, and a session of `/sse` always has one; without an idle
+    /// session the new one is refused. Subscriptions at `/mcp/v1` and stateless clients that listen
+    /// share a separate limit of the same size.
     pub max_sessions_per_caller: NonZeroUsize,
-    /// Data that waits to be sent to all clients together, in bytes. An answer that does not fit is replaced by an
-    /// error.
+    /// Data that waits to be sent to all clients together, in bytes. An answer that does not fit is
+    /// replaced by an error.
     pub max_send_bytes: NonZeroUsize,
-    /// Data that waits to be sent to one caller, in bytes. A larger answer is sent when no other data waits.
+    /// Data that waits to be sent to one caller, in bytes. A larger answer is sent when no other
+    /// data waits.
     pub max_send_bytes_per_caller: NonZeroUsize,
-    /// Bodies of HTTP requests (MCP, `/mcp/v1` and `/api/tools`) that arrive or are being answered, for all clients
-    /// together, in bytes.
+    /// Bodies of HTTP requests (MCP, `/mcp/v1` and `/api/tools`) that arrive or are being answered,
+    /// for all clients together, in bytes.
     pub max_receive_bytes: NonZeroUsize,
     /// The same for one caller, in bytes.
     pub max_receive_bytes_per_caller: NonZeroUsize,
     /// Time after which an idle HTTP session ends, in milliseconds.
     pub session_idle_ms: NonZeroU64,
-    /// Sent messages that an HTTP session stores for a client whose connection breaks, in bytes. The oldest are
-    /// dropped first.
+    /// Sent messages that an HTTP session stores for a client whose connection breaks, in bytes.
+    /// The oldest are dropped first.
     pub replay_bytes: usize,
-    /// Sent messages that all HTTP sessions together store, in bytes. Streams that ended first are dropped first.
+    /// Sent messages that all HTTP sessions together store, in bytes. Streams that ended first are
+    /// dropped first.
     pub replay_total_bytes: usize,
     /// Time for which the messages of a stream are stored after its end, in milliseconds.
     pub replay_ms: u64,
-    /// Messages that wait for a client to read them, for each stream. The sender waits at this limit.
+    /// Messages that wait for a client to read them, for each stream. The sender waits at this
+    /// limit.
     pub max_queued_messages: NonZeroUsize,
     /// Notifications that wait for a client to fetch them. The oldest is dropped at this limit.
     pub max_queued_notifications: NonZeroUsize,
     /// Resources that one client can subscribe to.
     pub max_subscriptions: NonZeroUsize,
-    /// Maximum time of a client to answer a request from an upstream (sampling, elicitation, roots), in milliseconds.
-    /// The time limit of the call does not run meanwhile.
+    /// Maximum time of a client to answer a request from an upstream (sampling, elicitation,
+    /// roots), in milliseconds. The time limit of the call does not run meanwhile.
     pub question_ms: NonZeroU64,
     /// Requests to the client that an upstream can make in one call. Further ones are refused.
     pub max_questions_per_call: NonZeroUsize,
-    /// Calls that wait for a stateless client to return with its answers. A further call gets an error.
+    /// Calls that wait for a stateless client to return with its answers. A further call gets an
+    /// error.
     pub max_parked_calls: NonZeroUsize,
     /// The same for one caller.
     pub max_parked_calls_per_caller: NonZeroUsize,
-    /// Requests that wait for upstreams to start. They do not count as in flight while they wait; requests over this
-    /// limit do.
+    /// Requests that wait for upstreams to start. They do not count as in flight while they wait;
+    /// requests over this limit do.
     pub max_waiting_requests: NonZeroUsize,
     /// The same for one caller.
     pub max_waiting_requests_per_caller: NonZeroUsize,
-    /// Web pages that upstreams have sent users to and that are not finished. At this limit the oldest is dropped,
-    /// and its client gets no notification.
+    /// Web pages that upstreams have sent users to and that are not finished. At this limit the
+    /// oldest is dropped, and its client gets no notification.
     pub max_url_elicitations: NonZeroUsize,
-    /// Size of one message from an upstream, in bytes; a tool answer is one message, with its images in base64.
+    /// Size of one message from an upstream, in bytes; a tool answer is one message, with its
+    /// images in base64.
     pub max_upstream_message_bytes: NonZeroUsize,
-    /// Logged lines of an upstream's standard error in a second, with ten times as many at once after a silence.
-    /// Further lines are only counted.
+    /// Logged lines of an upstream's standard error in a second, with ten times as many at once
+    /// after a silence. Further lines are only counted.
     pub max_log_lines_per_second: NonZeroU32,
-    /// Size of a REST body, in bytes: a diagram of 50 KiB with every character escaped as `\uXXXX`, and its envelope.
+    /// Size of a REST body, in bytes: a diagram of 50 KiB with every character escaped as `\uXXXX`,
+    /// and its envelope.
     pub max_rest_body_bytes: NonZeroUsize,
-    /// Entries in one list of an upstream. The rest of a longer list is left out, with a warning in the log.
+    /// Entries in one list of an upstream. The rest of a longer list is left out, with a warning in
+    /// the log.
     pub max_upstream_list: NonZeroUsize,
-    /// Resource links in tool answers that are stored for all agents together: a link routes a read to its upstream.
-    /// A link works only for the agent that received it. At this limit, the agent whose links were used longest ago
-    /// loses the oldest.
+    /// Resource links in tool answers that are stored for all agents together: a link routes a read
+    /// to its upstream. A link works only for the agent that received it. At this limit, the agent
+    /// whose links were used longest ago loses the oldest.
     pub max_resource_routes: NonZeroUsize,
-    /// Resource links that are stored for one agent: a principal of `[auth]`, or else a session. The oldest is
-    /// dropped first.
+    /// Resource links that are stored for one agent: a principal of `[auth]`, or else a session.
+    /// The oldest is dropped first.
     pub max_resource_routes_per_agent: NonZeroUsize,
     /// Entries in one page of a list.
     pub list_page_size: NonZeroUsize,
-    /// Instructions of all upstreams together that clients receive, in bytes. A client receives those of the
-    /// upstreams that are ready when it connects.
+    /// Instructions of all upstreams together that clients receive, in bytes. A client receives
+    /// those of the upstreams that are ready when it connects.
     pub max_instructions_bytes: usize,
     /// Text that `read_artifact` returns when a call names no limit, in bytes.
     pub read_artifact_default_bytes: NonZeroUsize,
     /// Largest limit that a call of `read_artifact` may name, in bytes.
     pub read_artifact_max_bytes: NonZeroUsize,
-    /// Size of one answer of the tools `am7_*`, in bytes. A longer answer is cut and says how to get the rest.
+    /// Size of one answer of the tools `am7_*`, in bytes. A longer answer is cut and says how to
+    /// get the rest.
     pub max_own_answer_bytes: NonZeroUsize,
-    /// Largest image that `read_artifact` returns as an image, in bytes after decoding. Models do not accept much
-    /// larger ones.
+    /// Largest image that `read_artifact` returns as an image, in bytes after decoding. Models do
+    /// not accept much larger ones.
     pub read_artifact_max_image_bytes: NonZeroUsize,
-    /// Largest artifact that `resources/read` returns whole, in bytes; larger ones are read in ranges by `read_artifact`.
+    /// Largest artifact that `resources/read` returns whole, in bytes; larger ones are read in
+    /// ranges by `read_artifact`.
     pub max_resource_bytes: NonZeroUsize,
-    /// Artifacts in memory for `resources/read`, for all clients together, in bytes. Further reads wait.
+    /// Artifacts in memory for `resources/read`, for all clients together, in bytes. Further reads
+    /// wait.
     pub max_resource_reads_bytes: NonZeroUsize,
 }
 

@@ -9,7 +9,8 @@ use tracing::level_filters::LevelFilter;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct LogConfig {
-    /// "error", "warn", "info", "debug", "trace" or "off", or a list by module such as "info,marquetry_gateway=debug".
+    /// "error", "warn", "info", "debug", "trace" or "off", or a list by module such as
+    /// "info,marquetry_gateway=debug".
     #[serde(deserialize_with = "log_level")]
     pub level: String,
     /// "text" for people, or "json" for programs, with one object on each line.

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::{user_folder, variable};
 
-/// OAuth 2.1 at an upstream: by a person's login (`marquetry login`), or with the server's own credentials.
+/// OAuth 2.1 at an upstream: by a person's login (`marquetry login`), or with the server's own
+/// credentials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -24,15 +25,16 @@ pub struct LoginConfig {
     pub client_id: Option<String>,
     /// Environment variable with the client secret.
     pub client_secret_env: Option<String>,
-    /// Issuer that the client id belongs to; no other issuer receives it. Required with a secret; without it, the
-    /// first issuer that the upstream names.
+    /// Issuer that the client id belongs to; no other issuer receives it. Required with a secret;
+    /// without it, the first issuer that the upstream names.
     pub issuer: Option<String>,
-    /// URL of this server's client metadata document, which is the client id at authorization servers that support
-    /// such documents.
+    /// URL of this server's client metadata document, which is the client id at authorization
+    /// servers that support such documents.
     pub client_metadata_url: Option<String>,
     /// Scopes to request besides those that the upstream names.
     pub scopes: Vec<String>,
-    /// "person" logs in with `marquetry login`; "client_credentials" needs a client id and a secret, but no person.
+    /// "person" logs in with `marquetry login`; "client_credentials" needs a client id and a
+    /// secret, but no person.
     pub grant: LoginGrant,
 }
 
@@ -48,8 +50,8 @@ pub enum LoginGrant {
 }
 
 impl LoginConfig {
-    /// Returns the authorizer for `url`. It stores tokens in `directory`, and asks a person through `user_agent` if
-    /// there is one.
+    /// Returns the authorizer for `url`. It stores tokens in `directory`, and asks a person through
+    /// `user_agent` if there is one.
     ///
     /// # Errors
     ///
@@ -97,7 +99,8 @@ impl LoginConfig {
                 Err("grant \"client_credentials\" needs \"client_id\" and \"client_secret_env\"")
             }
             (_, None, Some(_)) => Err("\"client_secret_env\" needs \"client_id\""),
-            // Without `issuer`, the upstream could name an authorization server of its own and receive the secret.
+            // Without `issuer`, the upstream could name an authorization server of its own and
+            // receive the secret.
             (_, _, Some(_)) if self.issuer.is_none() => {
                 Err("\"client_secret_env\" needs \"issuer\", the authorization server that gave it")
             }
@@ -106,7 +109,8 @@ impl LoginConfig {
     }
 }
 
-/// Returns the user's directory for tokens of upstreams: below `$XDG_STATE_HOME` or `~/.local/state`.
+/// Returns the user's directory for tokens of upstreams: below `$XDG_STATE_HOME` or
+/// `~/.local/state`.
 pub(super) fn credentials_directory(
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Option<PathBuf> {

@@ -23,10 +23,12 @@ pub struct PlantUmlConfig {
     #[serde(deserialize_with = "server", serialize_with = "base_of")]
     #[schemars(with = "String")]
     pub url_base: Server,
-    /// The PlantUML that draws diagrams on this machine, for the tools `renderPlantUML` and `checkPlantUML`: "auto" for `plantuml` on the
-    /// `PATH`, "off", or the path of a program or of a jar, which `java` runs. Without a PlantUML, the two tools are not listed.
+    /// The PlantUML that draws diagrams on this machine, for the tools `renderPlantUML` and
+    /// `checkPlantUML`: "auto" for `plantuml` on the `PATH`, "off", or the path of a program or of
+    /// a jar, which `java` runs. Without a PlantUML, the two tools are not listed.
     pub engine: String,
-    /// Time limit of one diagram, in milliseconds. At this limit the engine is ended; the next diagram starts it again.
+    /// Time limit of one diagram, in milliseconds. At this limit the engine is ended; the next
+    /// diagram starts it again.
     pub engine_timeout_ms: NonZeroU64,
     /// The largest drawing, in bytes.
     pub engine_max_output_bytes: NonZeroUsize,
@@ -93,7 +95,8 @@ impl PlantUmlConfig {
         }
     }
 
-    /// Returns a message if no Java on this `PATH` can run the jar that the configuration names. Only diagrams fail then.
+    /// Returns a message if no Java on this `PATH` can run the jar that the configuration names.
+    /// Only diagrams fail then.
     pub fn missing_java(&self, path: Option<std::ffi::OsString>) -> Option<String> {
         let jar = Some(&self.engine).filter(|engine| is_jar(Path::new(engine)))?;
         let error = check_program("java", path, None).err()?;

@@ -13,20 +13,23 @@ use serde::{
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// Address and port to listen on. A port alone means 127.0.0.1; port 0 takes a free port.
-    /// An address that is not loopback is refused unless `[auth]` is set up, or `--insecure` is given.
+    /// Address and port to listen on. A port alone means 127.0.0.1; port 0 takes a free port. An
+    /// address that is not loopback is refused unless `[auth]` is set up, or `--insecure` is given.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(with = "String")]
     pub listen: SocketAddr,
-    /// Names that requests may use in `Host` besides `localhost`, `127.0.0.1` and `[::1]`, with or without a port.
-    /// Other names are refused, so that a web page cannot point its own name at this machine (DNS rebinding).
+    /// Names that requests may use in `Host` besides `localhost`, `127.0.0.1` and `[::1]`, with or
+    /// without a port. Other names are refused, so that a web page cannot point its own name at
+    /// this machine (DNS rebinding).
     #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call the server, besides its own page; for example `https://app.example`, or `http://localhost:6274`
-    /// for a tool in the browser that runs on this machine. Requests without an origin, as programs send them, are accepted.
+    /// Origins of web pages that may call the server, besides its own page; for example
+    /// `https://app.example`, or `http://localhost:6274` for a tool in the browser that runs on
+    /// this machine. Requests without an origin, as programs send them, are accepted.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
-    /// Time that calls in flight get to finish after SIGINT or SIGTERM, in milliseconds. Then they are cancelled.
+    /// Time that calls in flight get to finish after SIGINT or SIGTERM, in milliseconds. Then they
+    /// are cancelled.
     pub shutdown_grace_ms: u64,
 }
 

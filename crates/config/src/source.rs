@@ -1,8 +1,8 @@
 //! Finds the configuration file, and checks who can write it.
 //!
-//! A configuration starts programs, and says where texts and keys are sent. Therefore a file in the current directory
-//! is read only if it is named: otherwise a cloned repository could configure the program of anyone who enters its
-//! folder.
+//! A configuration starts programs, and says where texts and keys are sent. Therefore a file in the
+//! current directory is read only if it is named: otherwise a cloned repository could configure the
+//! program of anyone who enters its folder.
 
 use std::{
     ffi::OsString,
@@ -36,13 +36,13 @@ pub struct Loaded {
     pub config: Config,
     /// The file that it was read from; [`None`] if all settings are the defaults.
     pub file: Option<PathBuf>,
-    /// Warnings about the choice of the file, one sentence each. Those about its text, such as a server that cannot be started, are in
-    /// [`Config::take_warnings`].
+    /// Warnings about the choice of the file, one sentence each. Those about its text, such as a
+    /// server that cannot be started, are in [`Config::take_warnings`].
     pub warnings: Vec<String>,
 }
 
-/// Reads the file `named`, or else the first that exists of `$MARQUETRY_CONFIG`, the user's file and the machine's
-/// file.
+/// Reads the file `named`, or else the first that exists of `$MARQUETRY_CONFIG`, the user's file
+/// and the machine's file.
 ///
 /// # Errors
 ///
@@ -103,7 +103,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether the file exists. One that cannot be inspected counts as existing, so that its error is reported.
+/// Returns whether the file exists. One that cannot be inspected counts as existing, so that its
+/// error is reported.
 fn exists(file: &Path) -> bool {
     let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     !file.symlink_metadata().is_err_and(|error| missing.contains(&error.kind()))
@@ -114,8 +115,8 @@ fn exists(file: &Path) -> bool {
 pub(super) enum Writers {
     /// Only this user and root: for settings.
     Owner,
-    /// For an `mcp.json`, which other programs write and the user names: refuses a file that everybody may write, and
-    /// warns about other writers.
+    /// For an `mcp.json`, which other programs write and the user names: refuses a file that
+    /// everybody may write, and warns about other writers.
     Trusted,
 }
 
@@ -162,14 +163,16 @@ pub(super) fn read(
 
 /// Decodes the text of a configuration.
 fn decode(bytes: Vec<u8>) -> Result<String, &'static str> {
-    // ASCII in UTF-16 has a zero in each character, and may be UTF-8, too. A configuration has none.
+    // ASCII in UTF-16 has a zero in each character, and may be UTF-8, too. A configuration has
+    // none.
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) || bytes.contains(&0) {
         return Err("is not UTF-8 text, but perhaps UTF-16; save it as UTF-8");
     }
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text; save it as UTF-8")
 }
 
-/// Opens a file. A named pipe without a writer is opened at once; [`first_bytes`] waits for the writer.
+/// Opens a file. A named pipe without a writer is opened at once; [`first_bytes`] waits for the
+/// writer.
 #[cfg(unix)]
 fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -180,8 +183,9 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(at_once).open(path)
 }
 
-/// Returns the first bytes of a pipe from [`open`]; none if its writer has written nothing yet. Waits for a writer, and
-/// returns [`None`] if none wrote or has the pipe open after [`WRITER_WAIT`].
+/// Returns the first bytes of a pipe from [`open`]; none if its writer has written nothing yet.
+/// Waits for a writer, and returns [`None`] if none wrote or has the pipe open after
+/// [`WRITER_WAIT`].
 #[cfg(unix)]
 fn first_bytes(mut pipe: &File) -> io::Result<Option<Vec<u8>>> {
     const PAUSE: Duration = Duration::from_millis(20);
@@ -298,7 +302,8 @@ fn check_writers(
 mod tests {
     use super::*;
 
-    /// A home, a machine's directory and a current directory, each with a file that can be told from the others.
+    /// A home, a machine's directory and a current directory, each with a file that can be told
+    /// from the others.
     struct World {
         folder: tempfile::TempDir,
     }

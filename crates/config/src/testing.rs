@@ -10,8 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TestingConfig {
-    /// Serves the API of tests with a model below `/api/test/`, as `ENABLE_TESTING=true` does. Callers on this machine, or with `[auth]` those
-    /// with the scope `admin`, can then run programs as the user of this server.
+    /// Serves the API of tests with a model below `/api/test/`, as `ENABLE_TESTING=true` does.
+    /// Callers on this machine, or with `[auth]` those with the scope `admin`, can then run
+    /// programs as the user of this server.
     pub enabled: bool,
     /// Seed for the random part of artifact names. Without it the part is random.
     #[schemars(example = 7)]

@@ -42,7 +42,8 @@ pub struct UpstreamConfig {
     pub start_timeout_ms: Option<NonZeroU64>,
     /// Overrides `gateway.call_timeout_ms`.
     pub call_timeout_ms: Option<u64>,
-    /// The model of `[knowledge.chat]` answers its requests for messages (`sampling/createMessage`) if the client offers none.
+    /// The model of `[knowledge.chat]` answers its requests for messages (`sampling/createMessage`)
+    /// if the client offers none.
     pub sampling: bool,
 }
 
@@ -55,8 +56,8 @@ pub struct ToolConfig {
     pub capture: Capture,
 }
 
-/// First part of an upstream's exposed names: at most 64 letters, digits, `_`, `-`, `.`; empty leaves names as they
-/// are.
+/// First part of an upstream's exposed names: at most 64 letters, digits, `_`, `-`, `.`; empty
+/// leaves names as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 pub struct Prefix(String);
@@ -136,15 +137,16 @@ impl UpstreamConfig {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct UpstreamTable {
-    /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and `${VAR:-default}` are
-    /// replaced in this and the keys below. A table without this and without `url` adds its keys to the server of
-    /// that name in an mcp.json file.
+    /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and
+    /// `${VAR:-default}` are replaced in this and the keys below. A table without this and without
+    /// `url` adds its keys to the server of that name in an mcp.json file.
     #[schemars(example = &"npx")]
     command: Option<String>,
     /// Arguments of the program.
     #[schemars(example = ["-y", "@modelcontextprotocol/server-everything"])]
     args: Option<Vec<String>>,
-    /// Environment variables of the program, which override inherited ones (see `gateway.pass_env`).
+    /// Environment variables of the program, which override inherited ones (see
+    /// `gateway.pass_env`).
     #[schemars(example = serde_json::json!({"API_KEY": "${API_KEY}"}))]
     env: Option<IndexMap<String, String>>,
     /// Working directory of the program.
@@ -156,38 +158,44 @@ pub(crate) struct UpstreamTable {
     /// Headers sent with every request to `url`.
     #[schemars(example = serde_json::json!({"Authorization": "Bearer ${TOKEN:-none}"}))]
     headers: Option<IndexMap<String, String>>,
-    /// With `url`: OAuth 2.1, with the token from `marquetry login NAME`; `{}` if the authorization server needs no
-    /// settings. Other keys: `client_metadata_url`, `scopes`, `grant = "client_credentials"`.
+    /// With `url`: OAuth 2.1, with the token from `marquetry login NAME`; `{}` if the authorization
+    /// server needs no settings. Other keys: `client_metadata_url`, `scopes`, `grant =
+    /// "client_credentials"`.
     #[schemars(example = serde_json::json!({"client_id": "marquetry", "client_secret_env": "MCP_CLIENT_SECRET", "issuer": "https://login.example"}))]
     auth: Option<LoginConfig>,
-    /// "stdio", "http", "streamable-http" or "sse"; by default stdio for `command` and http for `url`.
+    /// "stdio", "http", "streamable-http" or "sse"; by default stdio for `command` and http for
+    /// `url`.
     #[serde(rename = "type")]
     #[schemars(example = &"http")]
     kind: Option<String>,
     /// Keeps the entry without starting the upstream.
     #[schemars(example = true)]
     disabled: bool,
-    /// Gives the program the whole environment of this process, including its secrets, but not the tokens of
-    /// `[auth]`.
+    /// Gives the program the whole environment of this process, including its secrets, but not the
+    /// tokens of `[auth]`.
     #[schemars(example = true)]
     inherit_env: bool,
-    /// First part of the names of its tools and prompts, instead of the server's name; "" leaves names as they are.
+    /// First part of the names of its tools and prompts, instead of the server's name; "" leaves
+    /// names as they are.
     #[schemars(example = &"web")]
     prefix: Option<Prefix>,
-    /// false passes this upstream's answers through, without members that are `null`; a table overrides keys of `[artifacts]`.
+    /// false passes this upstream's answers through, without members that are `null`; a table
+    /// overrides keys of `[artifacts]`.
     #[schemars(example = false)]
     capture: Capture,
-    /// Settings of single tools, by their names at the upstream; `capture` as above. A table turns capture on, even
-    /// if the upstream has false.
+    /// Settings of single tools, by their names at the upstream; `capture` as above. A table turns
+    /// capture on, even if the upstream has false.
     #[schemars(example = serde_json::json!({"read_file": {"capture": {"mcp_tool_llm_return_max_bytes": 16384}}}))]
     tools: IndexMap<String, ToolConfig>,
-    /// The only tools of this upstream that are offered, by their names there. Without it, all tools.
+    /// The only tools of this upstream that are offered, by their names there. Without it, all
+    /// tools.
     #[schemars(example = ["read_file", "list_directory"])]
     enabled_tools: Option<Vec<String>>,
     /// Tools of this upstream that are not offered, by their names there.
     #[schemars(example = ["write_file"])]
     disabled_tools: Vec<String>,
-    /// Revision of MCP to speak with it, instead of negotiating the newest: for servers that fail during negotiation.
+    /// Revision of MCP to speak with it, instead of negotiating the newest: for servers that fail
+    /// during negotiation.
     #[schemars(example = &"2025-11-25", with = "Option<String>")]
     revision: Option<Revision>,
     /// Overrides `gateway.start_timeout_ms` for this upstream.
@@ -196,9 +204,10 @@ pub(crate) struct UpstreamTable {
     /// Overrides `gateway.call_timeout_ms` for this upstream.
     #[schemars(example = 30_000)]
     call_timeout_ms: Option<u64>,
-    /// Lets the model of `[knowledge.chat]` answer when this server asks for a message of a model (`sampling/createMessage`) during a call
-    /// of a client without sampling. The server writes the prompt, and the model may cost money: `limits.max_questions_per_call` and the
-    /// limits of `[knowledge.chat]` apply.
+    /// Lets the model of `[knowledge.chat]` answer when this server asks for a message of a model
+    /// (`sampling/createMessage`) during a call of a client without sampling. The server writes the
+    /// prompt, and the model may cost money: `limits.max_questions_per_call` and the limits of
+    /// `[knowledge.chat]` apply.
     #[schemars(example = true)]
     sampling: bool,
 }

@@ -104,7 +104,8 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The routes that need no token: `POST /api/console/session`, which gives one for a code, and the socket of Views, which a ticket opens.
+/// The routes that need no token: `POST /api/console/session`, which gives one for a code, and the
+/// socket of Views, which a ticket opens.
 pub(crate) fn open_router(console: Console) -> Router {
     let views = views::socket_router(console.views().clone());
     let session = post(async move |Json(Login { code }): Json<Login>| {
@@ -171,7 +172,8 @@ pub(crate) fn guarded(routes: Router) -> Router {
     routes.route_layer(from_fn(own_page_alone))
 }
 
-/// Refuses requests from pages of other origins, including other ports of this machine, and forbids caching of the other responses.
+/// Refuses requests from pages of other origins, including other ports of this machine, and forbids
+/// caching of the other responses.
 async fn own_page_alone(request: Request, next: Next) -> Response {
     if !is_own_page(request.headers()) {
         return ApiError::OtherOrigin.into_response();
@@ -187,8 +189,8 @@ async fn own_page_alone(request: Request, next: Next) -> Response {
     response
 }
 
-/// Returns whether a request comes from the console's page or from a program. Every browser names the origin of a request in `Origin`, and
-/// newer browsers also send `Sec-Fetch-Site`.
+/// Returns whether a request comes from the console's page or from a program. Every browser names
+/// the origin of a request in `Origin`, and newer browsers also send `Sec-Fetch-Site`.
 fn is_own_page(headers: &HeaderMap) -> bool {
     fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
         headers.get(name).map(|value| value.to_str().unwrap_or("?"))
@@ -202,8 +204,8 @@ fn is_own_page(headers: &HeaderMap) -> bool {
     is_same_site && is_same_origin
 }
 
-/// Returns the overall state: the viewer, the servers (for administrators), counts of calls, open questions, and the id of the last event,
-/// from which the stream continues.
+/// Returns the overall state: the viewer, the servers (for administrators), counts of calls, open
+/// questions, and the id of the last event, from which the stream continues.
 async fn state(State(api): State<Arc<Api>>, Extension(viewer): Extension<Viewer>) -> Json<Value> {
     let position = api.console.events().position();
     let mut state = json!({
@@ -307,8 +309,8 @@ async fn call(
     api.console.calls().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("call"))
 }
 
-/// Returns a part of a call: `said` is the answer of the upstream, `shown` the answer that the model got. Both are the original JSON
-/// without secrets.
+/// Returns a part of a call: `said` is the answer of the upstream, `shown` the answer that the
+/// model got. Both are the original JSON without secrets.
 async fn call_part(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,

@@ -4,24 +4,27 @@ use async_trait::async_trait;
 use marquetry_protocol::types::Tool;
 use serde_json::{Value, value::RawValue};
 
-/// Gives the console the state of the program, and carries out its requests. The program implements it.
+/// Gives the console the state of the program, and carries out its requests. The program implements
+/// it.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// Returns the state of the server and its upstreams, for administrators: an object with `status`, `version`, and `upstreams`, each with
-    /// at least `name` and `state`.
+    /// Returns the state of the server and its upstreams, for administrators: an object with
+    /// `status`, `version`, and `upstreams`, each with at least `name` and `state`.
     fn state(&self) -> Value;
 
-    /// Returns details of one upstream: its log, its revision, its lists now and at its last start. `None` if there is no such upstream.
+    /// Returns details of one upstream: its log, its revision, its lists now and at its last start.
+    /// `None` if there is no such upstream.
     fn server(&self, name: &str) -> Option<Value>;
 
-    /// Returns the tools of the server that has a tool, given the name that agents use. `None` if there is no such tool.
+    /// Returns the tools of the server that has a tool, given the name that agents use. `None` if
+    /// there is no such tool.
     fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
         let _ = name;
         None
     }
 
-    /// Returns the part of a tool's answer that the model would get with a limit of `limit` bytes. `None` if the tool's answers are not
-    /// captured.
+    /// Returns the part of a tool's answer that the model would get with a limit of `limit` bytes.
+    /// `None` if the tool's answers are not captured.
     async fn shown_with_limit(
         &self,
         tool: &str,
@@ -32,7 +35,8 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
-    /// Ends the connection of an upstream and starts it again. Returns when the restart was ordered, not when it is over.
+    /// Ends the connection of an upstream and starts it again. Returns when the restart was
+    /// ordered, not when it is over.
     ///
     /// # Errors
     /// There is no such upstream, or it cannot be started.

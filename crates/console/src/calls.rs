@@ -29,7 +29,8 @@ struct Inner {
 
 #[derive(Default)]
 struct KeptCalls {
-    /// Each record has a separate lock, so that calls block each other only when they begin and end.
+    /// Each record has a separate lock, so that calls block each other only when they begin and
+    /// end.
     records: VecDeque<Arc<Mutex<Record>>>,
     bytes: usize,
     /// The number of the last call.
@@ -79,7 +80,8 @@ impl<'a> NewCall<'a> {
         Self { client, revision: Some(revision), ..self }
     }
 
-    /// Sets the names of arguments that the tool's input schema marks as secret: see [`crate::secret_names`].
+    /// Sets the names of arguments that the tool's input schema marks as secret: see
+    /// [`crate::secret_names`].
     #[must_use]
     pub fn secret_names(self, secret_names: Vec<String>) -> Self {
         Self { secret_names, ..self }
@@ -143,8 +145,8 @@ impl Calls {
         RunningCall { calls: inner.clone(), record, id, began: Instant::now(), is_over: false }
     }
 
-    /// Returns the heads of the viewer's last calls, newest first. At most `most` are returned, only those before the call `before`, and
-    /// only those of the tool `tool` if it is given.
+    /// Returns the heads of the viewer's last calls, newest first. At most `most` are returned,
+    /// only those before the call `before`, and only those of the tool `tool` if it is given.
     #[must_use]
     pub fn list(
         &self,
@@ -164,7 +166,8 @@ impl Calls {
         seen.take(most).map(|record| record.head(run)).collect()
     }
 
-    /// Returns one call without its answers. `None` if it is no longer stored, or if the viewer may not see it.
+    /// Returns one call without its answers. `None` if it is no longer stored, or if the viewer may
+    /// not see it.
     #[must_use]
     pub fn get(&self, id: &str, viewer: &Viewer) -> Option<Value> {
         self.inner.with(id, viewer, |record| record.whole(self.inner.events.run()))
@@ -209,8 +212,9 @@ impl Calls {
         self.inner.with(id, viewer, |record| record.model.as_ref()?.text.clone())?
     }
 
-    /// Returns counts of the viewer's calls that are kept: by outcome, the median and the 95th percentile of their time in microseconds, and
-    /// the number of bytes that did not reach the model.
+    /// Returns counts of the viewer's calls that are kept: by outcome, the median and the 95th
+    /// percentile of their time in microseconds, and the number of bytes that did not reach the
+    /// model.
     #[must_use]
     pub fn stats(&self, viewer: &Viewer) -> Value {
         let kept = self.inner.kept();
@@ -264,7 +268,8 @@ impl Inner {
         );
     }
 
-    /// Takes out the oldest calls while there are too many. The caller drops them after it has unlocked the record.
+    /// Takes out the oldest calls while there are too many. The caller drops them after it has
+    /// unlocked the record.
     fn shrink(&self, kept: &mut KeptCalls) -> Vec<Arc<Mutex<Record>>> {
         let mut dropped = Vec::new();
         while kept.records.len() > self.max_calls || kept.bytes > self.max_bytes {
@@ -275,7 +280,8 @@ impl Inner {
         dropped
     }
 
-    /// Updates the total size by the texts that were added to a record since its last count, if it is still stored.
+    /// Updates the total size by the texts that were added to a record since its last count, if it
+    /// is still stored.
     fn recount(&self, record: &Arc<Mutex<Record>>) {
         let mut kept = self.kept();
         let (number, cost) = {
@@ -346,8 +352,8 @@ impl RunningCall {
         self.step("answered");
     }
 
-    /// Records what was decided about the answer: the report of the capture as JSON, and the settings that decided, each an object with
-    /// `setting`, `value` and `effect`.
+    /// Records what was decided about the answer: the report of the capture as JSON, and the
+    /// settings that decided, each an object with `setting`, `value` and `effect`.
     pub fn decided(&self, capture: Option<&str>, settings: Vec<Value>) {
         let capture = capture.map(|report| self.calls.kept_text(report));
         let settings = Value::Array(settings).to_string();
@@ -368,7 +374,8 @@ impl RunningCall {
         );
     }
 
-    /// Records the result that the agent gets, and ends the call. For [`Outcome::Ok`], the result itself decides the outcome.
+    /// Records the result that the agent gets, and ends the call. For [`Outcome::Ok`], the result
+    /// itself decides the outcome.
     pub fn end(mut self, outcome: Outcome, result: Option<&RawValue>) {
         let outcome = match (outcome, result) {
             (Outcome::Ok, Some(result)) => outcome_of(result),

@@ -22,18 +22,22 @@ use tokio::{
 
 use crate::{Options, Viewer, random::run_name};
 
-/// Events that happen within this time are sent together, so that a busy server does not wake the page for each.
+/// Events that happen within this time are sent together, so that a busy server does not wake the
+/// page for each.
 const BATCH: Duration = Duration::from_millis(100);
-/// A comment is sent on a stream after this time without a byte, so that proxies keep it, and its page notices a dead connection.
+/// A comment is sent on a stream after this time without a byte, so that proxies keep it, and its
+/// page notices a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The shortest time between two counts of calls on one stream. Counting reads the whole record of calls.
+/// The shortest time between two counts of calls on one stream. Counting reads the whole record of
+/// calls.
 const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// Events of one batch; the rest follows at once.
 const MAX_BATCH: usize = 500;
-/// When no page has listened for this time, no events are created: most servers have no open page, and calls should not bear the cost. A
-/// page that reconnects later is told to reload all data.
+/// When no page has listened for this time, no events are created: most servers have no open page,
+/// and calls should not bear the cost. A page that reconnects later is told to reload all data.
 const UNWATCHED: Duration = Duration::from_mins(1);
-/// Maximum size of all stored events together, in bytes of JSON. Events contain heads, never bodies, so only long names can reach this limit.
+/// Maximum size of all stored events together, in bytes of JSON. Events contain heads, never
+/// bodies, so only long names can reach this limit.
 const MAX_BYTES: usize = 8 << 20;
 
 /// The viewers that receive an event.
@@ -139,8 +143,8 @@ impl Events {
         self.last.send_modify(|_| {});
     }
 
-    /// Adds an event. `data` returns the fields that lists show, never whole answers; it is not called while no page listens. The oldest
-    /// event is dropped when there are too many.
+    /// Adds an event. `data` returns the fields that lists show, never whole answers; it is not
+    /// called while no page listens. The oldest event is dropped when there are too many.
     pub fn push<T: Serialize>(
         &self,
         name: &'static str,
@@ -165,7 +169,8 @@ impl Events {
             let Some(oldest) = kept.events.pop_front() else { break };
             kept.bytes -= oldest.frame.len();
         }
-        // The lock keeps announced numbers in ascending order: if an older number came last, a reader would wait although newer events exist.
+        // The lock keeps announced numbers in ascending order: if an older number came last, a
+        // reader would wait although newer events exist.
         self.last.send_replace(number);
     }
 
@@ -187,7 +192,8 @@ impl Events {
         is_recent
     }
 
-    /// Leaves a gap in the numbers where events were skipped, so that a page that reconnects is told to reload all data.
+    /// Leaves a gap in the numbers where events were skipped, so that a page that reconnects is
+    /// told to reload all data.
     fn note_skipped(&self, kept: &mut State) {
         if self.has_skipped.swap(false, Ordering::Relaxed) {
             kept.last += 1;
@@ -236,7 +242,8 @@ impl Events {
         Some(StreamSlot { owner: viewer.owner.clone(), streams: self.streams.clone() })
     }
 
-    /// Returns where a stream begins that resumes after the event `after`: its number, and whether the page has missed something.
+    /// Returns where a stream begins that resumes after the event `after`: its number, and whether
+    /// the page has missed something.
     fn start(&self, after: Option<&str>) -> (u64, bool) {
         let mut kept = self.kept();
         self.note_skipped(&mut kept);
@@ -365,7 +372,8 @@ impl Reader {
             if self.stats_due.is_some_and(|due| due <= Instant::now()) {
                 self.stats_due = None;
                 self.stats_sent = Some(Instant::now());
-                // No id: a page that reconnects resumes after the last event that every viewer may see.
+                // No id: a page that reconnects resumes after the last event that every viewer may
+                // see.
                 _ = write!(text, "event: stats\ndata: {}\n\n", (self.stats)(&self.viewer));
             }
             if text.is_empty() && quiet_until <= Instant::now() {

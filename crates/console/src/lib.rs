@@ -121,43 +121,47 @@ impl Console {
         &self.inner.logins
     }
 
-    /// Lets the page show frames of `origin`, the sandbox of Views (`http://127.0.0.1:PORT`). Without it the page shows no frame.
+    /// Lets the page show frames of `origin`, the sandbox of Views (`http://127.0.0.1:PORT`).
+    /// Without it the page shows no frame.
     pub fn allow_frames_of(&self, origin: impl Into<String>) {
         let mut sandbox = self.inner.sandbox_origin.write().unwrap_or_else(PoisonError::into_inner);
         *sandbox = Some(origin.into());
     }
 
-    /// Returns the page as the answer to a request of a browser. It has no data, and needs no token.
+    /// Returns the page as the answer to a request of a browser. It has no data, and needs no
+    /// token.
     pub fn page(&self, site: &Site<'_>) -> axum::response::Response {
         page::page(self, site)
     }
 
-    /// Returns the routes that need no token: `/console/{file}`, the files that the page loads; `POST /api/console/session`, which
-    /// exchanges a code of [`Logins::new_code`] for a token; and `/api/console/views/socket`, which a ticket opens.
+    /// Returns the routes that need no token: `/console/{file}`, the files that the page loads;
+    /// `POST /api/console/session`, which exchanges a code of [`Logins::new_code`] for a token; and
+    /// `/api/console/views/socket`, which a ticket opens.
     pub fn open_router(&self) -> Router {
         page::files_router().merge(api::open_router(self.clone()))
     }
 
-    /// Returns the routes of the data, below `/api/console/`. Each request must have a [`Viewer`] in its extensions; without one it is
-    /// answered with 403.
+    /// Returns the routes of the data, below `/api/console/`. Each request must have a [`Viewer`]
+    /// in its extensions; without one it is answered with 403.
     pub fn api_router(&self, backend: Arc<dyn Backend>) -> Router {
         api::router(self.clone(), backend)
     }
 
-    /// Protects further routes of the program in the same way as those of [`Console::api_router`]: they answer only this console's page and
-    /// programs, need a [`Viewer`], and forbid caching.
+    /// Protects further routes of the program in the same way as those of [`Console::api_router`]:
+    /// they answer only this console's page and programs, need a [`Viewer`], and forbid caching.
     pub fn guarded(&self, routes: Router) -> Router {
         api::guarded(routes)
     }
 
-    /// Returns the routes of the sandbox of Views, for a listener of their own: another port is another origin, so that a View cannot reach
-    /// the page. They need no token, since the id of a View is a secret that is valid for one request.
+    /// Returns the routes of the sandbox of Views, for a listener of their own: another port is
+    /// another origin, so that a View cannot reach the page. They need no token, since the id of a
+    /// View is a secret that is valid for one request.
     pub fn sandbox_router(&self) -> Router {
         views::sandbox_router(self.inner.views.clone())
     }
 
-    /// Tells pages and Views that a list changed. A View is told of tools if those of its own server changed, and of resources and prompts
-    /// if those of any server changed.
+    /// Tells pages and Views that a list changed. A View is told of tools if those of its own
+    /// server changed, and of resources and prompts if those of any server changed.
     pub fn lists_changed(&self, backend: &dyn Backend, lists: ChangedLists) {
         self.inner.events.push(
             "catalog",
@@ -167,13 +171,14 @@ impl Console {
         self.inner.views.lists_changed(backend, lists);
     }
 
-    /// Hides the values of members with these names in the log of messages, as [`NewCall::secret_names`] does in the record of one call.
+    /// Hides the values of members with these names in the log of messages, as
+    /// [`NewCall::secret_names`] does in the record of one call.
     pub fn hide_members(&self, names: &[String]) {
         self.messages().hide(names);
     }
 
-    /// Returns the contexts of Views, and the messages that the user has agreed to send, that go to the model with the next message of a
-    /// principal; oldest first.
+    /// Returns the contexts of Views, and the messages that the user has agreed to send, that go to
+    /// the model with the next message of a principal; oldest first.
     #[must_use]
     pub fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
         self.inner.views.for_model(owner)

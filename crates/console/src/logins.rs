@@ -1,4 +1,5 @@
-//! Logins of the person who started the server: a code in the printed link, which works once, becomes a token for the tab.
+//! Logins of the person who started the server: a code in the printed link, which works once,
+//! becomes a token for the tab.
 
 use std::{
     collections::HashMap,
@@ -25,8 +26,8 @@ pub struct Logins {
 #[derive(Default)]
 struct State {
     code: Option<(String, Instant)>,
-    /// Tokens with the time at which they end. The map's hasher has a random key, so that the time of a lookup reveals nothing about the
-    /// stored tokens.
+    /// Tokens with the time at which they end. The map's hasher has a random key, so that the time
+    /// of a lookup reveals nothing about the stored tokens.
     tokens: HashMap<String, Instant>,
 }
 
@@ -42,8 +43,8 @@ impl Logins {
         code
     }
 
-    /// Exchanges the code for a token. `None` if the code is wrong, expired or already used. A wrong code also invalidates the right
-    /// one.
+    /// Exchanges the code for a token. `None` if the code is wrong, expired or already used. A
+    /// wrong code also invalidates the right one.
     pub(crate) fn redeem(&self, code: &str) -> Option<String> {
         self.with(|state| {
             // Each code allows one attempt, so it cannot be guessed.

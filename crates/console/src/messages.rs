@@ -34,7 +34,8 @@ struct Inner {
     secret_names: RwLock<Vec<String>>,
 }
 
-/// Maximum number of these names. Secrets of further tools are hidden only in the records of their calls.
+/// Maximum number of these names. Secrets of further tools are hidden only in the records of their
+/// calls.
 const MAX_SECRET_NAMES: usize = 1_000;
 
 #[derive(Default)]
@@ -88,8 +89,8 @@ pub struct NewMessage<'a> {
     pub owner: Option<&'a str>,
     /// The record of the call to which it belongs.
     pub call: Option<&'a str>,
-    /// The message, or its beginning: JSON, of which the first 64 KiB are kept. The log stores these bytes without a copy, so they should not
-    /// be a slice of a larger buffer.
+    /// The message, or its beginning: JSON, of which the first 64 KiB are kept. The log stores
+    /// these bytes without a copy, so they should not be a slice of a larger buffer.
     pub json: Bytes,
     /// The size of the whole message, in bytes.
     pub bytes: usize,
@@ -102,7 +103,8 @@ struct Message {
     direction: Direction,
     bytes: usize,
     texts: Texts,
-    /// The message as it came. It is parsed, and its secrets are removed, only when a page shows it: most messages are never shown.
+    /// The message as it came. It is parsed, and its secrets are removed, only when a page shows
+    /// it: most messages are never shown.
     raw: Bytes,
 }
 
@@ -205,8 +207,9 @@ impl Messages {
         drop(dropped);
     }
 
-    /// Returns the heads of the viewer's messages, newest first. At most `most` are returned, only those before the message `before`, only
-    /// those of the call `call` if it is given, and only those that contain the text `query`.
+    /// Returns the heads of the viewer's messages, newest first. At most `most` are returned, only
+    /// those before the message `before`, only those of the call `call` if it is given, and only
+    /// those that contain the text `query`.
     #[must_use]
     pub fn list(
         &self,
@@ -266,7 +269,8 @@ impl Message {
         self.texts.all.len() + self.raw.len()
     }
 
-    /// Returns the message as it came. Bytes that are not UTF-8, such as a character that was cut, are replaced.
+    /// Returns the message as it came. Bytes that are not UTF-8, such as a character that was cut,
+    /// are replaced.
     fn raw(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.raw.trim_ascii())
     }
@@ -289,15 +293,16 @@ impl Message {
         without_secrets(&self.raw(), secret_names)
     }
 
-    /// Returns whether the query is in the peer or in the text as it is shown, so that a search finds no secret.
+    /// Returns whether the query is in the peer or in the text as it is shown, so that a search
+    /// finds no secret.
     fn has(&self, query: &str, secret_names: &[String]) -> bool {
         self.texts.peer().contains(query)
             || (self.raw().contains(query) && self.text(secret_names).contains(query))
     }
 }
 
-/// Returns the method of a request, or whether a response is a result or an error. For a message that was cut, only its beginning is
-/// searched.
+/// Returns the method of a request, or whether a response is a result or an error. For a message
+/// that was cut, only its beginning is searched.
 fn kind_of(text: &str) -> String {
     #[derive(Deserialize)]
     struct Head {

@@ -13,14 +13,15 @@ use marquetry_apps_ext::{
 pub struct Options {
     /// Calls that are kept: 1,000.
     pub max_calls: usize,
-    /// Maximum size of all stored calls together, in bytes: 64 MiB. Arguments, an answer or a report may take an eighth of it; of a larger one
-    /// only the size is kept.
+    /// Maximum size of all stored calls together, in bytes: 64 MiB. Arguments, an answer or a
+    /// report may take an eighth of it; of a larger one only the size is kept.
     pub max_calls_bytes: usize,
     /// Events that are kept for pages that lost their connection: 10,000.
     pub max_events: usize,
     /// Messages that are kept: 2,000.
     pub max_messages: usize,
-    /// Maximum size of all stored messages together, in bytes: 16 MiB. The first 64 KiB of a message are kept.
+    /// Maximum size of all stored messages together, in bytes: 16 MiB. The first 64 KiB of a
+    /// message are kept.
     pub max_messages_bytes: usize,
     /// Pages that may read events at a time: 64. One viewer may have a quarter of them.
     pub max_streams: usize,
@@ -53,7 +54,8 @@ pub struct ViewOptions {
     pub max_views: usize,
     /// The largest document of a View, in bytes: 10 MiB.
     pub max_html_bytes: usize,
-    /// A View whose page answers nothing for this long is removed: 60 s. The page is asked three times in it.
+    /// A View whose page answers nothing for this long is removed: 60 s. The page is asked three
+    /// times in it.
     pub idle: Duration,
     /// Time in which the page has to open the socket of a View: 30 s.
     pub ticket_time: Duration,

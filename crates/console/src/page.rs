@@ -12,8 +12,8 @@ pub(crate) struct File {
     pub(crate) text: &'static str,
 }
 
-/// The files in `page`, and those of the module that reads blocks of context. That module is also a part of the SDK for
-/// TypeScript, so that programs and this page read blocks alike.
+/// The files in `page`, and those of the module that reads blocks of context. That module is also a
+/// part of the SDK for TypeScript, so that programs and this page read blocks alike.
 macro_rules! files {
     ($($name:literal $media_type:literal),* ; context_blocks: $($module:literal),* $(,)?) => {
         &[
@@ -84,8 +84,8 @@ pub(crate) fn files_router() -> Router {
     )
 }
 
-/// Returns the Content-Security-Policy: the page loads nothing from other hosts, runs no inline script, and cannot be framed. Only the
-/// sandbox's origin may be framed, for Views.
+/// Returns the Content-Security-Policy: the page loads nothing from other hosts, runs no inline
+/// script, and cannot be framed. Only the sandbox's origin may be framed, for Views.
 pub(crate) fn policy(sandbox_origin: Option<&str>) -> String {
     let frames = sandbox_origin.unwrap_or("'none'");
     format!(
@@ -172,7 +172,8 @@ mod tests {
         }
     }
 
-    /// `specs/console.md`, section 3, "Budget": it holds for each page with the modules that it loads.
+    /// `specs/console.md`, section 3, "Budget": it holds for each page with the modules that it
+    /// loads.
     #[test]
     fn every_page_stays_within_its_budget() {
         let app = FILES.iter().find(|file| file.name == "app.js").unwrap().text;

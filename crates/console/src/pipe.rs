@@ -1,4 +1,5 @@
-//! Copies the messages of an agent on a pipe to the console's log of messages, while a page listens.
+//! Copies the messages of an agent on a pipe to the console's log of messages, while a page
+//! listens.
 
 use std::{
     io,

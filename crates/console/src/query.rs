@@ -1,4 +1,5 @@
-//! Parameters in the query of a request. Errors are those of serde, before which axum puts the name of the parameter.
+//! Parameters in the query of a request. Errors are those of serde, before which axum puts the name
+//! of the parameter.
 
 use serde::Deserialize;
 
@@ -33,7 +34,8 @@ impl TryFrom<String> for PageLimit {
     }
 }
 
-/// Id of an event, a call or a message, of this or an earlier run of the server; `None` if the text is empty.
+/// Id of an event, a call or a message, of this or an earlier run of the server; `None` if the text
+/// is empty.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Id(pub(crate) Option<String>);

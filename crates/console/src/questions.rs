@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::Viewer;
 
-/// The most questions that are kept. The gateway also bounds the number of open questions. Beyond this limit,
-/// the oldest are dropped.
+/// The most questions that are kept. The gateway also bounds the number of open questions. Beyond
+/// this limit, the oldest are dropped.
 const MAX_OPEN: usize = 1_000;
 
 /// The open questions, by their numbers.

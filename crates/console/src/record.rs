@@ -137,7 +137,8 @@ pub(crate) struct Record {
     pub(crate) upstream: Option<StoredText>,
     /// The answer that the model gets.
     pub(crate) model: Option<StoredText>,
-    /// The report of the capture as JSON, if the answer was changed. Parsed, it would take ten times the memory.
+    /// The report of the capture as JSON, if the answer was changed. Parsed, it would take ten
+    /// times the memory.
     pub(crate) capture: Option<StoredText>,
     /// The settings that decided what the model is shown, as a list of JSON.
     pub(crate) decided: Option<Box<str>>,
@@ -147,7 +148,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The size of memory that it takes: of itself, and of everything that a client, an upstream or a schema can make longer.
+    /// The size of memory that it takes: of itself, and of everything that a client, an upstream or
+    /// a schema can make longer.
     pub(crate) fn cost(&self) -> usize {
         fn stored(text: Option<&StoredText>) -> usize {
             text.map_or(0, StoredText::cost)

@@ -27,7 +27,8 @@ pub(crate) enum SaveError {
     Io { file: PathBuf, error: io::Error },
 }
 
-/// Writes a scenario to a new file of the folder, and returns its path. An existing file is never changed.
+/// Writes a scenario to a new file of the folder, and returns its path. An existing file is never
+/// changed.
 pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, SaveError> {
     // A name that begins with '-' would become an option in `marquetry test *.yaml`.
     if name.is_empty()

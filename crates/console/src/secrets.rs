@@ -20,11 +20,12 @@ const NAMES: [&str; 9] = [
     "accesstoken",
 ];
 
-/// Returns JSON with the values of secret members replaced, also JSON that was cut. All other bytes stay as they are: numbers may have
-/// more digits than a program keeps.
+/// Returns JSON with the values of secret members replaced, also JSON that was cut. All other bytes
+/// stay as they are: numbers may have more digits than a program keeps.
 ///
-/// A member is secret by its name; `secret_names` names further ones, which the schema of the tool marks. Under a name that looks secret,
-/// texts, numbers and lists are replaced; the secrets of an object are in members of its own.
+/// A member is secret by its name; `secret_names` names further ones, which the schema of the tool
+/// marks. Under a name that looks secret, texts, numbers and lists are replaced; the secrets of an
+/// object are in members of its own.
 pub(crate) fn without_secrets(json: &str, secret_names: &[String]) -> String {
     let mut shown = String::with_capacity(json.len());
     let mut rest = json;
@@ -62,7 +63,8 @@ fn name_of(string: &str) -> Cow<'_, str> {
     Cow::Borrowed(string.trim_matches('"'))
 }
 
-/// Returns the bytes of the JSON value at the beginning of a text; all of the text if the value does not end.
+/// Returns the bytes of the JSON value at the beginning of a text; all of the text if the value
+/// does not end.
 fn end_of_value(text: &str) -> usize {
     if !text.starts_with(['"', '{', '[']) {
         return text.find([',', '}', ']']).unwrap_or(text.len());
@@ -92,7 +94,8 @@ fn end_of_value(text: &str) -> usize {
     }
 }
 
-/// Returns the bytes of the JSON string at the beginning of a text, quotes included; None if it does not end.
+/// Returns the bytes of the JSON string at the beginning of a text, quotes included; None if it
+/// does not end.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -115,7 +118,8 @@ fn is_secret(name: &str) -> bool {
         || NAMES.iter().any(|secret| plain.contains(secret))
 }
 
-/// Returns the names of members that a schema marks as secret: `format: password` or `writeOnly: true`.
+/// Returns the names of members that a schema marks as secret: `format: password` or `writeOnly:
+/// true`.
 #[must_use]
 pub fn secret_names(schema: &Value) -> Vec<String> {
     let mut names = Vec::new();
@@ -128,7 +132,8 @@ const MAX_DEPTH: usize = 32;
 /// Maximum number of schemas that are inspected for one member.
 const MAX_LOOKS: usize = 1_000;
 
-/// Returns whether a member with this schema holds secrets. If the schema is too large to inspect, the member counts as secret.
+/// Returns whether a member with this schema holds secrets. If the schema is too large to inspect,
+/// the member counts as secret.
 fn is_marked(schema: &Value, root: &Value) -> bool {
     let mut open = vec![schema];
     // References may lead to themselves.

@@ -19,7 +19,8 @@ use crate::{Console, Direction, NewMessage, Side, messages::MAX_MESSAGE};
 /// The response header that names the record of a tool call.
 pub const CALL_HEADER: &str = "marquetry-call";
 
-/// A request extension, in which the handler of a tool call names the record of the call for [`Console::log_exchange`].
+/// A request extension, in which the handler of a tool call names the record of the call for
+/// [`Console::log_exchange`].
 #[derive(Clone, Debug, Default)]
 pub struct RecordSlot(Arc<OnceLock<Recorded>>);
 
@@ -48,8 +49,9 @@ impl RecordSlot {
 }
 
 impl Console {
-    /// Answers a request to an MCP endpoint with `answer`, and logs the messages of both bodies. If the request is a tool call with a record, a
-    /// response header ([`CALL_HEADER`]) names it. Unauthorized requests are not logged.
+    /// Answers a request to an MCP endpoint with `answer`, and logs the messages of both bodies. If
+    /// the request is a tool call with a record, a response header ([`CALL_HEADER`]) names it.
+    /// Unauthorized requests are not logged.
     pub async fn log_exchange<F: Future<Output = Response>>(
         &self,
         mut request: Request,
@@ -143,7 +145,8 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Logs a message. Only administrators see a message that belongs to no tool call, since its principal is not known yet.
+    /// Logs a message. Only administrators see a message that belongs to no tool call, since its
+    /// principal is not known yet.
     fn push(&self, direction: Direction, part: Part) {
         let bytes = part.total;
         let json = part.into_bytes();

@@ -1,4 +1,6 @@
-//! Events about messages between this server and its upstreams, and about artifacts. Events are sent only while a page listens; progress and open questions are also kept for pages that are opened later.
+//! Events about messages between this server and its upstreams, and about artifacts. Events are
+//! sent only while a page listens; progress and open questions are also kept for pages that are
+//! opened later.
 
 use bytes::Bytes;
 use serde_json::{json, value::RawValue};
@@ -32,7 +34,8 @@ pub struct Question<'a> {
     pub method: &'a str,
     /// The upstream that asks.
     pub server: &'a str,
-    /// The parameters of the question while it is open; `None` closes it, because it was answered or given up.
+    /// The parameters of the question while it is open; `None` closes it, because it was answered
+    /// or given up.
     pub params: Option<&'a RawValue>,
 }
 
@@ -157,7 +160,8 @@ impl Console {
         self.events().push("question", || origin.audience(), || data);
     }
 
-    /// Logs a message between this server and an upstream, while a page listens. At most 64 KiB of it are copied.
+    /// Logs a message between this server and an upstream, while a page listens. At most 64 KiB of
+    /// it are copied.
     pub fn upstream_message(
         &self,
         origin: Option<CallOrigin<'_>>,
@@ -198,7 +202,8 @@ impl Console {
         });
     }
 
-    /// Logs a message of an agent on a pipe, or one to it: its beginning, and the size of the whole. Such an agent has no principal.
+    /// Logs a message of an agent on a pipe, or one to it: its beginning, and the size of the
+    /// whole. Such an agent has no principal.
     pub fn pipe_message(&self, direction: Direction, beginning: Vec<u8>, bytes: usize) {
         if beginning.trim_ascii().is_empty() {
             return;

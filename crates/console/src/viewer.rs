@@ -1,7 +1,7 @@
 //! Viewers of the console.
 
-/// The person who uses the console. The program puts it into the extensions of each request for console
-/// data.
+/// The person who uses the console. The program puts it into the extensions of each request for
+/// console data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Viewer {
     /// The id of the principal whose calls the viewer sees; `None` without authentication.

@@ -1,5 +1,5 @@
-//! The record of calls keeps its bound. What it counts itself is compared with what the system says of the process, so this is the only
-//! test of its program.
+//! The record of calls keeps its bound. What it counts itself is compared with what the system says
+//! of the process, so this is the only test of its program.
 #![cfg(target_os = "linux")]
 
 use marquetry_console::{Console, NewCall, Options, Outcome};

@@ -1,7 +1,8 @@
 //! How fast text is searched for blocks; prints JSON for `cargo xtask bench context-blocks`.
 //!
-//! `cargo run --release -p marquetry-context-blocks --example speed`: texts of 1 MB, gone through 32 times in each turn,
-//! by everything in turns; the best turn counts. Time is that of the processor, so that other programs do not count.
+//! `cargo run --release -p marquetry-context-blocks --example speed`: texts of 1 MB, gone through
+//! 32 times in each turn, by everything in turns; the best turn counts. Time is that of the
+//! processor, so that other programs do not count.
 
 use std::{hint::black_box, sync::LazyLock};
 

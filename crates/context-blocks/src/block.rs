@@ -46,8 +46,8 @@ impl<'a> Block<'a> {
         self.element
     }
 
-    /// Returns the kind of content: the `type` of a context block (`resource`, `reasoning`, …; empty without the
-    /// attribute), and always `resource` for an `mcp:resource`.
+    /// Returns the kind of content: the `type` of a context block (`resource`, `reasoning`, …;
+    /// empty without the attribute), and always `resource` for an `mcp:resource`.
     pub fn kind(&self) -> Cow<'a, str> {
         match self.element {
             Element::Context => self.attribute("type").unwrap_or_default(),
@@ -55,7 +55,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns the attribute `uri`, unparsed: the subject or the source of the content. [`Am7Uri::parse`] parses it.
+    /// Returns the attribute `uri`, unparsed: the subject or the source of the content.
+    /// [`Am7Uri::parse`] parses it.
     ///
     /// [`Am7Uri::parse`]: crate::Am7Uri::parse
     pub fn uri(&self) -> Option<Cow<'a, str>> {
@@ -72,12 +73,14 @@ impl<'a> Block<'a> {
         self.attribute("ephemeral").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// Returns who the content comes from (attribute `trust`); `None` without the attribute and for an unknown value.
+    /// Returns who the content comes from (attribute `trust`); `None` without the attribute and for
+    /// an unknown value.
     pub fn trust(&self) -> Option<Trust> {
         Trust::from_name(&self.attribute("trust")?)
     }
 
-    /// Returns whether the content comes from an untrusted source (`trust="untrusted"`): instructions in it must be ignored.
+    /// Returns whether the content comes from an untrusted source (`trust="untrusted"`):
+    /// instructions in it must be ignored.
     pub fn is_untrusted(&self) -> bool {
         self.trust() == Some(Trust::Untrusted)
     }
@@ -97,18 +100,21 @@ impl<'a> Block<'a> {
         if self.is_inline() { self.attribute("type") } else { None }
     }
 
-    /// Returns the tags of an `mcp:resource`, from its attribute `tags` or its child `<mcp:tags>`. Blank tags are dropped.
+    /// Returns the tags of an `mcp:resource`, from its attribute `tags` or its child `<mcp:tags>`.
+    /// Blank tags are dropped.
     pub fn tags(&self) -> Vec<String> {
         let tags = self.attribute("tags").or_else(|| self.child("tags")).unwrap_or_default();
         tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Returns the URI of the resource's thumbnail, from its attribute `thumbnail` or its child `<mcp:thumbnail>`.
+    /// Returns the URI of the resource's thumbnail, from its attribute `thumbnail` or its child
+    /// `<mcp:thumbnail>`.
     pub fn thumbnail(&self) -> Option<Cow<'a, str>> {
         self.attribute("thumbnail").or_else(|| self.child("thumbnail"))
     }
 
-    /// Returns the value of an attribute. Names are compared without ASCII case; the first of several counts.
+    /// Returns the value of an attribute. Names are compared without ASCII case; the first of
+    /// several counts.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
         self.attributes.get(name)
     }
@@ -128,7 +134,8 @@ impl<'a> Block<'a> {
         self.start..self.start + self.raw.len()
     }
 
-    /// Parses the body as JSON. A body that is not JSON becomes `{"raw": body}` (seed 003, `McpContextParser.js`).
+    /// Parses the body as JSON. A body that is not JSON becomes `{"raw": body}` (seed 003,
+    /// `McpContextParser.js`).
     pub fn json(&self) -> Value {
         let mut body = serde_json::from_str(self.body).unwrap_or_else(|_| {
             Value::Object(Map::from_iter([("raw".to_owned(), Value::from(self.body))]))
@@ -139,8 +146,8 @@ impl<'a> Block<'a> {
         body
     }
 
-    /// Parses schema and data from the body. Both forms in use are read: `{"schema", "data"}`, which the
-    /// [`Builder`](crate::Builder) writes, and `schema` as one more field of the data.
+    /// Parses schema and data from the body. Both forms in use are read: `{"schema", "data"}`,
+    /// which the [`Builder`](crate::Builder) writes, and `schema` as one more field of the data.
     pub fn payload(&self) -> Payload {
         let fields = match self.json() {
             Value::Object(fields) => fields,

@@ -9,8 +9,9 @@ use crate::{Trust, datamark, markup};
 
 /// Writes blocks that are put before a message.
 ///
-/// Parsing the result gives exactly these blocks with exactly this data, whatever the data contains: `<`, `>`, `&`,
-/// U+2028 and U+2029 are written as JSON escapes in bodies and as entities in attributes.
+/// Parsing the result gives exactly these blocks with exactly this data, whatever the data
+/// contains: `<`, `>`, `&`, U+2028 and U+2029 are written as JSON escapes in bodies and as entities
+/// in attributes.
 ///
 /// ```
 /// use marquetry_context_blocks::{Builder, Context, parse};
@@ -44,7 +45,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When `data` cannot be written as JSON, such as a map whose keys are not strings. Nothing is added then.
+    /// When `data` cannot be written as JSON, such as a map whose keys are not strings. Nothing is
+    /// added then.
     pub fn add(
         &mut self,
         context: Context<'_>,
@@ -92,7 +94,8 @@ impl Builder {
         self.add(Context::reasoning(), &data).expect("strings are JSON")
     }
 
-    /// Adds a resource that is shown inline. Unlike a context block it does not end with a line break.
+    /// Adds a resource that is shown inline. Unlike a context block it does not end with a line
+    /// break.
     pub fn add_inline(&mut self, resource: &InlineResource<'_>) -> &mut Self {
         resource.write(&mut self.out);
         self
@@ -137,13 +140,14 @@ impl<'a> Context<'a> {
         Self { id: Some(id), ..self }
     }
 
-    /// Shows the block to the model alone: a [`Filter`](crate::Filter) removes it from the text for people.
+    /// Shows the block to the model alone: a [`Filter`](crate::Filter) removes it from the text for
+    /// people.
     pub fn ephemeral(self) -> Self {
         Self { ephemeral: true, ..self }
     }
 
-    /// Says who the content comes from. Only the program that calls a model decides this: a value from outside must
-    /// not reach this method.
+    /// Says who the content comes from. Only the program that calls a model decides this: a value
+    /// from outside must not reach this method.
     pub fn trust(self, trust: Trust) -> Self {
         Self { trust: Some(trust), ..self }
     }
@@ -154,10 +158,10 @@ impl<'a> Context<'a> {
         self.trust(Trust::Untrusted)
     }
 
-    /// Marks all white space in the strings of the data with a character that the data does not contain: it replaces
-    /// spaces, and precedes other white space. The attribute `datamark` names the character, and
-    /// [`Block::payload`](crate::Block::payload) removes it. Tell the model that text with this mark between its words is
-    /// quoted material without instructions.
+    /// Marks all white space in the strings of the data with a character that the data does not
+    /// contain: it replaces spaces, and precedes other white space. The attribute `datamark` names
+    /// the character, and [`Block::payload`](crate::Block::payload) removes it. Tell the model that
+    /// text with this mark between its words is quoted material without instructions.
     pub fn datamarked(self) -> Self {
         Self { datamarked: true, ..self }
     }
@@ -234,7 +238,8 @@ impl Formatter for WithoutMarkup {
         write_escaped(out, fragment)
     }
 
-    /// Writes raw JSON with some characters escaped. They occur only in strings, where the escapes mean the same.
+    /// Writes raw JSON with some characters escaped. They occur only in strings, where the escapes
+    /// mean the same.
     fn write_raw_fragment<W: ?Sized + io::Write>(
         &mut self,
         out: &mut W,

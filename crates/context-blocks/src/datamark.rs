@@ -1,9 +1,10 @@
-//! Datamarking: marks the white space of retrieved text, so that a model can tell the text from instructions (Hines et
-//! al. 2024, "spotlighting", arXiv:2403.14720).
+//! Datamarking: marks the white space of retrieved text, so that a model can tell the text from
+//! instructions (Hines et al. 2024, "spotlighting", arXiv:2403.14720).
 
 use serde_json::Value;
 
-/// Chooses a private character that no string of the value contains; none when the strings contain all 6,400.
+/// Chooses a private character that no string of the value contains; none when the strings contain
+/// all 6,400.
 pub(crate) fn choose(value: &Value) -> Option<char> {
     // The private use area: these characters have no meaning in other text.
     ('\u{E000}'..='\u{F8FF}').find(|&mark| !occurs(value, mark))
@@ -18,8 +19,8 @@ fn occurs(value: &Value, mark: char) -> bool {
     }
 }
 
-/// Marks the white space in all strings; keys stay as they are, since callers choose them. The mark replaces a space, and
-/// precedes other white space, which is kept to tell which it was.
+/// Marks the white space in all strings; keys stay as they are, since callers choose them. The mark
+/// replaces a space, and precedes other white space, which is kept to tell which it was.
 pub(crate) fn add(value: &mut Value, mark: char) {
     each_string(value, &|text| {
         text.contains(is_space).then(|| {

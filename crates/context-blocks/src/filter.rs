@@ -47,8 +47,8 @@ impl Default for Filter {
 impl Filter {
     /// Filters a text. A text without tags of blocks is only trimmed, without allocation.
     ///
-    /// The result contains exactly the kept blocks: no unmatched tag remains, and text that comes together where a block was
-    /// removed never forms a new one.
+    /// The result contains exactly the kept blocks: no unmatched tag remains, and text that comes
+    /// together where a block was removed never forms a new one.
     pub fn apply<'a>(&self, text: &'a str) -> Filtered<'a> {
         let mut contexts = Contexts::default();
         if splice::tags(text).next().is_none() {
@@ -117,7 +117,8 @@ pub struct Filtered<'a> {
     pub contexts: Contexts<'a>,
 }
 
-/// Blocks by subject, in the order of the text. The first rule that fits decides; a block that fits none is in no list.
+/// Blocks by subject, in the order of the text. The first rule that fits decides; a block that fits
+/// none is in no list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contexts<'a> {

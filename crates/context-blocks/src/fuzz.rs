@@ -1,5 +1,5 @@
-//! The checks of the fuzz targets in `fuzz/`, one function for each. Compiled only for them and for the test that replays
-//! their corpus.
+//! The checks of the fuzz targets in `fuzz/`, one function for each. Compiled only for them and for
+//! the test that replays their corpus.
 
 use serde_json::Value;
 
@@ -14,7 +14,8 @@ pub type Target = fn(&[u8]);
 /// All targets by the name of their corpus.
 pub const TARGETS: &[(&str, Target)] = &[("blocks", blocks), ("uri", uri)];
 
-/// Checks that every text can be parsed, its payloads can be built again, and removing blocks never forms new ones.
+/// Checks that every text can be parsed, its payloads can be built again, and removing blocks never
+/// forms new ones.
 pub fn blocks(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let parsed = parse(text);
@@ -103,8 +104,8 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Checks that every text, and every three parts, gives an error or a URI that is unchanged after writing and parsing it
-/// again.
+/// Checks that every text, and every three parts, gives an error or a URI that is unchanged after
+/// writing and parsing it again.
 pub fn uri(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     if let Ok(uri) = Am7Uri::parse(text) {

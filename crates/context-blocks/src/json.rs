@@ -5,9 +5,10 @@ use serde_json::{Map, Value};
 use crate::parse::Parsed;
 
 impl Parsed<'_> {
-    /// Returns the blocks as a JSON array with the fields that the seed's JavaScript expects: `type`, `uri`, `ephemeral`, `raw`,
-    /// `start`, `end`, `data`, and for an inline resource `inline`, `resourceType` and `tags` (seed 003, part 6).
-    /// `start` and `end` count UTF-16 units. `text` is the parsed text.
+    /// Returns the blocks as a JSON array with the fields that the seed's JavaScript expects:
+    /// `type`, `uri`, `ephemeral`, `raw`, `start`, `end`, `data`, and for an inline resource
+    /// `inline`, `resourceType` and `tags` (seed 003, part 6). `start` and `end` count UTF-16
+    /// units. `text` is the parsed text.
     ///
     /// # Panics
     ///

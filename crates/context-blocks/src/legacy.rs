@@ -21,11 +21,11 @@ use crate::{
 /// | `(Reminder: {…})`, `(KeyFrame: {…})`, `(Metrics: {…})` | ephemeral, of `am7://reminder/legacy` and so on |
 /// | `<think>…</think>`, `<thought>…</thought>` | ephemeral reasoning |
 ///
-/// The first group of an image is an id if tags follow it and it has no comma. A group alone is an id only if it is a
-/// UUID. Forms inside of a block and incomplete forms stay as they are.
+/// The first group of an image is an id if tags follow it and it has no comma. A group alone is an
+/// id only if it is a UUID. Forms inside of a block and incomplete forms stay as they are.
 ///
-/// Use this for text that the system itself has stored. For text of users, use [`user_text`](crate::user_text) or
-/// [`neutralize`](crate::neutralize).
+/// Use this for text that the system itself has stored. For text of users, use
+/// [`user_text`](crate::user_text) or [`neutralize`](crate::neutralize).
 ///
 /// ```
 /// use marquetry_context_blocks::upgrade;
@@ -67,8 +67,8 @@ pub fn upgrade(text: &str) -> Cow<'_, str> {
     Cow::Owned(upgraded)
 }
 
-/// Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit the text. A
-/// resource that such a token cannot express stays unchanged.
+/// Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit
+/// the text. A resource that such a token cannot express stays unchanged.
 pub fn downgrade(text: &str) -> Cow<'_, str> {
     let mut downgraded = String::new();
     let mut written = 0;
@@ -128,8 +128,8 @@ fn starts_with_any_case(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
-/// Closing marks that do not occur in the rest of the text. Each is searched for once, so that many unclosed forms
-/// still cost one pass.
+/// Closing marks that do not occur in the rest of the text. Each is searched for once, so that many
+/// unclosed forms still cost one pass.
 #[derive(Default)]
 pub(crate) struct Unclosed {
     citations: bool,
@@ -178,7 +178,8 @@ impl<'a> Form<'a> {
         Some((Self::State { uri, schema, data }, opening.len() + length))
     }
 
-    /// Writes the block of this form. Without `trust`, only citations say who they come from: they are untrusted.
+    /// Writes the block of this form. Without `trust`, only citations say who they come from: they
+    /// are untrusted.
     pub(crate) fn write(&self, trust: Option<Trust>, out: &mut String) {
         let mut builder = Builder::new();
         let (context, data) = match self {
@@ -206,8 +207,8 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Returns the text before the closing mark. If there is no closing mark, returns [`None`] and records that in
-/// `unclosed`.
+/// Returns the text before the closing mark. If there is no closing mark, returns [`None`] and
+/// records that in `unclosed`.
 fn until<'a>(
     text: &'a str,
     unclosed: &mut bool,
@@ -221,7 +222,8 @@ fn until<'a>(
     found.map(|at| &text[..at])
 }
 
-/// Reads the object of `(Reminder: {…})` and its like. Returns the length including the `)` as well.
+/// Reads the object of `(Reminder: {…})` and its like. Returns the length including the `)` as
+/// well.
 fn state(text: &str, unclosed: &mut bool) -> Option<(Value, usize)> {
     let object = text.trim_ascii_start();
     if !object.starts_with('{') {

@@ -1,7 +1,7 @@
 //! Finds and parses the tags of blocks.
 //!
-//! Every function here makes one pass over its input. An attribute value has no `<` (as in XML), so an unclosed tag ends
-//! at the next one, and a text full of unclosed tags still costs one pass.
+//! Every function here makes one pass over its input. An attribute value has no `<` (as in XML), so
+//! an unclosed tag ends at the next one, and a text full of unclosed tags still costs one pass.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,8 @@ pub(crate) fn find_any_closing(text: &str, from: usize) -> Option<usize> {
     find::<5>(text.as_bytes(), from, b"</mcp:")
 }
 
-/// Finds the next `</mcp:NAME>` at or after `from`. Returns its start and its end. `name` is in lower case.
+/// Finds the next `</mcp:NAME>` at or after `from`. Returns its start and its end. `name` is in
+/// lower case.
 pub(crate) fn find_closing(text: &str, mut from: usize, name: &str) -> Option<(usize, usize)> {
     while let Some(start) = find_any_closing(text, from) {
         from = start + b"</mcp:".len();
@@ -35,9 +36,10 @@ pub(crate) fn find_closing(text: &str, mut from: usize, name: &str) -> Option<(u
 
 /// Finds `needle` (a `<`, letters in any case, a `:` at `GAP`) at or after `from`.
 ///
-/// Text without blocks must cost next to nothing. Three bytes (`<`, the next one, and `:`) are compared at 64 positions at
-/// a time, which compiles to vector instructions; the other letters are compared only where these three match. With two
-/// bytes alone, `</a>:` would match, and such text would cost twenty times as much.
+/// Text without blocks must cost next to nothing. Three bytes (`<`, the next one, and `:`) are
+/// compared at 64 positions at a time, which compiles to vector instructions; the other letters are
+/// compared only where these three match. With two bytes alone, `</a>:` would match, and such text
+/// would cost twenty times as much.
 fn find<const GAP: usize>(text: &[u8], from: usize, needle: &[u8]) -> Option<usize> {
     const LANES: usize = 64;
     let is_here = |at: usize| {
@@ -82,7 +84,8 @@ pub(crate) struct StartTag<'a> {
 }
 
 impl<'a> StartTag<'a> {
-    /// Parses the tag whose `<mcp:` begins at `start`; [`None`] if it does not end before the next tag begins.
+    /// Parses the tag whose `<mcp:` begins at `start`; [`None`] if it does not end before the next
+    /// tag begins.
     pub(crate) fn read(text: &'a str, start: usize) -> Option<Self> {
         let name_start = start + b"<mcp:".len();
         let name_length = text[name_start..]
@@ -112,7 +115,8 @@ impl<'a> StartTag<'a> {
 pub(crate) struct Attributes<'a>(&'a str);
 
 impl<'a> Attributes<'a> {
-    /// Returns the value of the first attribute of this name (in any ASCII case), with entities replaced.
+    /// Returns the value of the first attribute of this name (in any ASCII case), with entities
+    /// replaced.
     pub(crate) fn get(self, name: &str) -> Option<Cow<'a, str>> {
         self.iter()
             .find(|(found, _)| found.eq_ignore_ascii_case(name))
@@ -185,7 +189,8 @@ fn attribute(text: &str) -> Option<Step<'_>> {
     Some(Step::Attribute((name, &value[..length]), after))
 }
 
-/// Returns the length of a value without quotes; [`None`] if it is empty or contains a character that needs quotes.
+/// Returns the length of a value without quotes; [`None`] if it is empty or contains a character
+/// that needs quotes.
 fn unquoted_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let ends = |(at, byte): (usize, &u8)| {

@@ -9,10 +9,12 @@ use crate::{
 
 /// Escapes the tags of blocks in text from a user, a document or a tool.
 ///
-/// The first character of each tag, and of each older form that [`upgrade`](crate::upgrade) would convert, becomes a
-/// numeric entity. HTML and Markdown show the text unchanged, and no parser finds a block in it.
+/// The first character of each tag, and of each older form that [`upgrade`](crate::upgrade) would
+/// convert, becomes a numeric entity. HTML and Markdown show the text unchanged, and no parser
+/// finds a block in it.
 ///
-/// Apply it to a whole message: a part that ends in the middle of a tag could be completed by the next part.
+/// Apply it to a whole message: a part that ends in the middle of a tag could be completed by the
+/// next part.
 ///
 /// ```
 /// use marquetry_context_blocks::neutralize;

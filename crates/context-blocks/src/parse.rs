@@ -97,8 +97,8 @@ impl fmt::Display for Problem {
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    /// Elements without an end tag in the rest of the text. Each is searched for once, so that many unclosed blocks still
-    /// cost one pass.
+    /// Elements without an end tag in the rest of the text. Each is searched for once, so that many
+    /// unclosed blocks still cost one pass.
     unclosed: [bool; 2],
 }
 

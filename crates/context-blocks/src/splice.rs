@@ -19,7 +19,8 @@ pub(crate) fn tags(text: &str) -> impl Iterator<Item = usize> {
     openings.chain(closings)
 }
 
-/// Appends text between blocks with its tags escaped, including a tag that begins at the end of `out`.
+/// Appends text between blocks with its tags escaped, including a tag that begins at the end of
+/// `out`.
 pub(crate) fn push_between(text: &str, out: &mut String) {
     // A block that was removed before this text may have been in the middle of a tag.
     let seam = out.len();

@@ -2,8 +2,9 @@
 
 /// Who the content of a block comes from; the attribute `trust`.
 ///
-/// A reader may rely on it only in text that its own program has built: anybody can write the attribute, so a program
-/// escapes blocks in text from outside ([`neutralize`](crate::neutralize), [`user_text`](crate::user_text)).
+/// A reader may rely on it only in text that its own program has built: anybody can write the
+/// attribute, so a program escapes blocks in text from outside ([`neutralize`](crate::neutralize),
+/// [`user_text`](crate::user_text)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Trust {

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A URI of the form `am7://ORGANISATION/TYPE/ID`, `am7://ORGANISATION/media/TYPE/ID` or
 /// `am7://ORGANISATION/vector/search?q=…`.
 ///
-/// Parsing is strict, since URIs become file names, queries and links: each segment may contain only an allow-list of
-/// characters after percent-decoding. An organisation may have several segments if the type has a dot in it.
+/// Parsing is strict, since URIs become file names, queries and links: each segment may contain
+/// only an allow-list of characters after percent-decoding. An organisation may have several
+/// segments if the type has a dot in it.
 ///
 /// ```
 /// use marquetry_context_blocks::Am7Uri;
@@ -48,8 +49,8 @@ impl Am7Uri {
     ///
     /// # Errors
     ///
-    /// When the scheme is another one, a segment is missing or contains a refused character, or the URI is longer than
-    /// [`Self::MAX_BYTES`] as it is given or as it is written.
+    /// When the scheme is another one, a segment is missing or contains a refused character, or the
+    /// URI is longer than [`Self::MAX_BYTES`] as it is given or as it is written.
     pub fn parse(text: &str) -> Result<Self, Am7UriError> {
         if text.len() > Self::MAX_BYTES {
             return Err(Am7UriError::TooLong(text.len()));
@@ -116,8 +117,8 @@ impl Am7Uri {
         self.target == Target::VectorSearch
     }
 
-    /// Returns a query parameter as it was written: `hello+world`. If the name occurs several times, returns the
-    /// first one.
+    /// Returns a query parameter as it was written: `hello+world`. If the name occurs several
+    /// times, returns the first one.
     pub fn raw_query_param(&self, name: &str) -> Option<&str> {
         self.query_pairs().find(|(found, _)| decode_query(found) == name).map(|(_, value)| value)
     }
@@ -228,7 +229,8 @@ pub enum Am7UriError {
     /// The percent-decoded bytes are not UTF-8.
     #[error("the percent-encoded bytes of the URI are not UTF-8")]
     Encoding,
-    /// The organisation has several segments, but the type has no dot, so that the end of the organisation is unclear.
+    /// The organisation has several segments, but the type has no dot, so that the end of the
+    /// organisation is unclear.
     #[error(
         "the organisation has several segments, but {0:?} has no dot that marks it as the type"
     )]

@@ -22,14 +22,16 @@ pub enum LegacyTokens {
     Upgrade,
 }
 
-/// Converts a whole message of a user into text for a model. No block of the result passes as one of the program.
+/// Converts a whole message of a user into text for a model. No block of the result passes as one
+/// of the program.
 ///
 /// Tags of blocks are escaped, as by [`neutralize`]. Two things become blocks:
 ///
-/// - An `mcp:resource` that must still be looked up by its tags (`resolve="true"`). It is written anew, with the URI
-///   `am7://media/pending`, its media type and its tags.
-/// - With [`LegacyTokens::Upgrade`], each older form that [`upgrade`](crate::upgrade) converts, with `trust="caller"`
-///   instead of another trust, and each `mcp:resource` of an `am7://…/media/…` URI.
+/// - An `mcp:resource` that must still be looked up by its tags (`resolve="true"`). It is written
+///   anew, with the URI `am7://media/pending`, its media type and its tags.
+/// - With [`LegacyTokens::Upgrade`], each older form that [`upgrade`](crate::upgrade) converts,
+///   with `trust="caller"` instead of another trust, and each `mcp:resource` of an
+///   `am7://…/media/…` URI.
 ///
 /// ```
 /// use marquetry_context_blocks::{LegacyTokens, Trust, parse, user_text};

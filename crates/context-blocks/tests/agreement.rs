@@ -1,8 +1,10 @@
-//! Results of the crate that the JavaScript module in `sdk/typescript/context-blocks` must return, too.
+//! Results of the crate that the JavaScript module in `sdk/typescript/context-blocks` must return,
+//! too.
 //!
-//! `tests/context-blocks/cases.json` holds chosen texts, `generated.jsonl` texts made of hostile pieces. Both files hold
-//! the crate's results; `sdk/typescript/tests/context-agreement.test.mjs` compares those of the module with them.
-//! `MARQUETRY_UPDATE=1 cargo test -p marquetry-context-blocks --all-features --test agreement` rewrites the results.
+//! `tests/context-blocks/cases.json` holds chosen texts, `generated.jsonl` texts made of hostile
+//! pieces. Both files hold the crate's results; `sdk/typescript/tests/context-agreement.test.mjs`
+//! compares those of the module with them. `MARQUETRY_UPDATE=1 cargo test -p
+//! marquetry-context-blocks --all-features --test agreement` rewrites the results.
 
 use std::{fs, path::PathBuf};
 
@@ -78,7 +80,8 @@ fn compare(path: PathBuf, checked_in: &str, want: &str) {
     }
 }
 
-/// Returns the results of all functions on one text. A function that leaves the text unchanged is absent.
+/// Returns the results of all functions on one text. A function that leaves the text unchanged is
+/// absent.
 fn results(text: &str) -> Value {
     let parsed = parse(text);
     let mut results = Map::new();

@@ -75,7 +75,8 @@ impl DatabaseError {
         Self::Damaged(what.to_string())
     }
 
-    /// Adds the path of the database to an error that describes a problem of a file but does not name the file.
+    /// Adds the path of the database to an error that describes a problem of a file but does not
+    /// name the file.
     #[must_use]
     pub fn in_file(self, path: &std::path::Path) -> Self {
         match self {

@@ -1,11 +1,11 @@
 //! Hashes of names, by which rows are filtered.
 
-/// Returns a hash of a kind, of the values in `first` (each with its length, so that neighbouring values are not
-/// confused), and of `last`.
+/// Returns a hash of a kind, of the values in `first` (each with its length, so that neighbouring
+/// values are not confused), and of `last`.
 ///
-/// The hash is cryptographic, since a name that collides with another user's would pass that user's filters. Two
-/// colliding names of one user give that user nothing, so 64 bits are enough. The hashes are stored in databases: they
-/// must not change.
+/// The hash is cryptographic, since a name that collides with another user's would pass that user's
+/// filters. Two colliding names of one user give that user nothing, so 64 bits are enough. The
+/// hashes are stored in databases: they must not change.
 pub fn label_hash(kind: u8, first: &[&str], last: &str) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&[kind]);

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use crate::{EmbedError, Embedder, EmbeddingModel};
 
-/// A model with a prefix before each question and each passage, such as `query: ` and `passage: ` (E5) or
-/// `search_query: ` and `search_document: ` (nomic-embed-text). The model card names them.
+/// A model with a prefix before each question and each passage, such as `query: ` and `passage: `
+/// (E5) or `search_query: ` and `search_document: ` (nomic-embed-text). The model card names them.
 ///
 /// The prefixes are part of its identity, because the vectors depend on them.
 ///

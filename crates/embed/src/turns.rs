@@ -18,7 +18,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
     })
 }
 
-/// Waits for a permit to compute vectors. There are as many permits as processors, given in order of arrival.
+/// Waits for a permit to compute vectors. There are as many permits as processors, given in order
+/// of arrival.
 #[cfg(feature = "builtin-model")]
 pub(crate) async fn turn() -> SemaphorePermit<'static> {
     static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {

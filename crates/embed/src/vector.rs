@@ -2,7 +2,8 @@
 
 use crate::{EmbedError, EmbeddingModel};
 
-/// Checks the dimension and the values of a vector, and normalises it to length 1. A vector of zeros stays.
+/// Checks the dimension and the values of a vector, and normalises it to length 1. A vector of
+/// zeros stays.
 pub(crate) fn normalized(
     model: &EmbeddingModel,
     mut vector: Vec<f32>,

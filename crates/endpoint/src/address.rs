@@ -35,7 +35,8 @@ pub enum BaseUrlError {
     PlainHttp,
 }
 
-/// Parses a base URL, such as `https://api.openai.com/v1`. The result ends with `/`, so that [`Url::join`] appends.
+/// Parses a base URL, such as `https://api.openai.com/v1`. The result ends with `/`, so that
+/// [`Url::join`] appends.
 ///
 /// ```
 /// use marquetry_endpoint::{BaseUrlError, PlainHttp, base_url};

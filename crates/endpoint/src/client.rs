@@ -18,8 +18,8 @@ pub enum ClientError {
     Build(#[from] reqwest::Error),
 }
 
-/// Returns a client for a URL: TLS by ring with Mozilla's root certificates, no redirects, 10 s to connect, and no
-/// proxy for a loopback address.
+/// Returns a client for a URL: TLS by ring with Mozilla's root certificates, no redirects, 10 s to
+/// connect, and no proxy for a loopback address.
 ///
 /// # Errors
 ///

@@ -34,7 +34,8 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JsonAnswer {
-    /// The header `Content-Type` in lower case; empty if it is missing. Usually `application/json`, but not checked.
+    /// The header `Content-Type` in lower case; empty if it is missing. Usually `application/json`,
+    /// but not checked.
     pub media_type: String,
     /// The body.
     pub body: Vec<u8>,
@@ -67,7 +68,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// See [`EndpointFailure`]. [`EndpointFailure::Malformed`] also for a body that cannot be serialised.
+    /// See [`EndpointFailure`]. [`EndpointFailure::Malformed`] also for a body that cannot be
+    /// serialised.
     pub async fn post_json(
         &self,
         body: &(impl Serialize + ?Sized),
@@ -82,8 +84,9 @@ impl Endpoint {
         self.retry.run(attempt).await
     }
 
-    /// Returns the failure for an answer that the caller cannot use. The reason may quote the answer: it is
-    /// shortened, and the key is redacted. If the answer is not JSON, the failure says so.
+    /// Returns the failure for an answer that the caller cannot use. The reason may quote the
+    /// answer: it is shortened, and the key is redacted. If the answer is not JSON, the failure
+    /// says so.
     pub fn malformed(&self, answer: &JsonAnswer, reason: &str) -> EndpointFailure {
         let reason = self.redact(reason);
         if answer.media_type.contains("json") {
@@ -141,8 +144,9 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointF
 }
 
 impl EndpointFailure {
-    /// Returns the failure of a connection: [`Self::BrokenOff`] if it broke in the answer, or else [`Self::Unreachable`]. The message
-    /// includes the causes of the error, since the outermost error is only "error sending request". `secret` is redacted.
+    /// Returns the failure of a connection: [`Self::BrokenOff`] if it broke in the answer, or else
+    /// [`Self::Unreachable`]. The message includes the causes of the error, since the outermost
+    /// error is only "error sending request". `secret` is redacted.
     #[must_use]
     pub fn of_connection(error: reqwest::Error, secret: &str) -> Self {
         let error = error.without_url();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Why a call of an endpoint failed. `Display` fits after the endpoint's name: "the endpoint cannot be reached: …".
+/// Why a call of an endpoint failed. `Display` fits after the endpoint's name: "the endpoint cannot
+/// be reached: …".
 ///
 /// Messages of endpoints are shortened and never hold the key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -26,7 +27,8 @@ pub enum EndpointFailure {
         /// The endpoint's reason.
         message: String,
     },
-    /// The endpoint rejects the request: an unknown model, a text that is too long, an unknown path.
+    /// The endpoint rejects the request: an unknown model, a text that is too long, an unknown
+    /// path.
     #[error("refuses the request (status {status}): {message}")]
     Refused {
         /// A status of 400 to 499.

@@ -19,7 +19,8 @@ impl ApiKey {
         &self.0
     }
 
-    /// Returns whether an HTTP header can contain the key: it is not empty and has only visible ASCII characters.
+    /// Returns whether an HTTP header can contain the key: it is not empty and has only visible
+    /// ASCII characters.
     pub fn is_sendable(&self) -> bool {
         !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic())
     }

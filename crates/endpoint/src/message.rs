@@ -3,11 +3,11 @@
 /// Most characters of a text that are shown.
 const MAX_CHARS: usize = 400;
 
-/// Returns a text on one line, without control characters and marks of writing direction, with `secret` replaced by
-/// `…`, cut to 400 characters. An empty `secret` replaces nothing.
+/// Returns a text on one line, without control characters and marks of writing direction, with
+/// `secret` replaced by `…`, cut to 400 characters. An empty `secret` replaces nothing.
 ///
-/// The secret is replaced after invisible characters are removed, because they could hide it, and before the cut,
-/// because the cut could leave a part of it.
+/// The secret is replaced after invisible characters are removed, because they could hide it, and
+/// before the cut, because the cut could leave a part of it.
 pub fn displayable(text: &str, secret: &str) -> String {
     let is_direction_mark = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_shown =

@@ -1,8 +1,8 @@
 //! Retries while an endpoint is busy.
 //!
-//! The crate `backon` is not used. It would only replace the loop of ten lines in [`RetryPolicy::run`], and we would
-//! still compute the wait ourselves: a random part is also added to an endpoint's `Retry-After`, and a `Retry-After`
-//! beyond the longest wait ends the retries.
+//! The crate `backon` is not used. It would only replace the loop of ten lines in
+//! [`RetryPolicy::run`], and we would still compute the wait ourselves: a random part is also added
+//! to an endpoint's `Retry-After`, and a `Retry-After` beyond the longest wait ends the retries.
 
 use std::{
     future::Future,
@@ -37,12 +37,14 @@ impl RetryPolicy {
 
     /// Runs `attempt` until it succeeds, fails for good, or the retries are used up.
     ///
-    /// The wait before a retry is the one that the endpoint asks for, else 0.5 s, doubled each time. Up to a quarter is
-    /// added at random, so that clients that failed together do not return together.
+    /// The wait before a retry is the one that the endpoint asks for, else 0.5 s, doubled each
+    /// time. Up to a quarter is added at random, so that clients that failed together do not return
+    /// together.
     ///
     /// # Errors
     ///
-    /// The failure of the last attempt, or one whose [`EndpointFailure::retry_after`] exceeds the longest wait.
+    /// The failure of the last attempt, or one whose [`EndpointFailure::retry_after`] exceeds the
+    /// longest wait.
     pub async fn run<T, F: Future<Output = Result<T, EndpointFailure>>>(
         &self,
         mut attempt: impl FnMut() -> F,
@@ -60,7 +62,8 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns the wait before a retry, counted from 0; `None` if the endpoint asks for more than the longest wait.
+    /// Returns the wait before a retry, counted from 0; `None` if the endpoint asks for more than
+    /// the longest wait.
     fn wait(&self, failure: &EndpointFailure, retry: u32) -> Option<Duration> {
         let wait = match failure.retry_after() {
             Some(asked) if asked > self.longest_wait => return None,
@@ -68,13 +71,15 @@ impl RetryPolicy {
             None => Duration::from_millis(500).saturating_mul(1 << retry.min(16)),
         };
         let mut byte = [0];
-        // Without random numbers the wait still works, but clients that failed together return together.
+        // Without random numbers the wait still works, but clients that failed together return
+        // together.
         _ = getrandom::fill(&mut byte);
         Some((wait + wait.mul_f64(f64::from(byte[0]) / 1024.0)).min(self.longest_wait))
     }
 }
 
-/// Returns the wait that an answer asks for: `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110).
+/// Returns the wait that an answer asks for: `retry-after-ms`, or `Retry-After` in seconds or as a
+/// date (RFC 9110).
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let duration = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();

@@ -31,8 +31,8 @@ impl EndpointFailure {
     }
 }
 
-/// Returns the message in the body of an error: of `{"error": {"message": …}}`, `{"error": …}` or `{"message": …}`,
-/// else the body itself. The key is not redacted.
+/// Returns the message in the body of an error: of `{"error": {"message": …}}`, `{"error": …}` or
+/// `{"message": …}`, else the body itself. The key is not redacted.
 pub fn error_message(body: &[u8]) -> String {
     let message = serde_json::from_slice::<Value>(body).ok().and_then(|body| {
         let error = body.get("error").unwrap_or(&body);

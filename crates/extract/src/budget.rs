@@ -16,8 +16,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The bytes that readers have reserved, and the readers that wait.
 ///
-/// Readers are served in the order of their arrival, so that small documents do not starve a large one. A reader
-/// reserves once, before it unpacks, and never waits while it holds a reservation, so that readers cannot deadlock.
+/// Readers are served in the order of their arrival, so that small documents do not starve a large
+/// one. A reader reserves once, before it unpacks, and never waits while it holds a reservation, so
+/// that readers cannot deadlock.
 pub(crate) struct Budget {
     state: Mutex<State>,
     changed: Condvar,
@@ -41,8 +42,8 @@ impl Budget {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits until all reservations fit into [`Limits::max_unpacked_bytes_at_once`], or until there is no other
-    /// reservation. The wait does not count for the time limit of the document.
+    /// Waits until all reservations fit into [`Limits::max_unpacked_bytes_at_once`], or until there
+    /// is no other reservation. The wait does not count for the time limit of the document.
     ///
     /// # Errors
     ///
@@ -130,7 +131,8 @@ mod tests {
         let budget = budget();
         let first = budget.reserve(60, &limits(), &Stop::never()).unwrap();
         let (sender, order) = mpsc::channel();
-        // More bytes than the whole budget: this reader gets the budget alone. The small one would fit at once.
+        // More bytes than the whole budget: this reader gets the budget alone. The small one would
+        // fit at once.
         let large = start_waiting(budget, &sender, 1_000);
         let small = start_waiting(budget, &sender, 10);
         assert!(order.recv_timeout(Duration::from_millis(60)).is_err());

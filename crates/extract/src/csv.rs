@@ -2,8 +2,8 @@
 
 use crate::{ExtractError, Extracted, Extractor, Problem, Source, decode::decode, rows::Rows};
 
-/// Reads CSV with commas, semicolons, tabs or bars between cells. If the first row looks like names, it names the
-/// columns.
+/// Reads CSV with commas, semicolons, tabs or bars between cells. If the first row looks like
+/// names, it names the columns.
 pub(crate) struct Csv;
 
 impl Extractor for Csv {

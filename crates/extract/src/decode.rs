@@ -10,8 +10,8 @@ pub(crate) struct Decoded {
     pub(crate) text: String,
     encoding: &'static str,
     invalid: usize,
-    /// Whether the encoding is a guess: there is no byte order mark and no declaration, and the bytes are not valid
-    /// UTF-8.
+    /// Whether the encoding is a guess: there is no byte order mark and no declaration, and the
+    /// bytes are not valid UTF-8.
     guessed: bool,
 }
 
@@ -39,8 +39,8 @@ impl Decoded {
         self.text
     }
 
-    /// Returns whether the bytes are not text: more than a tenth of the characters are invalid, or the encoding is a
-    /// guess and there are NULs.
+    /// Returns whether the bytes are not text: more than a tenth of the characters are invalid, or
+    /// the encoding is a guess and there are NULs.
     fn is_junk(&self) -> bool {
         let start = &self.text[..self.text.floor_char_boundary(SAMPLE)];
         if self.guessed && start.contains('\0') {
@@ -61,13 +61,15 @@ impl Decoded {
     }
 }
 
-/// Returns whether a character is invalid, or a control character other than white space and escape.
+/// Returns whether a character is invalid, or a control character other than white space and
+/// escape.
 fn is_odd(character: char) -> bool {
     let is_layout = matches!(character, '\t' | '\n' | '\r' | '\u{C}' | '\u{1B}' | '\u{85}');
     character == char::REPLACEMENT_CHARACTER || (character.is_control() && !is_layout)
 }
 
-/// Decodes bytes. The encoding comes from the byte order mark, else from the declaration, else from detection.
+/// Decodes bytes. The encoding comes from the byte order mark, else from the declaration, else from
+/// detection.
 pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
     if let Some(decoded) = utf_32(bytes) {
         return decoded;
@@ -87,8 +89,8 @@ pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
     }
 }
 
-/// Returns the encoding that a document declares in its first bytes: the value after a name and an equals sign, as in
-/// `<meta charset="…">` and `<?xml … encoding="…"?>`.
+/// Returns the encoding that a document declares in its first bytes: the value after a name and an
+/// equals sign, as in `<meta charset="…">` and `<?xml … encoding="…"?>`.
 pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> Option<&'a str> {
     // A declaration that is readable in ASCII is in an encoding that extends ASCII.
     let start = &bytes[..bytes.len().min(within)];
@@ -143,7 +145,8 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Deny)
 }
 
-/// Detects UTF-16 without a byte order mark by the positions of NUL bytes, which most characters contain.
+/// Detects UTF-16 without a byte order mark by the positions of NUL bytes, which most characters
+/// contain.
 fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = &bytes[..bytes.len().min(4096)];
     let even = nuls_from(start, 0);

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
-/// The text of a document, with its structure and metadata. All spans are byte ranges of [`Self::content`].
+/// The text of a document, with its structure and metadata. All spans are byte ranges of
+/// [`Self::content`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -19,8 +20,8 @@ pub struct Extracted {
     /// The title, if the document declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The detected character encoding, by its name in the WHATWG Encoding Standard; only for formats that allow
-    /// several encodings.
+    /// The detected character encoding, by its name in the WHATWG Encoding Standard; only for
+    /// formats that allow several encodings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
     /// Number of pages, for formats with pages.
@@ -32,7 +33,8 @@ pub struct Extracted {
     pub pages: Vec<Page>,
     /// The headings, in order; empty for formats without headings.
     pub headings: Vec<Heading>,
-    /// Whether a sentence may continue after a line break, as in plain text; false if each line is a unit.
+    /// Whether a sentence may continue after a line break, as in plain text; false if each line is
+    /// a unit.
     pub wrapped: bool,
     /// Metadata that the document declares: `author`, `description`, `language` and the like.
     pub metadata: BTreeMap<String, String>,
@@ -102,8 +104,8 @@ pub enum Problem {
         /// Number of NUL characters.
         count: usize,
     },
-    /// Text that is hidden from readers of the document. It is removed, because it may be an instruction for language
-    /// models.
+    /// Text that is hidden from readers of the document. It is removed, because it may be an
+    /// instruction for language models.
     #[error("{count} passages that are hidden from readers")]
     Hidden {
         /// Number of passages.

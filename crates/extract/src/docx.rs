@@ -1,4 +1,5 @@
-//! DOCX (Office Open XML, ECMA-376): paragraphs, headings, tables and notes, with the pages that Word has stored.
+//! DOCX (Office Open XML, ECMA-376): paragraphs, headings, tables and notes, with the pages that
+//! Word has stored.
 
 mod body;
 
@@ -77,7 +78,8 @@ impl Extractor for Docx {
     }
 }
 
-/// Returns the levels of heading styles by their ids. Word translates the ids of styles, but not their names.
+/// Returns the levels of heading styles by their ids. Word translates the ids of styles, but not
+/// their names.
 fn heading_levels(styles: &[u8]) -> Result<HashMap<String, u8>, ExtractError> {
     let mut levels = HashMap::new();
     let mut style = String::new();
@@ -105,7 +107,8 @@ fn heading_levels(styles: &[u8]) -> Result<HashMap<String, u8>, ExtractError> {
     Ok(levels)
 }
 
-/// Returns the level of an outline level, which counts from 0; 9 is body text (ECMA-376 part 1, 17.3.1.20).
+/// Returns the level of an outline level, which counts from 0; 9 is body text (ECMA-376 part 1,
+/// 17.3.1.20).
 fn outline_level(value: Option<String>) -> Option<u8> {
     value?.parse::<u8>().ok().filter(|level| *level < 9).map(|level| level + 1)
 }

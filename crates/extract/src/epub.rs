@@ -180,7 +180,8 @@ fn resolved(folder: &str, reference: &str) -> String {
     segments.join("/")
 }
 
-/// Adds end tags to empty elements of raw text: an HTML parser would read everything after `<title/>` as the title.
+/// Adds end tags to empty elements of raw text: an HTML parser would read everything after
+/// `<title/>` as the title.
 fn with_ends(xhtml: &str) -> Cow<'_, str> {
     const RAW: [&str; 8] =
         ["title", "script", "style", "textarea", "iframe", "noscript", "noframes", "xmp"];

@@ -24,7 +24,8 @@ pub enum ExtractError {
     /// The caller stopped the reading ([`Hint::stop`](crate::Hint::stop)).
     #[error("reading the document was stopped: the caller disconnected")]
     Stopped,
-    /// Too many documents that exceeded their time are still being read in the background; try again later.
+    /// Too many documents that exceeded their time are still being read in the background; try
+    /// again later.
     #[error("{0} documents are being read already")]
     Busy(usize),
     /// No extractor reads documents of this media type.

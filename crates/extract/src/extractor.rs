@@ -4,27 +4,30 @@ use crate::{ExtractError, Extracted, Limits, Stop};
 
 /// Reads documents of one or several formats.
 pub trait Extractor: Send + Sync {
-    /// Returns the media types that this extractor reads, in lower case: exact types (`text/html`), or patterns with
-    /// a star at the end (`text/*`) or the beginning (`*+json`). Exact types take precedence.
+    /// Returns the media types that this extractor reads, in lower case: exact types (`text/html`),
+    /// or patterns with a star at the end (`text/*`) or the beginning (`*+json`). Exact types take
+    /// precedence.
     fn media_types(&self) -> &[&str];
 
-    /// Returns the file extensions that this extractor reads, in lower case and without the dot, each with its media
-    /// type.
+    /// Returns the file extensions that this extractor reads, in lower case and without the dot,
+    /// each with its media type.
     fn extensions(&self) -> &[(&str, &str)];
 
-    /// Returns the media type of a document if its first bytes clearly identify a format of this extractor.
+    /// Returns the media type of a document if its first bytes clearly identify a format of this
+    /// extractor.
     fn recognize(&self, _bytes: &[u8]) -> Option<&'static str> {
         None
     }
 
-    /// Returns whether the formats of this extractor are zip archives. A file with such a name or media type that looks
-    /// like another archive is then read by this extractor, which says what is wrong.
+    /// Returns whether the formats of this extractor are zip archives. A file with such a name or
+    /// media type that looks like another archive is then read by this extractor, which says what
+    /// is wrong.
     fn is_zip_archive(&self) -> bool {
         false
     }
 
-    /// Reads a document. [`Registry::extract`](crate::Registry::extract) adds the source URI, the media type and the
-    /// number of characters to the result, and checks the length of the content.
+    /// Reads a document. [`Registry::extract`](crate::Registry::extract) adds the source URI, the
+    /// media type and the number of characters to the result, and checks the length of the content.
     ///
     /// # Errors
     ///
@@ -49,8 +52,8 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Checks whether a reader that has written `content` bytes of text may continue. Readers call this for each
-    /// element.
+    /// Checks whether a reader that has written `content` bytes of text may continue. Readers call
+    /// this for each element.
     ///
     /// # Errors
     ///

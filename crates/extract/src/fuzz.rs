@@ -1,4 +1,5 @@
-//! The functions of the fuzz targets in `fuzz/`. Compiled only for them and for the test that replays their corpora.
+//! The functions of the fuzz targets in `fuzz/`. Compiled only for them and for the test that
+//! replays their corpora.
 
 use std::ops::Range;
 
@@ -14,8 +15,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pdf", pdf),
 ];
 
-/// The names that the first byte of the input selects. PDF has a separate target, because it takes a thousand times
-/// as long.
+/// The names that the first byte of the input selects. PDF has a separate target, because it takes
+/// a thousand times as long.
 const NAMES: [&str; 16] = [
     "a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx",
     "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf",

@@ -21,7 +21,8 @@ pub(crate) trait TextElements {
     fn len(&self) -> usize;
 }
 
-/// Collects the text of a part, within the limits of `source`; `before` is the number of bytes from other parts.
+/// Collects the text of a part, within the limits of `source`; `before` is the number of bytes from
+/// other parts.
 pub(crate) fn gather(
     format: &'static str,
     part: &str,

@@ -51,8 +51,8 @@ impl Extractor for Json {
     }
 }
 
-/// Depth at which arrays and objects become one line each, with their scalar values and without keys and brackets.
-/// Otherwise paths would grow with the depth, and brackets would fill passages.
+/// Depth at which arrays and objects become one line each, with their scalar values and without
+/// keys and brackets. Otherwise paths would grow with the depth, and brackets would fill passages.
 const MAX_DEPTH: usize = 64;
 
 struct Lines<'a> {
@@ -89,8 +89,8 @@ impl Lines<'_> {
 }
 
 impl Lines<'_> {
-    /// Returns the scalar values in an array or object, with spaces between them. Reads tokens without recursion,
-    /// because valid JSON may have any depth.
+    /// Returns the scalar values in an array or object, with spaces between them. Reads tokens
+    /// without recursion, because valid JSON may have any depth.
     fn scalars(&self, raw: &str) -> Result<String, serde_json::Error> {
         let mut scalars = String::new();
         let mut rest = raw;
@@ -183,7 +183,8 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     }
 }
 
-/// Parses a string, with U+FFFD for each lone surrogate: serde_json returns such strings only as bytes.
+/// Parses a string, with U+FFFD for each lone surrogate: serde_json returns such strings only as
+/// bytes.
 struct Text;
 
 impl Visitor<'_> for Text {

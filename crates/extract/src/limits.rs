@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ExtractError;
 
-/// Limits on the cost of reading a document. A document over a limit causes an error that names the limit, unless its
-/// description says otherwise.
+/// Limits on the cost of reading a document. A document over a limit causes an error that names the
+/// limit, unless its description says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -16,12 +16,13 @@ pub struct Limits {
     pub max_bytes: u64,
     /// Longest text of a document, in bytes of UTF-8; 64 MiB by default.
     pub max_content_bytes: u64,
-    /// Largest total size of the compressed parts of a document (DOCX, EPUB, ODT, PPTX, spreadsheets, PDF) after
-    /// unpacking, in bytes; 256 MiB by default. The texts that the sheets of an XLSX share count twice.
+    /// Largest total size of the compressed parts of a document (DOCX, EPUB, ODT, PPTX,
+    /// spreadsheets, PDF) after unpacking, in bytes; 256 MiB by default. The texts that the sheets
+    /// of an XLSX share count twice.
     pub max_unpacked_bytes: u64,
-    /// Largest total size after unpacking of all documents that this process reads at the same time, in bytes; 512
-    /// MiB by default. A document that does not fit waits; a larger one is read alone. The wait does not count for
-    /// [`Self::max_time`].
+    /// Largest total size after unpacking of all documents that this process reads at the same
+    /// time, in bytes; 512 MiB by default. A document that does not fit waits; a larger one is read
+    /// alone. The wait does not count for [`Self::max_time`].
     pub max_unpacked_bytes_at_once: u64,
     /// Most pages; 10,000 by default.
     pub max_pages: u32,

@@ -7,8 +7,8 @@ use crate::{
     html::HiddenPassages,
 };
 
-/// Reads Markdown. The source text is readable, so it stays unchanged; comments and hidden elements are removed,
-/// because a reader of the rendered page does not see them.
+/// Reads Markdown. The source text is readable, so it stays unchanged; comments and hidden elements
+/// are removed, because a reader of the rendered page does not see them.
 pub(crate) struct Markdown;
 
 impl Extractor for Markdown {

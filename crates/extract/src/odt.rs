@@ -67,8 +67,8 @@ struct Body {
     /// The style that is being read, and the styles of hidden text.
     style: String,
     hidden_styles: HashSet<String>,
-    /// The open paragraphs (a note within a paragraph has its own), each with its level if it is a heading, and the
-    /// start of its text.
+    /// The open paragraphs (a note within a paragraph has its own), each with its level if it is a
+    /// heading, and the start of its text.
     paragraphs: Vec<(Option<u8>, Option<usize>)>,
     /// Number of open elements since the outermost hidden one.
     left_out: usize,
@@ -122,7 +122,8 @@ impl TextElements for Body {
             "tab" => self.push("\t"),
             "line-break" => self.push(if self.tables > 0 { " " } else { "\n" }),
             "s" => {
-                /// Most spaces that are written; documents with more use them to fill a page, or to exhaust memory.
+                /// Most spaces that are written; documents with more use them to fill a page, or to
+                /// exhaust memory.
                 const MAX_SPACES: usize = 80;
                 let count = attribute(element, "c").and_then(|count| count.parse().ok());
                 self.push(&" ".repeat(count.unwrap_or(1).min(MAX_SPACES)));

@@ -59,9 +59,9 @@ impl<'a> Package<'a> {
         Ok(Self { format, archive, source: *source, unpacked: 0, _reservation: reservation })
     }
 
-    /// Unpacks a part; returns `None` if it does not exist. Counts the bytes. `zip` refuses a part that is larger
-    /// than the archive declares, which is the size for which memory was reserved; therefore the bytes are never
-    /// copied to a larger place.
+    /// Unpacks a part; returns `None` if it does not exist. Counts the bytes. `zip` refuses a part
+    /// that is larger than the archive declares, which is the size for which memory was reserved;
+    /// therefore the bytes are never copied to a larger place.
     pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, ExtractError> {
         self.source.stop.check()?;
         let mut part = match self.archive.by_name(name) {
@@ -196,7 +196,8 @@ fn push(value: &mut String, text: &str) {
     value.push_str(&text[..text.floor_char_boundary(room)]);
 }
 
-/// Adds a value to a property. Some documents have several authors and keywords, each in an element.
+/// Adds a value to a property. Some documents have several authors and keywords, each in an
+/// element.
 fn add(values: &mut String, value: &str) {
     if !values.is_empty() {
         push(values, ", ");

@@ -1,7 +1,8 @@
 //! PDF (ISO 32000): the text of each page, in the order in which it is written in the file.
 //!
-//! Interpreting a PDF may take any time, and the interpreter may panic. Therefore each document is read on a separate
-//! thread. After the time limit the thread is abandoned; it ends at the next glyph or shape that it draws.
+//! Interpreting a PDF may take any time, and the interpreter may panic. Therefore each document is
+//! read on a separate thread. After the time limit the thread is abandoned; it ends at the next
+//! glyph or shape that it draws.
 
 mod filters;
 mod page;
@@ -60,8 +61,8 @@ impl Extractor for Pdf {
         let bytes = source.bytes.to_vec();
         let limits = *source.limits;
         let stop = source.stop.clone();
-        // Released at the end of this call, even if the thread is abandoned: a reader that never ends must not block
-        // the others. `Worker` limits the number of threads.
+        // Released at the end of this call, even if the thread is abandoned: a reader that never
+        // ends must not block the others. `Worker` limits the number of threads.
         let room = Room::default();
         let _give_back = GiveBack(room.clone());
         let worker = Worker::begin()?;
@@ -110,7 +111,8 @@ impl Drop for GiveBack {
 /// Interval at which a waiting call checks whether the caller disconnected.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Stack size of the thread, in bytes. Nested forms are read by recursion, to a depth that hayro limits.
+/// Stack size of the thread, in bytes. Nested forms are read by recursion, to a depth that hayro
+/// limits.
 const STACK: usize = 16 << 20;
 
 /// A thread that reads a document. It is counted, so that abandoned threads stay few.
@@ -233,7 +235,8 @@ fn properties(metadata: &Metadata, extracted: &mut Extracted) {
 
 /// Returns the text of a property that is not empty.
 fn property(bytes: Option<&[u8]>) -> Option<String> {
-    // PDFDocEncoding differs from Windows-1252 only in rare characters; a byte order mark takes precedence.
+    // PDFDocEncoding differs from Windows-1252 only in rare characters; a byte order mark takes
+    // precedence.
     let text = decode(bytes?, Some("windows-1252")).into_text();
     let text = text.replace('\0', "").trim().to_owned();
     (!text.is_empty()).then_some(text)

@@ -81,12 +81,13 @@ impl Registry {
         self.extractors.insert(0, Box::new(extractor));
     }
 
-    /// Reads a document. The first bytes determine the extractor if they identify the format; else the media type,
-    /// else the extension, else whether the document looks like text.
+    /// Reads a document. The first bytes determine the extractor if they identify the format; else
+    /// the media type, else the extension, else whether the document looks like text.
     ///
     /// # Errors
     ///
-    /// [`ExtractError`] if the document has no text, is encrypted or damaged, or exceeds a limit of the hint.
+    /// [`ExtractError`] if the document has no text, is encrypted or damaged, or exceeds a limit of
+    /// the hint.
     pub fn extract(&self, bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
         hint.limits.check_bytes(bytes.len() as u64)?;
         let declared = hint.media_type.map(str::to_ascii_lowercase).unwrap_or_default();
@@ -133,7 +134,8 @@ impl Registry {
             }
             _ => by_type.or_else(|| self.by_extension(file_name?)),
         };
-        // A damaged archive of a known format may look like any archive. Its reader says what is wrong.
+        // A damaged archive of a known format may look like any archive. Its reader says what is
+        // wrong.
         let is_known_archive = bytes.starts_with(b"PK")
             && known.as_ref().is_some_and(|(extractor, _)| extractor.is_zip_archive());
         // Some formats are identified by two letters, which may also begin a text.
@@ -197,8 +199,8 @@ fn matches_star(pattern: &str, media_type: &str) -> bool {
     ends || pattern.strip_suffix('*').is_some_and(|start| media_type.starts_with(start))
 }
 
-/// Applies the steps for all formats: removes NULs, which databases refuse, and invisible characters; counts the
-/// characters.
+/// Applies the steps for all formats: removes NULs, which databases refuse, and invisible
+/// characters; counts the characters.
 pub(crate) fn finish(extracted: &mut Extracted) {
     let nuls = extracted.content.bytes().filter(|byte| *byte == 0).count();
     if nuls > 0 {
@@ -213,8 +215,8 @@ pub(crate) fn finish(extracted: &mut Extracted) {
     extracted.character_count = extracted.content.chars().count();
 }
 
-/// Returns runs of tag characters (U+E0000 to U+E007F). They spell ASCII that is not displayed. Their only visible
-/// use is in the flags of some regions, after a black flag.
+/// Returns runs of tag characters (U+E0000 to U+E007F). They spell ASCII that is not displayed.
+/// Their only visible use is in the flags of some regions, after a black flag.
 fn invisible(content: &str) -> Vec<Range<usize>> {
     const TAGS: RangeInclusive<char> = '\u{E0000}'..='\u{E007F}';
     let mut runs: Vec<Range<usize>> = Vec::new();

@@ -16,8 +16,8 @@ impl Rows {
         self.text.len()
     }
 
-    /// Adds a row of cells with their columns. The first row with more than one cell names the columns, if it looks
-    /// like names.
+    /// Adds a row of cells with their columns. The first row with more than one cell names the
+    /// columns, if it looks like names.
     pub(crate) fn push<'a>(&mut self, cells: impl Iterator<Item = (usize, &'a str)>) {
         let cells: Vec<(usize, String)> = cells
             .map(|(column, cell)| (column, cell.split_whitespace().collect::<Vec<_>>().join(" ")))

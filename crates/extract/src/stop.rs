@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ends work on another thread: at a deadline, or because the caller disconnected. [`Self::now`] ends all copies.
+/// Ends work on another thread: at a deadline, or because the caller disconnected. [`Self::now`]
+/// ends all copies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -95,7 +96,8 @@ impl Stop {
         self.shared.now.store(true, Ordering::Relaxed);
     }
 
-    /// Returns a guard that ends the work at its next check when it is dropped, for callers that may go away early.
+    /// Returns a guard that ends the work at its next check when it is dropped, for callers that
+    /// may go away early.
     #[must_use]
     pub fn on_drop(&self) -> StopOnDrop {
         StopOnDrop(Some(self.clone()))

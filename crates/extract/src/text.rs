@@ -17,7 +17,8 @@ impl Extractor for PlainText {
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let mut extracted = decode(source.bytes, source.charset).document()?;
         let content = &extracted.content;
-        // A form feed ends a page (RFCs, `pdftotext`). A form feed at the end begins no further page.
+        // A form feed ends a page (RFCs, `pdftotext`). A form feed at the end begins no further
+        // page.
         if content.trim_end().contains('\u{C}') {
             let mut start = 0;
             for page in content.trim_end().split_inclusive('\u{C}') {

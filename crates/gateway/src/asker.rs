@@ -56,7 +56,8 @@ pub(crate) struct Asker {
 
 /// Receives events of a call that concern more than the call.
 pub(super) trait ConnectionEvents: Send + Sync {
-    /// Reports that the upstream has sent the user to a page. The announcer notifies the agent when the user is done.
+    /// Reports that the upstream has sent the user to a page. The announcer notifies the agent when
+    /// the user is done.
     fn page_opened(&self, id: String, announcer: Announcer);
 
     /// Passes on a notification of the upstream that belongs to no call.
@@ -73,7 +74,8 @@ pub(super) struct Agent {
 pub(super) enum AskVia {
     /// A request on the agent's connection, while the call waits.
     Request(RequestContext),
-    /// The result `input_required` of the call. The call continues when the agent returns with the answers.
+    /// The result `input_required` of the call. The call continues when the agent returns with the
+    /// answers.
     InputRequired { questions: mpsc::Sender<Asked>, room: Room },
     /// The questions are forwarded unchanged.
     Nothing,
@@ -95,7 +97,8 @@ impl Asker {
     /// Asks the agent.
     ///
     /// # Errors
-    /// When the agent does not support the question, did not answer, or was asked too often. The error goes to the upstream.
+    /// When the agent does not support the question, did not answer, or was asked too often. The
+    /// error goes to the upstream.
     pub(super) async fn ask(
         &self,
         method: &str,
@@ -188,8 +191,9 @@ impl Asker {
         _ = self.log.try_send(notification.clone());
     }
 
-    /// Refuses questions that the agent does not support, with the error codes of a client (2025-11-25): the upstream
-    /// knows what this server can forward, but not the capabilities of each agent.
+    /// Refuses questions that the agent does not support, with the error codes of a client
+    /// (2025-11-25): the upstream knows what this server can forward, but not the capabilities of
+    /// each agent.
     fn check(&self, question: &QuestionKind<'_>) -> Result<(), RpcError> {
         let QuestionKind { method, params } = question;
         let params =
@@ -250,10 +254,12 @@ const SAMPLING: &str = "sampling/createMessage";
 /// Member of a question's `_meta` that names the upstream.
 const UPSTREAM: &str = "marquetry/upstream";
 
-/// Returns a question's parameters for the agent: in the form of its revision, and with the name of the upstream.
+/// Returns a question's parameters for the agent: in the form of its revision, and with the name of
+/// the upstream.
 ///
-/// A client must make clear which server asks (2026-07-28, "Elicitation"), and this server is the only one that it
-/// knows. Text for users begins with the upstream's name; for programs the name is in `_meta`.
+/// A client must make clear which server asks (2026-07-28, "Elicitation"), and this server is the
+/// only one that it knows. Text for users begins with the upstream's name; for programs the name is
+/// in `_meta`.
 ///
 /// # Errors
 /// If the parameters are not an object.

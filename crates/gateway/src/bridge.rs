@@ -80,9 +80,9 @@ const GATHERED: Duration = Duration::from_millis(20);
 impl Gateway {
     /// Sends a request to an upstream, forwards progress and questions, and waits for the answer.
     ///
-    /// Dropping the future cancels the request at the upstream, unless the agent was asked something and will return. The
-    /// `slot` is held as long as the upstream works on the request, also while the agent is away. A call that already waits
-    /// has one.
+    /// Dropping the future cancels the request at the upstream, unless the agent was asked
+    /// something and will return. The `slot` is held as long as the upstream works on the request,
+    /// also while the agent is away. A call that already waits has one.
     pub(super) async fn exchange(
         &self,
         index: usize,
@@ -225,8 +225,8 @@ impl Gateway {
         events.forward_while(pin!(attending), cx).await
     }
 
-    /// Forwards a request between two stateless sides: the agent gets the upstream's questions, the upstream gets the
-    /// answers.
+    /// Forwards a request between two stateless sides: the agent gets the upstream's questions, the
+    /// upstream gets the answers.
     #[expect(clippy::too_many_arguments, reason = "one request and all that belongs to it")]
     async fn pass(
         &self,
@@ -294,14 +294,15 @@ fn name_question(question: Asked, open: &mut Vec<(String, Asked)>, asked: &mut u
     open.push((format!("question-{asked}"), question));
 }
 
-/// Returns the model that answers the upstream's requests for messages in place of an agent that offers none.
+/// Returns the model that answers the upstream's requests for messages in place of an agent that
+/// offers none.
 fn sampler_of(upstream: &Upstream, agent: &ClientCapabilities) -> Option<Arc<dyn Sampler>> {
     let sampler = upstream.options.sampler.as_ref();
     sampler.filter(|_| !agent.has("sampling")).cloned()
 }
 
-/// Sends the request within its time limit. The wait for calls of other agents comes before: the upstream has the whole
-/// time, so the error for a missing answer is true.
+/// Sends the request within its time limit. The wait for calls of other agents comes before: the
+/// upstream has the whole time, so the error for a missing answer is true.
 async fn work(
     upstream: Arc<Upstream>,
     client: Client,
@@ -326,7 +327,8 @@ async fn work(
     outcome
 }
 
-/// Asks the agent the open questions, and passes answers to the upstream. Returns whether a question stays open.
+/// Asks the agent the open questions, and passes answers to the upstream. Returns whether a
+/// question stays open.
 async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<bool, ClientError> {
     for (key, question) in std::mem::take(open) {
         // The upstream may have cancelled it.
@@ -341,8 +343,8 @@ async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<boo
     Ok(!open.is_empty())
 }
 
-/// Parks or cancels a call when it is dropped: with a handle, the call is parked under it; without one, it is
-/// cancelled.
+/// Parks or cancels a call when it is dropped: with a handle, the call is parked under it; without
+/// one, it is cancelled.
 struct ParkOnDrop<'a> {
     call: Option<Call>,
     handle: Option<Handle>,

@@ -45,13 +45,15 @@ pub const UNKNOWN_TOOL: &str = "unknown tool";
 
 /// Answer of an upstream to a tool call.
 pub struct ToolAnswer {
-    /// The result as the upstream wrote it, without members that are `null` where MCP does not allow that.
+    /// The result as the upstream wrote it, without members that are `null` where MCP does not
+    /// allow that.
     pub result: Box<RawValue>,
     /// Capture settings. `None`: the result is not captured.
     pub capture: Option<Settings>,
     /// Output schema that the captured structured content must satisfy.
     pub output_schema: Option<Arc<Value>>,
-    /// The upstream speaks a stateless revision, so the result has the members that such a revision requires.
+    /// The upstream speaks a stateless revision, so the result has the members that such a revision
+    /// requires.
     pub is_stateless: bool,
 }
 
@@ -133,7 +135,8 @@ impl Gateway {
         async {
             let (client, result) = self.request(index, target, &params, cx).await?;
             let (result, links) = routes::with_links(result).await;
-            // Links of an upstream without resources would only attract reads of other upstreams' resources.
+            // Links of an upstream without resources would only attract reads of other upstreams'
+            // resources.
             if !links.is_empty() && catalog.has_resources(index) {
                 let agent = LinkOwner::of(cx);
                 let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,12 +182,13 @@ impl Gateway {
     ) -> Result<Reply, RpcError> {
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
         let reply = self.forward(index, Target::new("resources/read", None), &params, cx).await;
-        // A shared cache must not serve it to callers without a token, even if the upstream allows that.
+        // A shared cache must not serve it to callers without a token, even if the upstream allows
+        // that.
         let reply =
             reply.map(|reply| if cx.principal().is_some() { reply.private() } else { reply });
         reply.map_err(|mut error| {
-            // Stateless servers answer -32602 where older revisions have a separate code; the protocol server
-            // converts it for the client's revision.
+            // Stateless servers answer -32602 where older revisions have a separate code; the
+            // protocol server converts it for the client's revision.
             if error.code == error_code::INVALID_PARAMS && names_uri(&error) {
                 error.code = error_code::RESOURCE_NOT_FOUND;
             }
@@ -216,7 +220,8 @@ impl Gateway {
             .await
     }
 
-    /// Returns suggestions for an argument of a prompt or a resource template. An upstream without completions has none.
+    /// Returns suggestions for an argument of a prompt or a resource template. An upstream without
+    /// completions has none.
     ///
     /// # Errors
     ///
@@ -273,8 +278,8 @@ impl Gateway {
         })
     }
 
-    /// Waits for the upstreams that may have a tool and are still starting, however long this server has been
-    /// running: the caller knows the name, so it expects the tool.
+    /// Waits for the upstreams that may have a tool and are still starting, however long this
+    /// server has been running: the caller knows the name, so it expects the tool.
     async fn tool_owners_started(&self, name: &str) {
         let owners = self
             .upstreams
@@ -303,7 +308,8 @@ impl Gateway {
         catalog.resource(uri).is_some() || catalog.view(uri).is_some()
     }
 
-    /// Waits until the upstream of a tool is known, for a request without a slot among those in flight.
+    /// Waits until the upstream of a tool is known, for a request without a slot among those in
+    /// flight.
     ///
     /// # Errors
     /// If too many requests wait.
@@ -319,9 +325,10 @@ impl Gateway {
         Ok(())
     }
 
-    /// Returns the upstream of a resource: the upstream that lists it, whose template matches it, that gave this
-    /// agent a link to it, or that is the only one with resources. Lists and templates come before links, so that a
-    /// link cannot attract reads of another upstream's resources.
+    /// Returns the upstream of a resource: the upstream that lists it, whose template matches it,
+    /// that gave this agent a link to it, or that is the only one with resources. Lists and
+    /// templates come before links, so that a link cannot attract reads of another upstream's
+    /// resources.
     pub(super) fn owner_of_resource(&self, uri: &str, cx: &RequestContext) -> Option<usize> {
         if is_reserved(uri) {
             return None;
@@ -352,8 +359,8 @@ impl Gateway {
         Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
     }
 
-    /// Returns the client of an upstream. If the upstream was ready and its connection was lost, waits for the next start:
-    /// nothing of the request was sent yet.
+    /// Returns the client of an upstream. If the upstream was ready and its connection was lost,
+    /// waits for the next start: nothing of the request was sent yet.
     pub(super) async fn ready_client(
         &self,
         upstream: &Upstream,
@@ -366,8 +373,8 @@ impl Gateway {
         }
     }
 
-    /// Sends a request, forwards progress and questions, and waits for the answer. Dropping the future cancels the request at
-    /// the upstream.
+    /// Sends a request, forwards progress and questions, and waits for the answer. Dropping the
+    /// future cancels the request at the upstream.
     async fn request(
         &self,
         index: usize,
@@ -424,7 +431,8 @@ impl Gateway {
                 let challenges = refusal.challenges.iter().map(ToString::to_string).collect();
                 Err(CallFailure::Rpc(unauthorized(upstream, &why, refusal.status, challenges)))
             }
-            // A 403 without a challenge may concern this call alone: the upstream is there, and answers others.
+            // A 403 without a challenge may concern this call alone: the upstream is there, and
+            // answers others.
             Err(error @ ClientError::Http { status: FORBIDDEN, .. }) => {
                 upstream.answered();
                 tracing::warn!(ms, %error, "not authorized");
@@ -448,8 +456,9 @@ impl Gateway {
         }
     }
 
-    /// Returns the upstream that an unknown name most likely belongs to, by its prefix. Prefixes may nest: an upstream that is
-    /// ready and does not offer the name is less likely, and a longer prefix is more likely.
+    /// Returns the upstream that an unknown name most likely belongs to, by its prefix. Prefixes
+    /// may nest: an upstream that is ready and does not offer the name is less likely, and a longer
+    /// prefix is more likely.
     fn owner(&self, name: &str) -> Option<&Upstream> {
         let fitting = self.upstreams.iter().filter(|upstream| upstream.namer.owns(name));
         let likeliest = fitting.max_by_key(|upstream| {
@@ -459,7 +468,8 @@ impl Gateway {
         likeliest.map(|upstream| &**upstream)
     }
 
-    /// Returns the error for an unknown tool. If its prefix belongs to an upstream that is down, the error says so.
+    /// Returns the error for an unknown tool. If its prefix belongs to an upstream that is down,
+    /// the error says so.
     fn unknown_tool(&self, name: &str) -> CallFailure {
         if let Some(upstream) = self.owner(name)
             && let state = upstream.state()
@@ -474,9 +484,9 @@ impl Gateway {
 
 /// Returns the error for an agent whose call an upstream refused with 401 or 403.
 ///
-/// The upstream refuses the credentials of this gateway: an agent has none there, and its own token must not be
-/// forwarded (2025-11-25, "Token Passthrough"). A 401 would ask the agent to log in at this server, so the agent gets
-/// an error with the upstream's name and status.
+/// The upstream refuses the credentials of this gateway: an agent has none there, and its own token
+/// must not be forwarded (2025-11-25, "Token Passthrough"). A 401 would ask the agent to log in at
+/// this server, so the agent gets an error with the upstream's name and status.
 fn unauthorized(upstream: &Upstream, why: &str, status: u16, challenges: Vec<String>) -> RpcError {
     let message = format!("upstream '{}' {why}", upstream.name());
     RpcError::new(UPSTREAM_UNAUTHORIZED, message).with_data(&json!({
@@ -492,7 +502,8 @@ const FORBIDDEN: u16 = 403;
 /// An upstream refuses this server's credentials.
 const UPSTREAM_UNAUTHORIZED: i32 = 502;
 
-/// Returns whether an error is the upstream's fault. A caller that cancels, or does not answer a question, is not.
+/// Returns whether an error is the upstream's fault. A caller that cancels, or does not answer a
+/// question, is not.
 fn is_fault_of_upstream(error: &ClientError) -> bool {
     matches!(
         error,
@@ -508,7 +519,8 @@ pub(super) fn is_stateless(client: &Client) -> bool {
     client.server().revision.era() == Era::Stateless
 }
 
-/// Returns the part of a request's `_meta` that concerns the tool; the rest concerns the connection to this server.
+/// Returns the part of a request's `_meta` that concerns the tool; the rest concerns the connection
+/// to this server.
 fn passed_on(mut meta: JsonObject) -> JsonObject {
     meta.retain(|key, _| key != "progressToken" && !key.starts_with("io.modelcontextprotocol/"));
     meta

@@ -78,7 +78,8 @@ impl CallEvents {
             };
             tokio::select! {
                 biased;
-                // At the same time as the work: an agent that does not read progress must not stop the call's clock.
+                // At the same time as the work: an agent that does not read progress must not stop
+                // the call's clock.
                 () = telling => work.await,
                 outcome = &mut work => outcome,
             }
@@ -101,7 +102,8 @@ async fn tell(cx: &RequestContext, told: &Progress) {
     cx.progress(told.progress, told.total, told.message.as_deref()).await;
 }
 
-/// Forwards a log message if the agent wants its level. The logger's name begins with the upstream's name.
+/// Forwards a log message if the agent wants its level. The logger's name begins with the
+/// upstream's name.
 async fn log(cx: &RequestContext, upstream: &str, logged: &ServerNotification) {
     #[derive(Deserialize)]
     struct LogParams<'a> {

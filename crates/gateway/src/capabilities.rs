@@ -3,11 +3,11 @@
 use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
 use marquetry_protocol::types::ClientCapabilities;
 
-/// Returns the capabilities of one request to an upstream (since 2026-07-28): the questions that its agent answers, and
-/// Views.
+/// Returns the capabilities of one request to an upstream (since 2026-07-28): the questions that
+/// its agent answers, and Views.
 ///
-/// A call has the capabilities of its agent, because some tools answer differently without Views. All other requests
-/// declare Views: lists are filtered here, and every client can read a View.
+/// A call has the capabilities of its agent, because some tools answer differently without Views.
+/// All other requests declare Views: lists are filtered here, and every client can read a View.
 pub(super) fn declared(
     offers: &ClientCapabilities,
     method: &str,
@@ -33,8 +33,9 @@ pub(super) fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
     bridged
 }
 
-/// Returns the capabilities that Marquetry declares to upstreams with sessions. The agent of a call determines which
-/// questions are answered; if the agent lacks a capability, the upstream gets an error.
+/// Returns the capabilities that Marquetry declares to upstreams with sessions. The agent of a call
+/// determines which questions are answered; if the agent lacks a capability, the upstream gets an
+/// error.
 pub(super) fn offered() -> ClientCapabilities {
     let mut all = ClientCapabilities::all();
     declare_client(&mut all);

@@ -15,9 +15,11 @@ use crate::{
     uris::is_reserved, views::ViewRoutes,
 };
 
-/// Tools, prompts and resources of all upstreams, with routes from the exposed names to the upstreams.
+/// Tools, prompts and resources of all upstreams, with routes from the exposed names to the
+/// upstreams.
 ///
-/// Upstreams have the order of the configuration. If two offer the same name, the first one keeps it.
+/// Upstreams have the order of the configuration. If two offer the same name, the first one keeps
+/// it.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Catalog {
@@ -34,14 +36,15 @@ pub struct Catalog {
     tool_routes: HashMap<String, ToolRoute>,
     /// The exposed names of tools, by upstream and the name there.
     exposed_tools: HashMap<Route, String>,
-    /// The tools that Views call, by their names at the upstreams; none where several upstreams have the name.
+    /// The tools that Views call, by their names at the upstreams; none where several upstreams
+    /// have the name.
     view_tools: HashMap<String, Option<String>>,
     views: ViewRoutes,
     prompt_routes: HashMap<String, Route>,
     resource_routes: HashMap<String, usize>,
     template_routes: HashMap<String, usize>,
-    /// Sorted by the length of their literal text, longest first, so that "file:///{+path}" does not take the reads of
-    /// "file:///home/{name}".
+    /// Sorted by the length of their literal text, longest first, so that "file:///{+path}" does
+    /// not take the reads of "file:///home/{name}".
     patterns: Vec<(UriPattern, usize)>,
     with_resources: Vec<usize>,
 }
@@ -86,8 +89,8 @@ pub struct Refused {
 }
 
 impl Catalog {
-    /// Puts the lists of all upstreams together. `reserved` are the names of our own tools; a View keeps the URI that it
-    /// has in the catalog `before`.
+    /// Puts the lists of all upstreams together. `reserved` are the names of our own tools; a View
+    /// keeps the URI that it has in the catalog `before`.
     pub(crate) fn new(
         upstreams: &[impl AsRef<Upstream>],
         reserved: &[String],
@@ -181,7 +184,8 @@ impl Catalog {
                     catalog.refuse(index, "resource template", &template.uri_template, why);
                     continue;
                 }
-                // A later one may match URIs that the first does not: both are used, only one is listed.
+                // A later one may match URIs that the first does not: both are used, only one is
+                // listed.
                 let pattern = UriPattern::new(&template.uri_template);
                 if pattern.has_scheme() {
                     catalog.patterns.push((pattern, index));
@@ -238,9 +242,11 @@ impl Catalog {
         self.exposed_tools.get(at).map(String::as_str)
     }
 
-    /// Returns the tool that a View calls by its name at the upstream; `None` if several upstreams have such a tool.
+    /// Returns the tool that a View calls by its name at the upstream; `None` if several upstreams
+    /// have such a tool.
     ///
-    /// A host behind this server does not know upstreams, so it passes on the call of a View with that name.
+    /// A host behind this server does not know upstreams, so it passes on the call of a View with
+    /// that name.
     pub(crate) fn tool_of_view(&self, name: &str) -> Option<&ToolRoute> {
         self.tool(self.view_tools.get(name)?.as_deref()?)
     }
@@ -267,7 +273,8 @@ impl Catalog {
         self.template_routes.get(uri).copied()
     }
 
-    /// Returns the upstream with a template that matches a URI; of several, the one with the longest literal text.
+    /// Returns the upstream with a template that matches a URI; of several, the one with the
+    /// longest literal text.
     pub(crate) fn template_owner(&self, uri: &str) -> Option<usize> {
         let fits = self.patterns.iter().find(|(pattern, _)| pattern.matches(uri));
         fits.map(|(_, upstream)| *upstream)
@@ -293,15 +300,16 @@ impl Catalog {
     }
 }
 
-/// Returns the View and the visibility of a tool. A link that is not the URI of a View counts as absent.
+/// Returns the View and the visibility of a tool. A link that is not the URI of a View counts as
+/// absent.
 fn tool_ui(tool: &Tool) -> ToolUi {
     ToolUi::read(tool)
         .unwrap_or_else(|_| Some(ToolUi::default().with_visibility(Visibility::of(tool))))
         .unwrap_or_default()
 }
 
-/// Returns the Views of an upstream: those in its list, and those that its offered tools name, because servers need
-/// not list them.
+/// Returns the Views of an upstream: those in its list, and those that its offered tools name,
+/// because servers need not list them.
 fn views_of<'a>(upstream: &'a Upstream, listing: &'a Listing) -> impl Iterator<Item = UiUri> + 'a {
     let listed = listing.resources.iter().filter_map(|it| UiUri::new(it.uri.as_str()).ok());
     let offered = listing.tools.iter().filter(|tool| upstream.options.filter.allows(&tool.name));
@@ -318,8 +326,8 @@ fn view_routes(upstreams: &[impl AsRef<Upstream>], before: Option<&Catalog>) -> 
     ViewRoutes::new(views, before.map(|before| &before.views))
 }
 
-/// Returns the arguments of a tool that headers repeat. A tool with an invalid mark has none: HTTP clients do not show it,
-/// and other clients send no headers.
+/// Returns the arguments of a tool that headers repeat. A tool with an invalid mark has none: HTTP
+/// clients do not show it, and other clients send no headers.
 fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArguments>> {
     HeaderArguments::of(&tool.input_schema)
         .inspect_err(|why| {
@@ -346,7 +354,8 @@ fn free(name: String, owner: Option<String>) -> Result<String, NameError> {
     }
 }
 
-/// Handling of structured content that does not fit, which decides what the exposed output schema promises.
+/// Handling of structured content that does not fit, which decides what the exposed output schema
+/// promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Promise {
     /// Answers are not captured.
@@ -371,7 +380,8 @@ impl Promise {
     }
 }
 
-/// Returns the tool under its exposed name. If a reference may replace structured content, the output schema is relaxed.
+/// Returns the tool under its exposed name. If a reference may replace structured content, the
+/// output schema is relaxed.
 fn exposed_tool(tool: &Tool, exposed: &str, promise: Promise) -> Tool {
     let mut tool = Tool { name: exposed.to_owned(), ..tool.clone() };
     if promise == Promise::Replaced {
@@ -380,10 +390,11 @@ fn exposed_tool(tool: &Tool, exposed: &str, promise: Promise) -> Tool {
     tool
 }
 
-/// Returns the schema without its constraints: it still describes the members, and accepts every object.
-///
-/// Returns `None` for schemas of other types, which 2026-07-28 allows, since the reference that may replace the content is an
+/// Returns the schema without its constraints: it still describes the members, and accepts every
 /// object.
+///
+/// Returns `None` for schemas of other types, which 2026-07-28 allows, since the reference that may
+/// replace the content is an object.
 fn relaxed(schema: &Value) -> Option<Value> {
     const KEYWORDS: [&str; 7] =
         ["$schema", "type", "title", "description", "properties", "$defs", "definitions"];

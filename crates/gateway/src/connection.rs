@@ -80,8 +80,8 @@ impl ClientHandler for Connection {
         }
         match &*notification.method {
             "notifications/message" => {
-                // The message may concern another agent's call, so it is forwarded only if a single agent has
-                // calls in flight.
+                // The message may concern another agent's call, so it is forwarded only if a single
+                // agent has calls in flight.
                 let told = upstream.in_flight.with_only_agent(|asker| asker.logged(notification));
                 let params = notification.params.as_deref().map_or("", RawValue::get);
                 let params = &params[..params.floor_char_boundary(1_000)];
@@ -104,8 +104,8 @@ impl ClientHandler for Connection {
     }
 }
 
-/// Web pages that upstreams asked users to open (URL elicitation), each with the agent to notify. A full list drops the
-/// oldest page.
+/// Web pages that upstreams asked users to open (URL elicitation), each with the agent to notify. A
+/// full list drops the oldest page.
 pub(crate) struct Pages {
     open: Mutex<VecDeque<Page>>,
     most: usize,
@@ -154,7 +154,8 @@ impl Pages {
         });
     }
 
-    /// Remembers the pages that an error of an upstream names (-32042, "URL elicitation required", 2025-11-25).
+    /// Remembers the pages that an error of an upstream names (-32042, "URL elicitation required",
+    /// 2025-11-25).
     pub(super) fn required(&self, upstream: usize, error: &RpcError, announcer: Option<Announcer>) {
         #[derive(Deserialize)]
         struct Data {

@@ -1,14 +1,14 @@
 //! Selects the environment variables that upstreams see.
 //!
-//! Tokens in the environment of this process must not reach every upstream. Upstreams see those of [`is_default_variable`]; the configuration
-//! can name others.
+//! Tokens in the environment of this process must not reach every upstream. Upstreams see those of
+//! [`is_default_variable`]; the configuration can name others.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
 use marquetry_protocol::client::{is_default_variable, variable_matches as matches};
 
-/// Variable with the number of nested Marquetry processes. Without this limit, a Marquetry that is named in its own
-/// mcp.json would start itself forever.
+/// Variable with the number of nested Marquetry processes. Without this limit, a Marquetry that is
+/// named in its own mcp.json would start itself forever.
 pub(crate) const DEPTH: &str = "MARQUETRY_DEPTH";
 
 /// Deepest nesting of Marquetry processes. Two can be intended; more are a mistake in an mcp.json.
@@ -19,8 +19,8 @@ pub(crate) fn depth() -> u32 {
     std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the variables that every upstream sees or that `more` matches. A secret variable is returned only if `more` has its
-/// exact name. Variables that are not UTF-8 are left out.
+/// Returns the variables that every upstream sees or that `more` matches. A secret variable is
+/// returned only if `more` has its exact name. Variables that are not UTF-8 are left out.
 pub(crate) fn passed(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     more: &[String],
@@ -37,8 +37,8 @@ fn has_exact_name(patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| !pattern.ends_with('*') && matches(pattern, name))
 }
 
-/// Returns all of `variables` except those that `secret_variables` names: upstreams must not see the tokens of this
-/// server. Variables that are not UTF-8 are left out.
+/// Returns all of `variables` except those that `secret_variables` names: upstreams must not see
+/// the tokens of this server. Variables that are not UTF-8 are left out.
 pub(crate) fn inherited(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     secret_variables: &[String],

@@ -1,7 +1,7 @@
 //! Decides when an upstream's lists must be fetched again (2026-07-28, "Caching").
 //!
-//! A list is fetched when its upstream starts and when it announces a change. A stateless upstream also sends a time
-//! to live: if the list is shown after that time, it is fetched again first.
+//! A list is fetched when its upstream starts and when it announces a change. A stateless upstream
+//! also sends a time to live: if the list is shown after that time, it is fetched again first.
 
 use std::{
     sync::{
@@ -44,7 +44,8 @@ pub(crate) struct Freshness {
     some_wanted: Notify,
     /// The number of fetches of each [`List`].
     fetched: watch::Sender<[u64; 3]>,
-    /// Whether an agent has waited in vain for a [`List`]. Then others do not wait until the list arrives.
+    /// Whether an agent has waited in vain for a [`List`]. Then others do not wait until the list
+    /// arrives.
     is_late: [AtomicBool; 3],
     /// Minimum time between two fetches.
     pause: Duration,

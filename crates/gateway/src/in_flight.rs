@@ -1,13 +1,16 @@
-//! Calls in flight at an upstream, so that each question of the upstream reaches the agent whose call caused it.
+//! Calls in flight at an upstream, so that each question of the upstream reaches the agent whose
+//! call caused it.
 //!
-//! A question on the stream of a call (Streamable HTTP), or in its result (2026-07-28), belongs to that call. A question on a
-//! pipe, or on a stream of notifications, names no call: it belongs to the only agent with a call in flight. If several agents
-//! have calls in flight, the question is refused, since it could reach the wrong agent.
+//! A question on the stream of a call (Streamable HTTP), or in its result (2026-07-28), belongs to
+//! that call. A question on a pipe, or on a stream of notifications, names no call: it belongs to
+//! the only agent with a call in flight. If several agents have calls in flight, the question is
+//! refused, since it could reach the wrong agent.
 //!
-//! After such a question, calls like those that may have caused it are kept apart from calls of other agents, so that the
-//! next question has one agent ([`Turns`]). A call waits for this at most [`PATIENCE`], then starts beside the others.
-//! Calls during which the upstream does not ask run side by side, as always. They wait for a call that asks only while it
-//! is in flight, and not for one that waits itself.
+//! After such a question, calls like those that may have caused it are kept apart from calls of
+//! other agents, so that the next question has one agent ([`Turns`]). A call waits for this at most
+//! [`PATIENCE`], then starts beside the others. Calls during which the upstream does not ask run
+//! side by side, as always. They wait for a call that asks only while it is in flight, and not for
+//! one that waits itself.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,7 +28,8 @@ use super::{
     turns::{Owner, PATIENCE, Target, Turns},
 };
 
-/// Time after a call has ended without an answer, for example by cancellation, during which the upstream may still ask for it.
+/// Time after a call has ended without an answer, for example by cancellation, during which the
+/// upstream may still ask for it.
 const LATE_QUESTIONS: Duration = Duration::from_secs(5);
 
 /// The agent of a call.
@@ -61,7 +65,8 @@ struct Open<A> {
     owner: Owner,
     target: Target,
     asker: Arc<A>,
-    /// Time that calls of other agents have waited for it. From [`PATIENCE`] on, calls start beside it.
+    /// Time that calls of other agents have waited for it. From [`PATIENCE`] on, calls start beside
+    /// it.
     waited: Duration,
 }
 
@@ -73,8 +78,8 @@ struct UnansweredCall {
 }
 
 impl UnansweredCall {
-    /// Whether the entry of an earlier call is not needed any more: there is one for each session, and one for all calls of
-    /// an owner without a session, however many it cancels.
+    /// Whether the entry of an earlier call is not needed any more: there is one for each session,
+    /// and one for all calls of an owner without a session, however many it cancels.
     fn replaces(&self, earlier: &Self) -> bool {
         let are_calls = matches!((self.agent, earlier.agent), (Agent::Call(_), Agent::Call(_)));
         self.agent == earlier.agent || (are_calls && self.owner == earlier.owner)
@@ -120,7 +125,8 @@ impl<A> Default for InFlight<A> {
 }
 
 impl<A> InFlight<A> {
-    /// Adds a call: at once, when it has to wait for no other call any more, or after at most `patience`.
+    /// Adds a call: at once, when it has to wait for no other call any more, or after at most
+    /// `patience`.
     pub(super) async fn enter(
         self: &Arc<Self>,
         entry: Entry,
@@ -174,8 +180,8 @@ impl<A> InFlight<A> {
         Waiting { calls: self, number, agent, target, since, cancelled: Vec::new() }
     }
 
-    /// Resets the state for a new process: it does not know the unanswered calls of the old one, and has asked
-    /// nothing yet.
+    /// Resets the state for a new process: it does not know the unanswered calls of the old one,
+    /// and has asked nothing yet.
     pub(super) fn begin_anew(&self) {
         let mut table = self.table();
         table.unanswered.clear();
@@ -184,8 +190,9 @@ impl<A> InFlight<A> {
         self.changed.notify_waiters();
     }
 
-    /// Returns the only agent with calls in flight, with its oldest call, for a question that names no call. `can_ask` tells
-    /// whether the agent of a call could be asked: a question that no agent could answer keeps no calls apart.
+    /// Returns the only agent with calls in flight, with its oldest call, for a question that names
+    /// no call. `can_ask` tells whether the agent of a call could be asked: a question that no
+    /// agent could answer keeps no calls apart.
     ///
     /// # Errors
     /// If there is no such agent, or several. The upstream gets the error.
@@ -263,14 +270,16 @@ impl<A> Table<A> {
         if self.open.iter().any(|call| self.blocks(call, *agent, target)) {
             return true;
         }
-        // A call that asks overtakes no other call, so an agent with many such calls cannot hold up the others.
+        // A call that asks overtakes no other call, so an agent with many such calls cannot hold up
+        // the others.
         self.turns.asks(target)
             && (self.unanswered_before(*agent, target).next().is_some()
                 || self.waiting.iter().any(|(other, of)| other < number && of != agent))
     }
 
-    /// Returns the unanswered calls that a call has to wait for. A call that asks waits for them whatever they called, as
-    /// it does for calls in flight: beside them its questions would be refused.
+    /// Returns the unanswered calls that a call has to wait for. A call that asks waits for them
+    /// whatever they called, as it does for calls in flight: beside them its questions would be
+    /// refused.
     fn unanswered_before(
         &self,
         agent: Agent,
@@ -291,9 +300,10 @@ impl<A> Table<A> {
             && !(asks && self.turns.passes(&call.owner))
     }
 
-    /// Ends the waiting of a call, and adds `waited` to the calls that it has waited for: those that were in flight when it
-    /// came. For others it has waited only a part of that time. Calls do not wait any more for a call that they have waited
-    /// [`PATIENCE`] for, nor, if it asks, for its owner. Returns calls whose owners are passed from now on.
+    /// Ends the waiting of a call, and adds `waited` to the calls that it has waited for: those
+    /// that were in flight when it came. For others it has waited only a part of that time. Calls
+    /// do not wait any more for a call that they have waited [`PATIENCE`] for, nor, if it asks, for
+    /// its owner. Returns calls whose owners are passed from now on.
     fn stop_waiting(&mut self, waiting: &Waiting<'_, A>, waited: Duration) -> Vec<Target> {
         let Waiting { number, agent, target, .. } = waiting;
         self.waiting.retain(|(other, _)| other != number);
@@ -565,7 +575,8 @@ mod tests {
             tokio::time::sleep(PATIENCE / 2).await;
             enter_as(&calls, 3, "form").await
         };
-        // The second call starts in the middle of the third one's wait, so the third waits for it half of its time.
+        // The second call starts in the middle of the third one's wait, so the third waits for it
+        // half of its time.
         let (_second, _third) = tokio::join!(second, third);
         assert!(!starts(enter_as(&calls, 4, "search")).await);
         assert!(!calls.table().turns.passes(&owner(2)));

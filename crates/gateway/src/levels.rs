@@ -1,4 +1,5 @@
-//! Log levels of upstreams: the lowest level that any agent wants. Each agent gets the messages of its own level.
+//! Log levels of upstreams: the lowest level that any agent wants. Each agent gets the messages of
+//! its own level.
 
 use std::{
     collections::HashMap,
@@ -62,7 +63,8 @@ impl Gateway {
         }
     }
 
-    /// Sets the level that the agent of a call wants. A stateless upstream gets the level with each call.
+    /// Sets the level that the agent of a call wants. A stateless upstream gets the level with each
+    /// call.
     pub(super) async fn level_for(
         &self,
         upstream: &Upstream,

@@ -78,8 +78,8 @@ pub struct Gateway {
     catalog: RwLock<Arc<Catalog>>,
     /// Held while a new catalog is made, so that an older one never replaces a newer one.
     relisting: Mutex<()>,
-    /// Whether a client has received a list. From then on Views keep their URIs. Before that, URIs are assigned as if all upstreams had
-    /// started at the same time.
+    /// Whether a client has received a list. From then on Views keep their URIs. Before that, URIs
+    /// are assigned as if all upstreams had started at the same time.
     is_listed: AtomicBool,
     links: Mutex<LinkRoutes>,
     changes: Arc<dyn ChangeListener>,
@@ -101,7 +101,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts every upstream that is not disabled, without waiting for them. `changes` is called when lists change.
+    /// Starts every upstream that is not disabled, without waiting for them. `changes` is called
+    /// when lists change.
     #[must_use]
     pub fn start(mut options: GatewayOptions, changes: Arc<dyn ChangeListener>) -> Arc<Self> {
         let upstreams: Vec<_> = std::mem::take(&mut options.upstreams)
@@ -145,7 +146,8 @@ impl Gateway {
         &self.upstreams
     }
 
-    /// Returns the instructions of the ready upstreams below their names, as many as fit into `room` bytes.
+    /// Returns the instructions of the ready upstreams below their names, as many as fit into
+    /// `room` bytes.
     #[must_use]
     pub fn instructions(&self, mut room: usize) -> String {
         let mut text = String::new();

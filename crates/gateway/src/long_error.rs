@@ -4,7 +4,8 @@ use marquetry_protocol::{RpcError, client::ClientError};
 
 /// Bytes of a message that are passed on: enough for a stack trace.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
-/// Bytes of data that are passed on. The lists of web pages in errors of URL elicitation are smaller.
+/// Bytes of data that are passed on. The lists of web pages in errors of URL elicitation are
+/// smaller.
 const MAX_DATA_BYTES: usize = 64 << 10;
 
 /// Cuts a message that is too long, and says so in it; leaves out data that is too long.

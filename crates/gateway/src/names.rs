@@ -44,7 +44,8 @@ impl Namer {
     /// Longest prefix in characters, half of what a tool name may have.
     pub const MAX_PREFIX_CHARS: usize = 64;
 
-    /// Creates the namer of the upstream `server`. Without a `prefix`, the upstream's name is the prefix.
+    /// Creates the namer of the upstream `server`. Without a `prefix`, the upstream's name is the
+    /// prefix.
     #[must_use]
     pub fn new(server: &str, prefix: Option<&str>, separator: &str) -> Self {
         let prefix = match prefix {

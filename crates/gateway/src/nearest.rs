@@ -1,6 +1,7 @@
 //! Finds the known name that is most similar to a mistyped one.
 
-/// Returns the known name that `name` most likely means: at most a third of it mistyped, or a part of it missing.
+/// Returns the known name that `name` most likely means: at most a third of it mistyped, or a part
+/// of it missing.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let name = name.to_lowercase().replace('-', "_");

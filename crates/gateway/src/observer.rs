@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 
 /// Receives the messages between this gateway and its upstreams.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// Returns whether messages are wanted now. The gateway asks before each message, and prepares nothing if the answer is no. Questions
-    /// are reported in any case: they are rare, and may stay open until a page is opened.
+    /// Returns whether messages are wanted now. The gateway asks before each message, and prepares
+    /// nothing if the answer is no. Questions are reported in any case: they are rare, and may stay
+    /// open until a page is opened.
     fn is_watching(&self) -> bool;
 
     /// Returns the origin of an agent's request.

@@ -21,12 +21,13 @@ pub struct GatewayOptions {
     pub upstreams: Vec<UpstreamOptions>,
     /// Tool names that no upstream can have.
     pub reserved_tools: Vec<String>,
-    /// Time after the gateway's start during which lists wait for upstreams that are still starting. `None` waits for the
-    /// start timeout of each upstream.
+    /// Time after the gateway's start during which lists wait for upstreams that are still
+    /// starting. `None` waits for the start timeout of each upstream.
     pub list_wait: Option<Duration>,
     /// Shortest time between two fetches of a list whose time to live has expired.
     pub list_refetch: Duration,
-    /// Time limit of the ping that follows a call without an answer. An upstream that misses it is restarted.
+    /// Time limit of the ping that follows a call without an answer. An upstream that misses it is
+    /// restarted.
     pub ping_timeout: Duration,
     /// Backoff before the first restart. It doubles after each consecutive failure.
     pub restart_delay: Duration,
@@ -36,17 +37,21 @@ pub struct GatewayOptions {
     pub restart_max_failures: u32,
     /// Time that a child process has to exit after its input was closed, and again after SIGTERM.
     pub stop_grace: Duration,
-    /// Environment variables that child processes see in addition to the usual ones. A trailing `*` matches any suffix.
+    /// Environment variables that child processes see in addition to the usual ones. A trailing `*`
+    /// matches any suffix.
     pub pass_env: Vec<String>,
-    /// Environment variables with secrets of this server. A child process sees one only if `pass_env` names it.
+    /// Environment variables with secrets of this server. A child process sees one only if
+    /// `pass_env` names it.
     pub secret_variables: Vec<String>,
-    /// Program that starts each upstream as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`. When the upstream or
-    /// this process ends, the guard ends all processes that the upstream has started.
+    /// Program that starts each upstream as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`.
+    /// When the upstream or this process ends, the guard ends all processes that the upstream has
+    /// started.
     pub guard: Option<PathBuf>,
-    /// Whether all agents count as clients that show Views of MCP Apps, even those that do not declare it.
+    /// Whether all agents count as clients that show Views of MCP Apps, even those that do not
+    /// declare it.
     pub assumes_views: bool,
-    /// Whether errors for callers contain the last standard error lines of an upstream that is down. These lines may contain data
-    /// of other callers.
+    /// Whether errors for callers contain the last standard error lines of an upstream that is
+    /// down. These lines may contain data of other callers.
     pub shows_stderr: bool,
     /// Receives the messages between the gateway and the upstreams.
     pub observer: Option<Arc<dyn Observer>>,
@@ -86,7 +91,8 @@ impl GatewayOptions {
     }
 }
 
-/// Limits of the work and memory that agents and upstreams can cause. The settings of `[limits]` have the same names.
+/// Limits of the work and memory that agents and upstreams can cause. The settings of `[limits]`
+/// have the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayLimits {
@@ -157,9 +163,11 @@ pub struct UpstreamOptions {
     pub transport: Transport,
     /// Lists the upstream without starting it.
     pub is_disabled: bool,
-    /// Passes the whole environment of this process to the child process, except [`GatewayOptions::secret_variables`].
+    /// Passes the whole environment of this process to the child process, except
+    /// [`GatewayOptions::secret_variables`].
     pub inherit_env: bool,
-    /// Prefix of its tool and prompt names. `None` uses the upstream's name; an empty prefix leaves names unchanged.
+    /// Prefix of its tool and prompt names. `None` uses the upstream's name; an empty prefix leaves
+    /// names unchanged.
     pub prefix: Option<String>,
     /// Separator between the prefix and a name.
     pub separator: String,
@@ -171,9 +179,11 @@ pub struct UpstreamOptions {
     pub revision: Option<Revision>,
     /// Time limit of one start, from the process or connection to the list of tools.
     pub start_timeout: Duration,
-    /// Time limit of one call. A call that comes while the upstream restarts waits for at most the same time.
+    /// Time limit of one call. A call that comes while the upstream restarts waits for at most the
+    /// same time.
     pub call_timeout: Duration,
-    /// Answers `sampling/createMessage` during calls of clients that do not offer sampling. Without it, such a request is an error.
+    /// Answers `sampling/createMessage` during calls of clients that do not offer sampling. Without
+    /// it, such a request is an error.
     pub sampler: Option<Arc<dyn Sampler>>,
 }
 
@@ -273,8 +283,8 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// Provides proxy, certificates and credentials of an upstream over HTTP. Each connection calls it again, so that changed files
-/// and variables take effect.
+/// Provides proxy, certificates and credentials of an upstream over HTTP. Each connection calls it
+/// again, so that changed files and variables take effect.
 pub trait HttpAccess: Send + Sync {
     /// Returns proxy and certificates. The default connects directly.
     ///

@@ -36,8 +36,8 @@ pub(crate) struct Parked<C> {
     next: AtomicU64,
 }
 
-/// Key of a waiting call. It is part of the sealed `requestState`, which is valid for the same request only, and it
-/// works once: each wait has a new key.
+/// Key of a waiting call. It is part of the sealed `requestState`, which is valid for the same
+/// request only, and it works once: each wait has a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Handle {
     process: u64,

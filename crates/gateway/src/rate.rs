@@ -5,7 +5,8 @@ use std::{
     time::Instant,
 };
 
-/// Rate limit of log lines that other programs cause: a number per second, and a burst of ten times as many after a pause.
+/// Rate limit of log lines that other programs cause: a number per second, and a burst of ten times
+/// as many after a pause.
 #[derive(Debug)]
 pub struct Rate {
     per_second: f64,
@@ -33,8 +34,8 @@ impl Rate {
         Self { per_second, bucket: Mutex::new(bucket) }
     }
 
-    /// Returns `None` if the next line must not be logged. Otherwise, returns the number of lines suppressed since the last
-    /// logged one.
+    /// Returns `None` if the next line must not be logged. Otherwise, returns the number of lines
+    /// suppressed since the last logged one.
     pub fn admit(&self) -> Option<u64> {
         self.admit_at(Instant::now())
     }

@@ -15,11 +15,13 @@ pub enum RestartRefused {
 }
 
 impl Gateway {
-    /// Ends the connection of the upstream `name` and starts it again at once, also if it was given up. Returns when the restart is ordered;
-    /// [`Upstream::states`](super::Upstream::states) shows its progress. Calls in flight behave as after a lost connection.
+    /// Ends the connection of the upstream `name` and starts it again at once, also if it was given
+    /// up. Returns when the restart is ordered; [`Upstream::states`](super::Upstream::states) shows
+    /// its progress. Calls in flight behave as after a lost connection.
     ///
     /// # Errors
-    /// There is no such upstream, it is disabled or cannot be used, it is already starting, or the gateway stops.
+    /// There is no such upstream, it is disabled or cannot be used, it is already starting, or the
+    /// gateway stops.
     pub fn restart(&self, name: &str) -> Result<(), RestartRefused> {
         let index = self.upstreams.iter().position(|upstream| upstream.name() == name);
         let index = index.ok_or(RestartRefused::Unknown)?;
@@ -44,7 +46,8 @@ impl Gateway {
                 Ok(())
             }
             UpstreamState::Ready(_) | UpstreamState::BackingOff { .. } => {
-                // Wakes the supervisor if it waits. Unlike `notify_one`, this stores no permit, which would cause another restart later.
+                // Wakes the supervisor if it waits. Unlike `notify_one`, this stores no permit,
+                // which would cause another restart later.
                 upstream.restart.notify_waiters();
                 Ok(())
             }

@@ -33,10 +33,11 @@ impl LinkOwner {
     }
 }
 
-/// The URIs of the resource links in tool answers, with the index of their upstream, separately for each agent.
+/// The URIs of the resource links in tool answers, with the index of their upstream, separately for
+/// each agent.
 ///
-/// At the limit of one agent, its oldest link is dropped. At the limit of all agents, the agent that used its links longest ago
-/// loses all of them.
+/// At the limit of one agent, its oldest link is dropped. At the limit of all agents, the agent
+/// that used its links longest ago loses all of them.
 pub(crate) struct LinkRoutes {
     agents: HashMap<LinkOwner, Links>,
     /// The agents, ordered by their last use.
@@ -65,8 +66,8 @@ impl LinkRoutes {
         Self { agents, by_use, uses: 0, count: 0, most, most_per_agent }
     }
 
-    /// Records that `upstream` gave `agent` a link to `uri`. If another upstream gave the same URI before, it stays with that one, so
-    /// that no upstream can take over the reads of another.
+    /// Records that `upstream` gave `agent` a link to `uri`. If another upstream gave the same URI
+    /// before, it stays with that one, so that no upstream can take over the reads of another.
     pub(crate) fn remember(&mut self, agent: &LinkOwner, uri: &str, upstream: usize) {
         let most_per_agent = self.most_per_agent.min(self.most);
         let links = self.used(agent);
@@ -116,7 +117,8 @@ const MAX_URI_BYTES: usize = 2_048;
 /// Answers up to this size are searched in place, in less than a millisecond.
 const QUICK_BYTES: usize = 256 << 10;
 
-/// Returns an answer with the URIs that it links to. A large answer is searched on a thread for blocking work, so that other requests do not wait.
+/// Returns an answer with the URIs that it links to. A large answer is searched on a thread for
+/// blocking work, so that other requests do not wait.
 pub(crate) async fn with_links(answer: Box<RawValue>) -> (Box<RawValue>, Vec<String>) {
     if answer.get().len() <= QUICK_BYTES {
         let links = links(&answer);

@@ -1,4 +1,5 @@
-//! Standard error of an upstream: decides at which level each line is logged, and keeps the last lines for health and errors.
+//! Standard error of an upstream: decides at which level each line is logged, and keeps the last
+//! lines for health and errors.
 
 use std::{
     collections::{HashSet, VecDeque, hash_map::DefaultHasher},
@@ -30,7 +31,8 @@ impl StderrLog {
     const TAIL_LINES: usize = 20;
     /// Bytes that are kept of a line.
     const LINE_BYTES: usize = 400;
-    /// Lines that are recognized as repeated; when there are more, all are forgotten and logged anew.
+    /// Lines that are recognized as repeated; when there are more, all are forgotten and logged
+    /// anew.
     const KNOWN_LINES: usize = 2_000;
 
     /// Begins a new run. Lines of earlier runs count as repeated.
@@ -42,7 +44,8 @@ impl StderrLog {
         state.known.extend(current);
     }
 
-    /// Keeps a line and returns its log level: `DEBUG` if an earlier run or traceback had the same line, otherwise `INFO`.
+    /// Keeps a line and returns its log level: `DEBUG` if an earlier run or traceback had the same
+    /// line, otherwise `INFO`.
     pub(super) fn take(&self, line: &str) -> Level {
         let state = &mut *self.lock();
         if state.tail.len() >= Self::TAIL_LINES {
@@ -75,7 +78,8 @@ impl StderrLog {
 }
 
 impl State {
-    /// Returns whether a line belongs to a traceback. A traceback ends with the first line that is not indented: the error.
+    /// Returns whether a line belongs to a traceback. A traceback ends with the first line that is
+    /// not indented: the error.
     fn is_traceback(&mut self, line: &str) -> bool {
         let is_indented = line.starts_with([' ', '\t']);
         let is_head = line.contains("Traceback (most recent call last)")
@@ -87,7 +91,8 @@ impl State {
     }
 }
 
-/// Returns the hash of a line without its numbers. Times, process ids and addresses differ between repeated lines.
+/// Returns the hash of a line without its numbers. Times, process ids and addresses differ between
+/// repeated lines.
 fn hash_of(line: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     let words = line.split(|c: char| !c.is_alphanumeric());

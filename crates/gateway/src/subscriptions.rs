@@ -1,4 +1,5 @@
-//! Subscriptions to resources: the first agent subscribes at the upstream, the last one unsubscribes.
+//! Subscriptions to resources: the first agent subscribes at the upstream, the last one
+//! unsubscribes.
 
 use std::{
     collections::HashMap,
@@ -24,7 +25,8 @@ impl Gateway {
     /// Subscribes an agent to a resource.
     ///
     /// # Errors
-    /// No upstream has the resource, or its upstream is down, refuses, or does not support subscriptions.
+    /// No upstream has the resource, or its upstream is down, refuses, or does not support
+    /// subscriptions.
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.resource_known(uri, cx).await?;
         if self.catalog().view(uri).is_some_and(|view| view.name != uri) {
@@ -45,7 +47,8 @@ impl Gateway {
                     *agents += 1;
                     return Ok(());
                 }
-                // Another agent has subscribed at another upstream meanwhile; the check above finds that.
+                // Another agent has subscribed at another upstream meanwhile; the check above finds
+                // that.
                 Some(_) => {}
                 None => break (index, alone),
             }
@@ -92,7 +95,8 @@ impl Gateway {
         }
     }
 
-    /// Subscribes again after a start of the upstream, and announces a change of each resource, since it may have changed meanwhile.
+    /// Subscribes again after a start of the upstream, and announces a change of each resource,
+    /// since it may have changed meanwhile.
     pub(super) async fn subscribe_again(&self, index: usize, client: &Client) {
         let _alone = self.upstreams[index].subscribing.lock().await;
         let uris: Vec<String> = {
@@ -111,7 +115,8 @@ impl Gateway {
         }
     }
 
-    /// Passes on that a resource has changed. A change below a subscribed resource counts as a change of it.
+    /// Passes on that a resource has changed. A change below a subscribed resource counts as a
+    /// change of it.
     pub(super) fn resource_updated(&self, index: usize, uri: &str) {
         let table = self.subscriptions.table();
         let slashes = uri.match_indices('/').map(|(at, _)| at);

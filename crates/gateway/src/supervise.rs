@@ -1,4 +1,5 @@
-//! Supervises one upstream: starts it, fetches its lists when they change, and restarts it when it ends.
+//! Supervises one upstream: starts it, fetches its lists when they change, and restarts it when it
+//! ends.
 
 use std::{
     sync::Arc,
@@ -30,7 +31,8 @@ use super::{
     upstream::Upstream,
 };
 
-/// Time during which announcements are gathered before lists are fetched, since servers announce several changes in a row.
+/// Time during which announcements are gathered before lists are fetched, since servers announce
+/// several changes in a row.
 const GATHERED: Duration = Duration::from_millis(30);
 
 /// Marks the lists of an upstream as stale. Several marks of one list cause one fetch.
@@ -59,7 +61,8 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             () = gateway.stopping.cancelled() => break,
             started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, index)) => started,
         };
-        // The handshake and each request have the time of the whole start, so the limit of any of them may end it.
+        // The handshake and each request have the time of the whole start, so the limit of any of
+        // them may end it.
         let started = match started {
             Ok(Err(ClientError::Timeout(limit))) if limit == upstream.start_timeout() => None,
             started => started.ok(),
@@ -180,8 +183,8 @@ enum End {
 
 /// Offers the upstream to clients until it ends, and returns why.
 ///
-/// Its tools are offered at once. Each other list is fetched on its own, so that one that never arrives does not delay the
-/// others.
+/// Its tools are offered at once. Each other list is fetched on its own, so that one that never
+/// arrives does not delay the others.
 async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
     let upstream = &*gateway.upstreams[index];
     let Running { client, notifications, tools, incomplete } = running;
@@ -247,7 +250,8 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Marks a list as stale when the upstream announces its change. Returns the reason why the upstream is lost.
+    /// Marks a list as stale when the upstream announces its change. Returns the reason why the
+    /// upstream is lost.
     async fn listen(&self, mut notifications: Receiver<ServerNotification>) -> String {
         loop {
             tokio::select! {
@@ -391,7 +395,8 @@ impl Session<'_> {
         }
     }
 
-    /// Publishes an optional list of an upstream. If it cannot be fetched, the former list stays, and the reason is published.
+    /// Publishes an optional list of an upstream. If it cannot be fetched, the former list stays,
+    /// and the reason is published.
     fn take<T>(
         &self,
         list: &'static str,
@@ -465,8 +470,8 @@ fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
 }
 
 impl Stale {
-    /// Waits until the list is stale. After an announcement it waits a little longer, since servers announce several changes in
-    /// a row. It does not wait longer if an agent needs the list.
+    /// Waits until the list is stale. After an announcement it waits a little longer, since servers
+    /// announce several changes in a row. It does not wait longer if an agent needs the list.
     async fn told(&self) {
         tokio::select! {
             biased;

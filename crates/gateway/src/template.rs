@@ -2,8 +2,9 @@
 
 /// The literal parts of a template, and the gaps between them.
 ///
-/// Names and modifiers of variables do not matter. `{var}` matches text without a slash; `{+var}`, `{#var}`,
-/// `{/var}`, `{?var}`, `{&var}`, `{;var}`, `{.var}` and every exploded `{var*}` match any text, including none.
+/// Names and modifiers of variables do not matter. `{var}` matches text without a slash; `{+var}`,
+/// `{#var}`, `{/var}`, `{?var}`, `{&var}`, `{;var}`, `{.var}` and every exploded `{var*}` match any
+/// text, including none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UriPattern {
     parts: Vec<Part>,
@@ -38,7 +39,8 @@ impl UriPattern {
         Self { parts }
     }
 
-    /// Returns whether the template has a literal scheme. A template without one could match URIs of any upstream.
+    /// Returns whether the template has a literal scheme. A template without one could match URIs
+    /// of any upstream.
     pub(crate) fn has_scheme(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Text(text)) if text.contains(':'))
     }
@@ -54,7 +56,8 @@ impl UriPattern {
 
     /// Returns whether the template matches `uri`.
     pub(crate) fn matches(&self, uri: &str) -> bool {
-        // For each part, the offsets at which the parts so far can end: linear in parts × length for every template.
+        // For each part, the offsets at which the parts so far can end: linear in parts × length
+        // for every template.
         let mut ends = vec![0];
         for part in &self.parts {
             ends = match part {

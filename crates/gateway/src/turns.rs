@@ -1,18 +1,21 @@
-//! Which requests have to be alone at an upstream, since the upstream asks during them and its questions name no call.
+//! Which requests have to be alone at an upstream, since the upstream asks during them and its
+//! questions name no call.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use marquetry_protocol::server::{Caller, ConversationId};
 use tokio::time::Instant;
 
-/// Time after a question during which calls like the one that caused it are kept apart from calls of other agents.
+/// Time after a question during which calls like the one that caused it are kept apart from calls
+/// of other agents.
 const ASKED: Duration = Duration::from_mins(10);
 
 /// The same time for a question that one of several kinds of calls may have caused.
 const SUSPECTED: Duration = Duration::from_mins(1);
 
-/// Time during which others do not wait again for calls that ask of an owner that they have waited for too long. It is short,
-/// because a form that a user fills in takes longer than [`PATIENCE`], too.
+/// Time during which others do not wait again for calls that ask of an owner that they have waited
+/// for too long. It is short, because a form that a user fills in takes longer than [`PATIENCE`],
+/// too.
 const PASSED: Duration = Duration::from_mins(1);
 
 /// Time that a call waits for calls of other agents. It then starts beside them.
@@ -50,7 +53,8 @@ impl Owner {
     }
 }
 
-/// The kinds of calls that an upstream asks during, and the owners whose calls of these kinds others do not wait for.
+/// The kinds of calls that an upstream asks during, and the owners whose calls of these kinds
+/// others do not wait for.
 #[derive(Default)]
 pub(super) struct Turns {
     asking: HashMap<Target, (Certainty, Instant)>,
@@ -107,9 +111,10 @@ impl Turns {
             && self.asking.get(target).is_some_and(|(_, until)| *until > Instant::now())
     }
 
-    /// Records that others have waited as long as they may for a call that asks of this owner. They do not wait for the
-    /// owner's calls that ask from now on, so that one owner cannot delay others repeatedly. A call that asks still waits
-    /// for the owner's other calls, which are short as a rule.
+    /// Records that others have waited as long as they may for a call that asks of this owner. They
+    /// do not wait for the owner's calls that ask from now on, so that one owner cannot delay
+    /// others repeatedly. A call that asks still waits for the owner's other calls, which are short
+    /// as a rule.
     pub(super) fn pass(&mut self, owner: &Owner) {
         self.passed.add(owner);
     }
@@ -119,8 +124,9 @@ impl Turns {
         self.passed.has(owner)
     }
 
-    /// Records that a call has waited for a cancelled call of this owner. Others do not wait for the owner's cancelled
-    /// calls from now on. They still wait for the other calls, since few owners cancel calls to delay others.
+    /// Records that a call has waited for a cancelled call of this owner. Others do not wait for
+    /// the owner's cancelled calls from now on. They still wait for the other calls, since few
+    /// owners cancel calls to delay others.
     pub(super) fn pass_when_cancelled(&mut self, owner: &Owner) {
         self.passed_when_cancelled.add(owner);
     }

@@ -50,7 +50,8 @@ pub struct Upstream {
     pub(super) stderr: Arc<StderrLog>,
     /// Whether the upstream was ready, its connection was lost, and no start has failed since.
     is_returning: AtomicBool,
-    /// For each [`List`]: cancelled when the first start has succeeded or failed and the list shows the result.
+    /// For each [`List`]: cancelled when the first start has succeeded or failed and the list shows
+    /// the result.
     settled: [CancellationToken; 3],
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
@@ -145,7 +146,8 @@ impl Upstream {
         self.stderr.tail()
     }
 
-    /// Returns how it introduced itself: its name and version, its revision, its capabilities. `None` unless it is ready.
+    /// Returns how it introduced itself: its name and version, its revision, its capabilities.
+    /// `None` unless it is ready.
     #[must_use]
     pub fn introduction(&self) -> Option<Value> {
         let UpstreamState::Ready(client) = self.state() else { return None };
@@ -181,8 +183,8 @@ impl Upstream {
         !self.is_started() || self.settled[list as usize].is_cancelled()
     }
 
-    /// Marks the first start as over for a list. The state is no sign of that: an upstream is ready before its names
-    /// appear.
+    /// Marks the first start as over for a list. The state is no sign of that: an upstream is ready
+    /// before its names appear.
     pub(super) fn settle(&self, list: List) {
         self.settled[list as usize].cancel();
     }
@@ -203,14 +205,15 @@ impl Upstream {
         self.state()
     }
 
-    /// Sets whether calls wait for the next start. The later change of the state wakes calls that wait.
+    /// Sets whether calls wait for the next start. The later change of the state wakes calls that
+    /// wait.
     pub(super) fn set_returning(&self, is_returning: bool) {
         self.is_returning.store(is_returning, Ordering::Relaxed);
     }
 
-    /// Waits for the next start after a loss of the connection: until the upstream is ready, the start has failed, or
-    /// `call_timeout` is over. Returns at once unless the upstream was ready before and its next start comes within that
-    /// time.
+    /// Waits for the next start after a loss of the connection: until the upstream is ready, the
+    /// start has failed, or `call_timeout` is over. Returns at once unless the upstream was ready
+    /// before and its next start comes within that time.
     pub(super) async fn returned(&self) {
         let limit = self.call_timeout();
         let limit_ms = limit.as_millis();
@@ -238,7 +241,8 @@ impl Upstream {
         self.state.send_replace(state);
     }
 
-    /// Leaves the state of an upstream that was given up. Returns whether this caller did, so that it is supervised once.
+    /// Leaves the state of an upstream that was given up. Returns whether this caller did, so that
+    /// it is supervised once.
     pub(super) fn leave_failed(&self) -> bool {
         self.state.send_if_modified(|state| {
             let has_failed = matches!(state, UpstreamState::Failed { .. });
@@ -255,7 +259,8 @@ impl Upstream {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records a failed call and requests a ping. Health shows the problem until a call or the ping succeeds.
+    /// Records a failed call and requests a ping. Health shows the problem until a call or the ping
+    /// succeeds.
     pub(super) fn distrust(&self, problem: String) {
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
         self.suspected.notify_one();
@@ -292,9 +297,9 @@ impl Upstream {
         change(Arc::make_mut(&mut self.listing.write().unwrap_or_else(PoisonError::into_inner)));
     }
 
-    /// Records that the program has exited before the handshake. Some programs of the session era exit at any request
-    /// before `initialize`, so the next start begins with `initialize`. Returns whether this start began with
-    /// `server/discover`.
+    /// Records that the program has exited before the handshake. Some programs of the session era
+    /// exit at any request before `initialize`, so the next start begins with `initialize`. Returns
+    /// whether this start began with `server/discover`.
     pub(super) fn ended_early(&self) -> bool {
         let may_change = self.options.revision.is_none()
             && matches!(self.options.transport, Transport::Stdio { .. });
@@ -420,8 +425,8 @@ impl Upstream {
 struct StderrLogger {
     upstream: String,
     rate: Rate,
-    /// A separate rate for lines that are logged at debug level: they are rarely shown, and must not use up the rate
-    /// of the others.
+    /// A separate rate for lines that are logged at debug level: they are rarely shown, and must
+    /// not use up the rate of the others.
     repeated: Rate,
     log: Arc<StderrLog>,
     /// Cancelled when this server stops. Many programs then complain about their closed pipes.

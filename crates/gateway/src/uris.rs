@@ -3,9 +3,9 @@
 /// The schemes of this server's own resources: artifacts, and records of its knowledge.
 const RESERVED_SCHEMES: [&str; 2] = ["artifact", "am7"];
 
-/// Returns whether a URI, or the start of a URI template, has a scheme of this server's own. Upstreams cannot have
-/// such resources, even if this server has no knowledge: the meaning of a URI must not depend on that. Schemes ignore
-/// case (RFC 3986, 3.1).
+/// Returns whether a URI, or the start of a URI template, has a scheme of this server's own.
+/// Upstreams cannot have such resources, even if this server has no knowledge: the meaning of a URI
+/// must not depend on that. Schemes ignore case (RFC 3986, 3.1).
 pub(crate) fn is_reserved(uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };
     RESERVED_SCHEMES.iter().any(|own| own.eq_ignore_ascii_case(scheme))

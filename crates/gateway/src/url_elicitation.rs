@@ -1,5 +1,5 @@
-//! Converts errors of upstreams for the agent's revision, in particular requests to visit pages before a call can
-//! continue.
+//! Converts errors of upstreams for the agent's revision, in particular requests to visit pages
+//! before a call can continue.
 
 use std::{
     sync::Arc,
@@ -26,7 +26,8 @@ use super::{
     poll::polled_once,
 };
 
-/// Pages of one error that an agent is asked to visit; further ones are asked for with the next error.
+/// Pages of one error that an agent is asked to visit; further ones are asked for with the next
+/// error.
 const MAX_PAGES: usize = 16;
 
 /// Time for an upstream to notice a visit to its page, before the user is asked again.
@@ -36,8 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
 impl Gateway {
-    /// Sends a request as [`Self::exchange`] does. If the upstream asks a stateless agent for a visit to a page
-    /// (-32042, 2025-11-25), the agent gets `input_required`, and the request is sent again.
+    /// Sends a request as [`Self::exchange`] does. If the upstream asks a stateless agent for a
+    /// visit to a page (-32042, 2025-11-25), the agent gets `input_required`, and the request is
+    /// sent again.
     pub(super) async fn exchange_with_url_elicitation(
         &self,
         index: usize,
@@ -113,9 +115,9 @@ impl Gateway {
 
 /// Converts an upstream's error for an agent.
 ///
-/// Codes from -32020 to -32099 are defined by the specification. For a stateless agent they would be errors of this
-/// server; only "missing capability" applies to the agent itself. In sessions all errors pass; only pages to visit
-/// get the upstream's name.
+/// Codes from -32020 to -32099 are defined by the specification. For a stateless agent they would
+/// be errors of this server; only "missing capability" applies to the agent itself. In sessions all
+/// errors pass; only pages to visit get the upstream's name.
 pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) -> RpcError {
     let code = error.code;
     let is_reserved = (-32099..=-32020).contains(&code) && code != error_code::MISSING_CAPABILITY;
@@ -196,7 +198,8 @@ fn visit(cx: &RequestContext, round: usize, page: usize) -> Visit {
     }
 }
 
-/// Returns the key of the question for one page. It includes the round, so that earlier answers do not match.
+/// Returns the key of the question for one page. It includes the round, so that earlier answers do
+/// not match.
 fn key(round: usize, page: usize) -> String {
     format!("visit-{round}.{page}")
 }

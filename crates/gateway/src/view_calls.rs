@@ -11,14 +11,15 @@ use percent_encoding::percent_decode_str;
 
 use super::{CallFailure, Gateway, Route, ToolAnswer};
 
-/// The request header that limits `resources/read`, the lists of resources and the list of prompts to one server. Its value is the
-/// server's name in percent-encoding. A host sends it with the requests of a View, since a View may reach only "the same server
-/// connection" (MCP Apps, visibility).
+/// The request header that limits `resources/read`, the lists of resources and the list of prompts
+/// to one server. Its value is the server's name in percent-encoding. A host sends it with the
+/// requests of a View, since a View may reach only "the same server connection" (MCP Apps,
+/// visibility).
 pub const SERVER_HEADER: &str = "marquetry-server";
 
 impl Gateway {
-    /// Returns the index of the upstream to which a request is bound by [`SERVER_HEADER`]. `None` without the header, and for `own`, the name of
-    /// this server.
+    /// Returns the index of the upstream to which a request is bound by [`SERVER_HEADER`]. `None`
+    /// without the header, and for `own`, the name of this server.
     ///
     /// # Errors
     /// There is no such server.
@@ -35,11 +36,12 @@ impl Gateway {
         }
     }
 
-    /// Calls a tool for a View of the upstream with this index. `params` has the tool's name at the upstream, as the View
-    /// knows it.
+    /// Calls a tool for a View of the upstream with this index. `params` has the tool's name at the
+    /// upstream, as the View knows it.
     ///
     /// # Errors
-    /// When the upstream offers no such tool, or Views may not call it; otherwise as [`Gateway::call_tool`].
+    /// When the upstream offers no such tool, or Views may not call it; otherwise as
+    /// [`Gateway::call_tool`].
     pub async fn call_tool_for_view(
         &self,
         upstream: usize,
@@ -70,7 +72,8 @@ impl Gateway {
         tools.cloned().collect()
     }
 
-    /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or a resource that a View requests.
+    /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or a
+    /// resource that a View requests.
     ///
     /// # Errors
     /// When there is no such upstream; otherwise as [`Gateway::read_resource`].
@@ -86,8 +89,8 @@ impl Gateway {
         self.read_at(upstream, params, cx).await
     }
 
-    /// Reads a View whose offered URI differs from its URI at the upstream. The answer has the URI that the client
-    /// requested.
+    /// Reads a View whose offered URI differs from its URI at the upstream. The answer has the URI
+    /// that the client requested.
     pub(super) async fn read_renamed(
         &self,
         view: Route,
@@ -120,7 +123,8 @@ impl Gateway {
     }
 }
 
-/// Returns a refusal with the extension's general code, because it has no special one (specification, "Error codes").
+/// Returns a refusal with the extension's general code, because it has no special one
+/// (specification, "Error codes").
 fn denied(tool: &str, why: &str) -> CallFailure {
     let tool = shortened(tool);
     CallFailure::Rpc(RpcError::new(DENIED, format!("tool '{tool}' {why}")))

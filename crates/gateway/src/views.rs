@@ -11,9 +11,10 @@ const RESERVED_PREFIX: &str = "ui://marquetry/";
 
 /// Routes between the URIs of Views that clients see and those at the upstreams.
 ///
-/// A View belongs to its upstream: a tool, its View and the tools that the View calls are of one upstream. So a URI that
-/// two upstreams have is offered twice, once as it is and once below the other upstream's name. A URI stays with its
-/// upstream as long as that one has it, so that an upstream which comes later cannot take the View of another one's tool.
+/// A View belongs to its upstream: a tool, its View and the tools that the View calls are of one
+/// upstream. So a URI that two upstreams have is offered twice, once as it is and once below the
+/// other upstream's name. A URI stays with its upstream as long as that one has it, so that an
+/// upstream which comes later cannot take the View of another one's tool.
 #[derive(Debug, Default)]
 pub(crate) struct ViewRoutes {
     /// Upstream and URI there, by the URI that clients see.
@@ -23,7 +24,8 @@ pub(crate) struct ViewRoutes {
 }
 
 impl ViewRoutes {
-    /// Routes of the Views of all upstreams: each with the upstream's index and name, in the order of the configuration.
+    /// Routes of the Views of all upstreams: each with the upstream's index and name, in the order
+    /// of the configuration.
     pub(crate) fn new<'a>(
         views: impl IntoIterator<Item = (usize, &'a str, UiUri)>,
         before: Option<&Self>,
@@ -133,7 +135,8 @@ mod tests {
         let second = routes(&[(0, "ui://x"), (1, "ui://x")], Some(&first));
         check(&second, 1, "ui://x", "ui://x");
         check(&second, 0, "ui://x", "ui://a/x");
-        // When the first upstream no longer has the URI, it is free; the other upstream keeps the URI that clients know.
+        // When the first upstream no longer has the URI, it is free; the other upstream keeps the
+        // URI that clients know.
         let third = routes(&[(0, "ui://x"), (2, "ui://x")], Some(&second));
         check(&third, 0, "ui://x", "ui://a/x");
         check(&third, 2, "ui://x", "ui://x");

@@ -1,7 +1,8 @@
 //! Lets lists wait for upstreams that are still starting.
 //!
-//! A client that lists once must see every tool, and not every client lists again after a notification. Therefore a
-//! list waits until each upstream has started or failed for the first time. Later lists do not wait.
+//! A client that lists once must see every tool, and not every client lists again after a
+//! notification. Therefore a list waits until each upstream has started or failed for the first
+//! time. Later lists do not wait.
 
 use std::{
     pin::pin,
@@ -58,8 +59,8 @@ impl Messages {
 }
 
 impl Gateway {
-    /// Waits until the first start of each upstream has ended, or its time limit is over: `gateway.list_wait_ms`, or
-    /// its `start_timeout_ms`, from the start of this server.
+    /// Waits until the first start of each upstream has ended, or its time limit is over:
+    /// `gateway.list_wait_ms`, or its `start_timeout_ms`, from the start of this server.
     ///
     /// # Errors
     /// If no slot among the requests in flight was free after the wait.
@@ -78,15 +79,17 @@ impl Gateway {
         };
         self.wait_without_slot(cx, ready).await?;
         if !self.is_listed.load(Ordering::Relaxed) {
-            // Waits for a relisting that began before a client had received a list, so that this list shows its result.
+            // Waits for a relisting that began before a client had received a list, so that this
+            // list shows its result.
             let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
             self.is_listed.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Waits without one of the caller's slots among the requests in flight, so that lists of clients that connect while
-    /// upstreams start do not keep out other requests. Beyond the bounds of [`limiter`] a request waits with its slot.
+    /// Waits without one of the caller's slots among the requests in flight, so that lists of
+    /// clients that connect while upstreams start do not keep out other requests. Beyond the bounds
+    /// of [`limiter`] a request waits with its slot.
     pub(super) async fn wait_without_slot(
         &self,
         cx: &RequestContext,

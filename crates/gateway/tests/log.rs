@@ -84,7 +84,8 @@ async fn line_of(script: &str, text: &str) -> String {
     log_until(script, text).await.1
 }
 
-/// Starts an upstream `noisy` in shell, and returns the log when it has a line that contains `text`, and that line.
+/// Starts an upstream `noisy` in shell, and returns the log when it has a line that contains
+/// `text`, and that line.
 async fn log_until(script: &str, text: &str) -> (String, String) {
     let log = Log::default();
     let writer = log.clone();

@@ -13,7 +13,8 @@ use marquetry_index::{
     SearchRequest, StoreError, conformance::embed,
 };
 
-/// Names the database that the child, which is this same test binary, is to write to until it is killed.
+/// Names the database that the child, which is this same test binary, is to write to until it is
+/// killed.
 const CHILD: &str = "MARQUETRY_TEST_INDEX_INTO";
 const CHILD_TEST: &str = "child_that_indexes_until_it_is_killed";
 
@@ -42,7 +43,8 @@ async fn data_survives_reopening() {
     assert_eq!(store.documents(&Filter::default(), None, 100).await.unwrap().len(), 19);
 }
 
-/// A program may end as soon as it has dropped the store: nothing may then depend on the thread that writes.
+/// A program may end as soon as it has dropped the store: nothing may then depend on the thread
+/// that writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_store_leaves_one_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +101,8 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     for round in 0..12 {
         let children = [(); 2].map(|()| Child::start(CHILD_TEST, CHILD, &path));
         tokio::time::sleep(Duration::from_millis(150 + round * 17 % 90)).await;
-        // The reader stays open all the time; another store opens the file that the killed processes left.
+        // The reader stays open all the time; another store opens the file that the killed
+        // processes left.
         check(&reader).await;
         children.into_iter().for_each(Child::kill);
         check(&reader).await;
@@ -108,7 +111,8 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     assert!(latest > 3, "the children wrote nothing");
 }
 
-/// Checks that every document is whole, by its chunks and by a search, and returns the highest version.
+/// Checks that every document is whole, by its chunks and by a search, and returns the highest
+/// version.
 async fn check(store: &LibsqlStore) -> usize {
     let mut latest = 0;
     for at in 0..4 {
@@ -333,7 +337,8 @@ async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wishe
         )
     );
     assert!(std::fs::read(&path).unwrap() == before, "nothing in it was changed");
-    // Without `only_ours`, our tables are added to the file, which can then be opened with `only_ours`.
+    // Without `only_ours`, our tables are added to the file, which can then be opened with
+    // `only_ours`.
     open(&path).await.replace(Document::new("doc"), version(1)).await.unwrap();
     let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
     assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
@@ -394,7 +399,8 @@ async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
     assert_eq!(std::fs::read(&path).unwrap(), b"");
 }
 
-/// In version 3, chunks have no page starts. A program of that version must refuse those that have them.
+/// In version 3, chunks have no page starts. A program of that version must refuse those that have
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_the_former_version_is_migrated() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,8 @@ use marquetry_knowledge::{DatabaseLocation, Knowledge, KnowledgeOptions};
 
 use crate::Failed;
 
-/// Reads the settings for a command. Their database is the one that [`DatabaseArgs::database`] returns, or the program's default.
+/// Reads the settings for a command. Their database is the one that [`DatabaseArgs::database`]
+/// returns, or the program's default.
 pub type Settings<'a> = &'a (dyn Fn(&DatabaseArgs) -> Result<KnowledgeOptions, Failed> + Sync);
 
 /// Arguments of all commands.
@@ -58,7 +59,8 @@ impl DatabaseArgs {
         self.output.json || self.output.format == OutputFormat::Json
     }
 
-    /// Opens an existing database for reading, runs `work`, and closes it. The file may be read-only.
+    /// Opens an existing database for reading, runs `work`, and closes it. The file may be
+    /// read-only.
     pub(crate) async fn to_read(
         &self,
         settings: Settings<'_>,

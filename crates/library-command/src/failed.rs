@@ -8,9 +8,11 @@ use marquetry_rag::{IndexError, PipelineError, RecordError, RecordStoreError, St
 /// A failed command: exit status and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// The exit status: 1 if something failed while running, 2 if the arguments or settings are wrong.
+    /// The exit status: 1 if something failed while running, 2 if the arguments or settings are
+    /// wrong.
     pub code: u8,
-    /// The message for standard error, without "error: ". It may contain control characters of file names.
+    /// The message for standard error, without "error: ". It may contain control characters of file
+    /// names.
     pub message: String,
 }
 

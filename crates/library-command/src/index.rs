@@ -31,7 +31,8 @@ use crate::{
 /// Arguments of `marquetry index`.
 #[derive(Args, Clone, Debug)]
 pub struct IndexArgs {
-    /// Files and folders, or their file: URIs. In folders, hidden files and files that .gitignore or .ignore exclude are left out.
+    /// Files and folders, or their file: URIs. In folders, hidden files and files that .gitignore
+    /// or .ignore exclude are left out.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<OsString>,
     /// Continue, and look for changes about once a second until interrupted.
@@ -52,11 +53,12 @@ pub struct IndexArgs {
     /// Tag to add to each file, by name or URI; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Remove indexed files that no longer exist below PATH. A PATH that does not exist is an error; its files are
-    /// not removed.
+    /// Remove indexed files that no longer exist below PATH. A PATH that does not exist is an
+    /// error; its files are not removed.
     #[arg(long)]
     prune: bool,
-    /// Print what would be done, and change nothing. Files are read and cut for this, so it takes about as long.
+    /// Print what would be done, and change nothing. Files are read and cut for this, so it takes
+    /// about as long.
     #[arg(long)]
     dry_run: bool,
     /// Include files and folders whose names begin with a dot.
@@ -71,11 +73,13 @@ pub struct IndexArgs {
     /// Largest file, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     max_file_size: u64,
-    /// Remove the database's vectors if they belong to another model than the one in [knowledge.embedding], or to an older
-    /// version of this program. Records stay; documents outside of PATH are not found until they are indexed again.
+    /// Remove the database's vectors if they belong to another model than the one in
+    /// [knowledge.embedding], or to an older version of this program. Records stay; documents
+    /// outside of PATH are not found until they are indexed again.
     #[arg(long, conflicts_with = "dry_run")]
     reset: bool,
-    /// List all files that are not documents, and not only those that were named and the first few in folders.
+    /// List all files that are not documents, and not only those that were named and the first few
+    /// in folders.
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -90,7 +94,8 @@ enum ChunkKind {
     Chapter,
 }
 
-/// Indexes files and folders, until `stop` is cancelled. Finished files stay indexed; each file has all its passages or none of them.
+/// Indexes files and folders, until `stop` is cancelled. Finished files stay indexed; each file has
+/// all its passages or none of them.
 ///
 /// With `--watch` it ends only when it is stopped.
 ///
@@ -297,7 +302,8 @@ impl Reported {
 
 /// Maximum number of failures that are printed as they occur; the summary counts all of them.
 const MAX_FAILURES: usize = 50;
-/// Maximum number of skipped files in folders that are printed as they occur. Files that were named are all printed.
+/// Maximum number of skipped files in folders that are printed as they occur. Files that were named
+/// are all printed.
 const MAX_SKIPS: usize = 5;
 
 async fn once(

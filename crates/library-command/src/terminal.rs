@@ -95,7 +95,8 @@ fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
     start..end
 }
 
-/// Returns a text on one line, without control characters and without characters that change the writing direction.
+/// Returns a text on one line, without control characters and without characters that change the
+/// writing direction.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut is_space = false;
@@ -115,8 +116,8 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
-/// Returns a text on one line, with control characters and characters that change the writing direction escaped: names of files may
-/// contain line breaks.
+/// Returns a text on one line, with control characters and characters that change the writing
+/// direction escaped: names of files may contain line breaks.
 pub(crate) fn printable_line(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {

@@ -45,7 +45,8 @@ pub struct ModelConfig {
     pub provider: Provider,
     /// Name of the model at the provider.
     pub model: String,
-    /// Base URL, `http:` or `https:`, up to and including `/v1`; [`Provider::default_base_url`] if not set.
+    /// Base URL, `http:` or `https:`, up to and including `/v1`; [`Provider::default_base_url`] if
+    /// not set.
     pub base_url: Option<String>,
     /// API key, if the provider requires one.
     pub api_key: Option<ApiKey>,
@@ -53,12 +54,13 @@ pub struct ModelConfig {
     pub timeout: Duration,
     /// Number of retries when the provider is busy or cannot be reached; 3 by default.
     pub retries: u32,
-    /// Longest wait before a retry; a provider that asks for a longer one gets no retry. 30 s by default.
+    /// Longest wait before a retry; a provider that asks for a longer one gets no retry. 30 s by
+    /// default.
     pub longest_wait: Duration,
     /// Time limit of a whole call, retries and stream included; 10 minutes by default.
     pub answer_timeout: Duration,
-    /// Longest answer, reasoning and tool calls included, in bytes; 4 MiB by default. The JSON around it counts, too, beyond
-    /// 64 KiB.
+    /// Longest answer, reasoning and tool calls included, in bytes; 4 MiB by default. The JSON
+    /// around it counts, too, beyond 64 KiB.
     pub max_answer_bytes: usize,
 }
 

@@ -101,7 +101,8 @@ pub struct ChatRequest {
     pub tools: Vec<Tool>,
     /// The form of the answer.
     pub format: Format,
-    /// Sampling temperature, from 0 (always the likeliest token) upward; the default of the provider if not set.
+    /// Sampling temperature, from 0 (always the likeliest token) upward; the default of the
+    /// provider if not set.
     pub temperature: Option<f64>,
     /// Longest answer, in tokens; the default of the provider if not set.
     pub max_tokens: Option<u32>,

@@ -17,8 +17,8 @@ pub trait ChatModel: Send + Sync {
     /// See [`ChatError`].
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError>;
 
-    /// Answers, and passes the text to `on_text` as it arrives. The pieces together are the text of the answer; if the
-    /// answer breaks off, some pieces were passed before the error.
+    /// Answers, and passes the text to `on_text` as it arrives. The pieces together are the text of
+    /// the answer; if the answer breaks off, some pieces were passed before the error.
     ///
     /// # Errors
     ///

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::AbortHandle};
 
-/// A provider on a free loopback port that speaks OpenAI's chat completions, returns the answers of a script in order,
-/// and records its requests. For tests; dropping it ends it.
+/// A provider on a free loopback port that speaks OpenAI's chat completions, returns the answers of
+/// a script in order, and records its requests. For tests; dropping it ends it.
 ///
 /// ```
 /// use marquetry_llm::{ChatModel, ChatRequest, Message, ModelConfig, Provider, ProviderAnswer, RemoteModel, ScriptedProvider};
@@ -100,7 +100,8 @@ impl From<Kind> for ProviderAnswer {
 }
 
 impl ProviderAnswer {
-    /// Returns an answer of a text, with a usage of 11 input and 3 output tokens; as a stream, each word is a piece.
+    /// Returns an answer of a text, with a usage of 11 input and 3 output tokens; as a stream, each
+    /// word is a piece.
     pub fn text(text: impl Into<String>) -> Self {
         Kind::Text(text.into()).into()
     }
@@ -132,8 +133,8 @@ impl ProviderAnswer {
         Self::http(status, headers.into_iter().chain(json), body.to_string())
     }
 
-    /// Returns a stream of these events, even if the request does not ask for a stream; `is_whole` says whether it ends
-    /// properly or breaks off.
+    /// Returns a stream of these events, even if the request does not ask for a stream; `is_whole`
+    /// says whether it ends properly or breaks off.
     pub fn events(events: &[Value], is_whole: bool) -> Self {
         let mut text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         if is_whole {

@@ -79,13 +79,14 @@ impl Fetcher {
     }
 }
 
-// The crate `url` is not used: what is checked must be what is connected to, which is hyper's `http::Uri`. Two parsers that
-// disagree on a URL would let an address through. It would also bring 26 crates to a library without knowledge.
-/// Which addresses a server may name: a remote server must not make us send requests to this machine or to a private
-/// network.
+// The crate `url` is not used: what is checked must be what is connected to, which is hyper's
+// `http::Uri`. Two parsers that disagree on a URL would let an address through. It would also bring
+// 26 crates to a library without knowledge.
+/// Which addresses a server may name: a remote server must not make us send requests to this
+/// machine or to a private network.
 ///
-/// The check sees literal addresses and `localhost` in the URL. It does not resolve other names, which may still point to
-/// a private address.
+/// The check sees literal addresses and `localhost` in the URL. It does not resolve other names,
+/// which may still point to a private address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Servers on this machine may name addresses on it.
@@ -144,8 +145,8 @@ impl Reach {
     }
 }
 
-/// Returns whether a resolver may read it as an IPv4 address although it does not look like one: `127.1`, `2130706433`,
-/// `0x7f.1` (the URL standard, "ends in a number").
+/// Returns whether a resolver may read it as an IPv4 address although it does not look like one:
+/// `127.1`, `2130706433`, `0x7f.1` (the URL standard, "ends in a number").
 fn is_odd_number(host: &str) -> bool {
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
     let is_number = match last.strip_prefix("0x").or(last.strip_prefix("0X")) {

@@ -29,7 +29,8 @@ pub struct ResourceMetadata {
 }
 
 impl ResourceMetadata {
-    /// Returns the metadata of the resource at `resource`, whose tokens come from `authorization_servers`.
+    /// Returns the metadata of the resource at `resource`, whose tokens come from
+    /// `authorization_servers`.
     #[must_use]
     pub fn new(
         resource: impl Into<String>,

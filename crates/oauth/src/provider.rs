@@ -1,7 +1,8 @@
 //! Signed tokens: `jsonwebtoken` knows their headers and keys, `ring` computes.
 //!
-//! The crate `jsonwebtoken` signs and verifies with a provider of the whole process, which can be installed once. That
-//! choice belongs to the program, so nothing here uses it: tokens are signed and verified with ring directly.
+//! The crate `jsonwebtoken` signs and verifies with a provider of the whole process, which can be
+//! installed once. That choice belongs to the program, so nothing here uses it: tokens are signed
+//! and verified with ring directly.
 
 use jsonwebtoken::Algorithm;
 #[cfg(feature = "server")]
@@ -72,8 +73,8 @@ pub(crate) fn sign(key: &KeyPair, message: &[u8]) -> Result<Vec<u8>, BadSignatur
 
 /// Verifies a signature.
 ///
-/// The key must be of the algorithm's family: an RSA key must not serve as the secret of an HMAC. HMAC is refused
-/// altogether, because a server that can check such a token can also make one.
+/// The key must be of the algorithm's family: an RSA key must not serve as the secret of an HMAC.
+/// HMAC is refused altogether, because a server that can check such a token can also make one.
 #[cfg(feature = "server")]
 pub(crate) fn verify(
     algorithm: Algorithm,

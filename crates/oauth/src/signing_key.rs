@@ -43,8 +43,8 @@ pub enum SigningKeyError {
 }
 
 impl SigningKey {
-    /// Parses a key in PEM: PKCS #8. A key of an elliptic curve must have its public half, as `openssl pkcs8 -topk8`
-    /// writes it.
+    /// Parses a key in PEM: PKCS #8. A key of an elliptic curve must have its public half, as
+    /// `openssl pkcs8 -topk8` writes it.
     ///
     /// # Errors
     /// If the text contains no private key, or one that does not fit the algorithm.

@@ -1,5 +1,5 @@
-//! The engine against the real PlantUML of this machine. Without one the tests say `SKIPPED` and pass, or
-//! fail when the environment has `CI=true`.
+//! The engine against the real PlantUML of this machine. Without one the tests say `SKIPPED` and
+//! pass, or fail when the environment has `CI=true`.
 
 use std::{
     fs,
@@ -173,7 +173,8 @@ async fn a_diagram_sees_nothing_of_the_machine() {
     }
 }
 
-/// Diagrams that read `TARGET`, and make the words for it of parts, so that the rules for text do not see them.
+/// Diagrams that read `TARGET`, and make the words for it of parts, so that the rules for text do
+/// not see them.
 fn disguised() -> Vec<String> {
     let tag = "<img:TARGET>";
     let splits = (1..5).map(|at| tag.split_at(at));

@@ -1,7 +1,8 @@
 //! Compares codes with the official program: `apt-get install plantuml graphviz`.
 //!
-//! The program is started once for all texts, since a JVM takes longer to start than all of the work.
-//! Without the program the tests say `SKIPPED` and pass, or fail when the environment has `CI=true`.
+//! The program is started once for all texts, since a JVM takes longer to start than all of the
+//! work. Without the program the tests say `SKIPPED` and pass, or fail when the environment has
+//! `CI=true`.
 
 use std::{
     env, fs,
@@ -89,7 +90,8 @@ fn run(action: &str, arguments: impl Iterator<Item = String>) -> Option<String> 
     let output = Command::new("plantuml")
         .arg(action)
         .args(arguments)
-        // Java encodes its output by the locale otherwise; the second name is that of newer versions.
+        // Java encodes its output by the locale otherwise; the second name is that of newer
+        // versions.
         .env("JAVA_TOOL_OPTIONS", "-Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8")
         .output();
     let output = match output {

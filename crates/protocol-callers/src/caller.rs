@@ -8,11 +8,13 @@ use std::{
 
 use crate::Principal;
 
-/// The unit that limits count by: the authenticated principal, otherwise the address of the request.
+/// The unit that limits count by: the authenticated principal, otherwise the address of the
+/// request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Caller {
-    /// A principal whose token was checked. Scopes and expiry do not matter: two tokens of one principal are one caller.
+    /// A principal whose token was checked. Scopes and expiry do not matter: two tokens of one
+    /// principal are one caller.
     Principal(Arc<Principal>),
     /// A client without a token, by its address. All IPv6 addresses of a /64 network count as one.
     Address(IpAddr),
@@ -43,8 +45,9 @@ impl Caller {
         })
     }
 
-    /// Returns whether the bound per caller applies. It does not to callers on this machine without a token: all of
-    /// them act for one user, so a bound would only make that user's agents block each other.
+    /// Returns whether the bound per caller applies. It does not to callers on this machine without
+    /// a token: all of them act for one user, so a bound would only make that user's agents block
+    /// each other.
     pub(crate) fn is_bounded(&self) -> bool {
         match self {
             Self::Principal(_) => true,

@@ -1,12 +1,13 @@
 //! Fair sharing of a bounded number of slots between callers.
 //!
-//! Everything that a client can make a server hold (calls in flight, sessions, connections, bytes) is counted by a
+//! Everything that a client can make a server hold (calls in flight, sessions, connections, bytes)
+//! is counted by a
 //! [`FairLimiter`]: in total, and per [`Caller`]. A slot that becomes free goes to the waiting caller that holds the
 //! fewest slots, so a caller with many requests never keeps out a caller with few.
 //!
-//! A request for many slots (a large message) fits more rarely than one for few. Smaller requests may overtake it for a
-//! quarter of its maximum wait ([`FairBounds::wait`]). After that, free slots are reserved for it. Each caller gets at
-//! most one such reservation in that time.
+//! A request for many slots (a large message) fits more rarely than one for few. Smaller requests
+//! may overtake it for a quarter of its maximum wait ([`FairBounds::wait`]). After that, free slots
+//! are reserved for it. Each caller gets at most one such reservation in that time.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +22,8 @@ use crate::Caller;
 /// The bounds of a [`FairLimiter`].
 #[derive(Clone, Copy, Debug)]
 pub struct FairBounds {
-    /// The bounded resource, as it follows "more than 8" in errors: for example "requests are in flight".
+    /// The bounded resource, as it follows "more than 8" in errors: for example "requests are in
+    /// flight".
     pub what: &'static str,
     /// The name of the setting for the total, for errors.
     pub total_setting: &'static str,
@@ -31,7 +33,8 @@ pub struct FairBounds {
     pub total: usize,
     /// Slots of one caller. Callers on this machine without a token are bounded by the total alone.
     pub per_caller: usize,
-    /// Largest number of slots that callers may wait for, in total. One caller can wait for at most its own bound.
+    /// Largest number of slots that callers may wait for, in total. One caller can wait for at most
+    /// its own bound.
     pub queued: usize,
     /// Longest wait of a caller for a slot; then it is refused.
     pub wait: Duration,
@@ -49,7 +52,8 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// The table has entries only for callers that hold or await slots, so it is bounded by both bounds together.
+/// The table has entries only for callers that hold or await slots, so it is bounded by both bounds
+/// together.
 #[derive(Debug, Default)]
 struct State {
     used: usize,
@@ -119,8 +123,8 @@ impl ReturnableSlot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives the slot of `held` back, waits, and takes a slot again as [`FairLimiter::enter`] does. Without a slot it
-    /// only waits.
+    /// Gives the slot of `held` back, waits, and takes a slot again as [`FairLimiter::enter`] does.
+    /// Without a slot it only waits.
     ///
     /// # Errors
     /// Which bound is reached after the wait.
@@ -179,8 +183,8 @@ impl FairLimiter {
         Self { shared: Arc::new(Shared { bounds, state: Mutex::default() }) }
     }
 
-    /// Takes `weight` slots at once. More than a caller's bound counts as that bound, so that the largest request
-    /// passes when its caller holds nothing else.
+    /// Takes `weight` slots at once. More than a caller's bound counts as that bound, so that the
+    /// largest request passes when its caller holds nothing else.
     ///
     /// # Errors
     /// Which bound is reached.
@@ -190,8 +194,8 @@ impl FairLimiter {
         self.shared.take(&mut state, caller, weight, Overtaking::Refused)
     }
 
-    /// Enters as [`Self::try_enter`] does, but waits up to [`FairBounds::wait`] for slots if the queue has room.
-    /// Dropping the future is safe at any time.
+    /// Enters as [`Self::try_enter`] does, but waits up to [`FairBounds::wait`] for slots if the
+    /// queue has room. Dropping the future is safe at any time.
     ///
     /// # Errors
     /// Which bound was reached.
@@ -206,8 +210,8 @@ impl FairLimiter {
             };
             let most = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
             let queued = state.callers.get(caller).map_or(0, |share| share.queued);
-            // A large request may fill the queue alone, so requests that wait because of its reservation may use as much
-            // room again.
+            // A large request may fill the queue alone, so requests that wait because of its
+            // reservation may use as much room again.
             let times = if self.shared.has_room(&state, caller, weight) { 2 } else { 1 };
             if bounds.wait.is_zero()
                 || state.queued.saturating_add(weight) > bounds.queued.saturating_mul(times)
@@ -302,7 +306,8 @@ impl Shared {
         Slot { shared: self.clone(), caller, weight }
     }
 
-    /// Returns the next waiter to serve: of those that fit, the first waiter of the caller with the fewest slots.
+    /// Returns the next waiter to serve: of those that fit, the first waiter of the caller with the
+    /// fewest slots.
     fn next(&self, state: &State) -> Option<usize> {
         let overdue = self.overdue(state);
         let fitting = state.waiting.iter().enumerate().filter(|(_, waiter)| {
@@ -325,8 +330,8 @@ impl Shared {
         waiter.weight > 1 && since.elapsed() >= self.patience()
     }
 
-    /// Returns whether `weight` free slots are reserved for a larger request that has waited too long: the first
-    /// such request that its caller's bound allows, or one of the same caller.
+    /// Returns whether `weight` free slots are reserved for a larger request that has waited too
+    /// long: the first such request that its caller's bound allows, or one of the same caller.
     fn leaves_to_larger(
         &self,
         state: &State,
@@ -351,7 +356,8 @@ impl Shared {
         self.bounds.wait / 4
     }
 
-    /// Assigns free slots to waiters. The caller must hand them over after it has released the lock.
+    /// Assigns free slots to waiters. The caller must hand them over after it has released the
+    /// lock.
     fn serve(self: &Arc<Self>, state: &mut State) -> Vec<(oneshot::Sender<Slot>, Slot)> {
         let mut served = Vec::new();
         while let Some(index) = self.next(state) {
@@ -403,7 +409,8 @@ impl Drop for Slot {
     }
 }
 
-/// Hands slots to waiters. If a waiter has just given up, its slot is dropped, which serves the next waiter.
+/// Hands slots to waiters. If a waiter has just given up, its slot is dropped, which serves the
+/// next waiter.
 fn hand_over(served: Vec<(oneshot::Sender<Slot>, Slot)>) {
     for (waiter, slot) in served {
         drop(waiter.send(slot));

@@ -7,8 +7,8 @@ use std::{
 
 /// The authenticated sender of a request.
 ///
-/// State that outlives a request (a session, a task, a question) belongs to the principal of that request. Other
-/// principals cannot reach it.
+/// State that outlives a request (a session, a task, a question) belongs to the principal of that
+/// request. Other principals cannot reach it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
@@ -18,8 +18,8 @@ pub struct Principal {
     pub subject: String,
     /// The scopes that its token grants.
     pub scopes: BTreeSet<String>,
-    /// Time at which the token expires; `None` if it does not. Endless streams are closed then, and the client opens
-    /// a new one with a new token.
+    /// Time at which the token expires; `None` if it does not. Endless streams are closed then, and
+    /// the client opens a new one with a new token.
     pub expires: Option<SystemTime>,
 }
 
@@ -57,7 +57,8 @@ impl Principal {
         self.scopes.contains(scope)
     }
 
-    /// Returns a name that is unique among principals and does not depend on scopes: a key for stored state.
+    /// Returns a name that is unique among principals and does not depend on scopes: a key for
+    /// stored state.
     ///
     /// ```
     /// # use marquetry_protocol_callers::Principal;
@@ -71,7 +72,8 @@ impl Principal {
         format!("{} {}", self.issuer.as_deref().unwrap_or("-"), self.subject)
     }
 
-    /// Returns whether both are the same principal, or both `None`. Scopes and expiry do not matter.
+    /// Returns whether both are the same principal, or both `None`. Scopes and expiry do not
+    /// matter.
     #[must_use]
     pub fn is_same(a: Option<&Self>, b: Option<&Self>) -> bool {
         match (a, b) {

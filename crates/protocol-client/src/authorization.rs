@@ -9,8 +9,8 @@ use super::{
 /// Maximum number of authorizations for one request: a login, and a wider scope.
 const MOST_AUTHORIZATIONS: usize = 2;
 
-/// Gets the authorization that a refused request needs, if there is an authorizer. Then there is no outcome yet, and
-/// the request must be repeated.
+/// Gets the authorization that a refused request needs, if there is an authorizer. Then there is no
+/// outcome yet, and the request must be repeated.
 pub(super) async fn authorized<T>(
     outcome: Result<T, ClientError>,
     options: &ClientOptions,

@@ -6,19 +6,22 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, request};
 use marquetry_protocol_wire::auth::Challenge;
 
-/// Authorizes requests to one server: signs each request, and gets new credentials when one is refused.
+/// Authorizes requests to one server: signs each request, and gets new credentials when one is
+/// refused.
 ///
-/// `OAuth` of the crate `marquetry-oauth` implements it. A fixed token does not need it: use a header of
-/// [`HttpTarget`](super::HttpTarget).
+/// `OAuth` of the crate `marquetry-oauth` implements it. A fixed token does not need it: use a
+/// header of [`HttpTarget`](super::HttpTarget).
 #[async_trait]
 pub trait Authorizer: Send + Sync + 'static {
-    /// Adds credentials to a request, without asking a user. Without credentials the request stays unchanged.
+    /// Adds credentials to a request, without asking a user. Without credentials the request stays
+    /// unchanged.
     ///
     /// # Errors
     /// If the request must not be sent.
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError>;
 
-    /// Receives the head of each answer. Returns true if the request should be signed and sent once more.
+    /// Receives the head of each answer. Returns true if the request should be signed and sent once
+    /// more.
     fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
         let _ = (uri, status, headers);
         false

@@ -36,10 +36,11 @@ pub struct StdioCommand {
     pub cwd: Option<PathBuf>,
     /// The destination of its standard error.
     pub stderr: Stderr,
-    /// Time that the child has to exit after its input was closed, and again after SIGTERM, before it is killed: 2 s.
+    /// Time that the child has to exit after its input was closed, and again after SIGTERM, before
+    /// it is killed: 2 s.
     pub stop_grace: Duration,
-    /// Tracks running children, including those whose start was cancelled: a program that must leave no child behind
-    /// waits for it.
+    /// Tracks running children, including those whose start was cancelled: a program that must
+    /// leave no child behind waits for it.
     pub children: Option<TaskTracker>,
 }
 
@@ -89,11 +90,13 @@ impl StdioCommand {
         }
     }
 
-    /// Starts the program through a guard, which ends everything that the program has started when the program or this
-    /// process ends, for any reason. The guard is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`; the
-    /// program `marquetry` is one. Set [`Self::stop_grace`] before.
+    /// Starts the program through a guard, which ends everything that the program has started when
+    /// the program or this process ends, for any reason. The guard is run as `guard --server PID
+    /// --grace-ms N -- PROGRAM ARGUMENT…`; the program `marquetry` is one. Set [`Self::stop_grace`]
+    /// before.
     ///
-    /// Without a guard, the program of a killed process ends only if it notices that its input has ended.
+    /// Without a guard, the program of a killed process ends only if it notices that its input has
+    /// ended.
     #[must_use]
     pub fn through_guard(mut self, guard: &Path) -> Self {
         let head = [
@@ -136,8 +139,8 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Pipe
         Stderr::Discard => Stdio::null(),
         Stderr::Lines(_) => Stdio::piped(),
     });
-    // In its own process group: a signal to the group reaches everything that the program has started, and Ctrl-C in
-    // the terminal does not.
+    // In its own process group: a signal to the group reaches everything that the program has
+    // started, and Ctrl-C in the terminal does not.
     #[cfg(unix)]
     command.process_group(0);
 
@@ -188,7 +191,8 @@ async fn attend(
             if tokio::time::timeout(grace, child.wait()).await.is_err() {
                 signal(group, Signal::Terminate);
                 if tokio::time::timeout(grace, child.wait()).await.is_err() {
-                    // Includes processes that have left the group, as long as their ancestors are known.
+                    // Includes processes that have left the group, as long as their ancestors are
+                    // known.
                     let descendants = descendants(group);
                     signal(group, Signal::Kill);
                     _ = child.kill().await;
@@ -201,7 +205,8 @@ async fn attend(
     gone.notify_one();
 }
 
-/// Describes an exit status. Shells, and the guard, exit with 128 and the signal that has ended their program.
+/// Describes an exit status. Shells, and the guard, exit with 128 and the signal that has ended
+/// their program.
 fn described(status: ExitStatus) -> String {
     match status.code() {
         Some(code @ 129..=159) => format!("{status}, as after signal {}", code - 128),

@@ -1,6 +1,7 @@
 //! Environment variables of servers that must not see all of them.
 
-/// A trailing `*` matches any suffix. The documentation of the setting `gateway.pass_env` lists them.
+/// A trailing `*` matches any suffix. The documentation of the setting `gateway.pass_env` lists
+/// them.
 const DEFAULT: [&str; 28] = [
     "PATH",
     "HOME",
@@ -33,14 +34,16 @@ const DEFAULT: [&str; 28] = [
     "LOCALAPPDATA",
 ];
 
-/// Returns whether a server gets this variable even if its configuration does not name it. These are the variables that programs need to
-/// run, and those for the user's language and for proxies. Other variables may contain tokens, which not every server may see.
+/// Returns whether a server gets this variable even if its configuration does not name it. These
+/// are the variables that programs need to run, and those for the user's language and for proxies.
+/// Other variables may contain tokens, which not every server may see.
 #[must_use]
 pub fn is_default_variable(name: &str) -> bool {
     DEFAULT.iter().any(|pattern| variable_matches(pattern, name))
 }
 
-/// Returns whether a pattern is the name of a variable; a trailing `*` matches any suffix. On Windows `Path` and `PATH` are the same.
+/// Returns whether a pattern is the name of a variable; a trailing `*` matches any suffix. On
+/// Windows `Path` and `PATH` are the same.
 #[must_use]
 pub fn variable_matches(pattern: &str, name: &str) -> bool {
     let same = |a: &str, b: &str| if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b };

@@ -18,8 +18,10 @@ pub enum ClientError {
     /// The connection is closed.
     #[error("connection is closed: {0}")]
     Closed(CloseReason),
-    /// The server did not answer in time. The limit of a request is [`CallOptions::timeout`](super::CallOptions), or else one of
-    /// [`ClientOptions`](super::ClientOptions), and the request was cancelled. Notifications and subscriptions have fixed limits.
+    /// The server did not answer in time. The limit of a request is
+    /// [`CallOptions::timeout`](super::CallOptions), or else one of
+    /// [`ClientOptions`](super::ClientOptions), and the request was cancelled. Notifications and
+    /// subscriptions have fixed limits.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
     /// The caller cancelled the request.
@@ -57,7 +59,8 @@ pub enum ClientError {
     Http {
         /// The status.
         status: u16,
-        /// The start of the response body. If a 404 refuses only the request and not the session, a note about that comes first.
+        /// The start of the response body. If a 404 refuses only the request and not the session, a
+        /// note about that comes first.
         body: String,
     },
     /// The server refused the request as unauthorized: HTTP 401, or 403 with a challenge.
@@ -68,7 +71,8 @@ pub enum ClientError {
     #[cfg(feature = "http")]
     #[error("no authorization: {0}")]
     Authorization(#[from] AuthorizationError),
-    /// The parameters of a request cannot be sent: they are not a JSON object, or do not fit into a header.
+    /// The parameters of a request cannot be sent: they are not a JSON object, or do not fit into a
+    /// header.
     #[error("invalid parameters: {problem}")]
     Params {
         /// The problem with the parameters.
@@ -77,7 +81,8 @@ pub enum ClientError {
     /// The server's answer violates the protocol or exceeds a limit of this client.
     #[error("{}{}", prefix(.0), .0)]
     Protocol(#[from] ProtocolError),
-    /// The server is not started, with the reason. For programs that start servers, such as gateways.
+    /// The server is not started, with the reason. For programs that start servers, such as
+    /// gateways.
     #[error("not started: {0}")]
     NotStarted(String),
     /// The server does not speak the requested revision.
@@ -93,7 +98,8 @@ pub enum ClientError {
     },
 }
 
-/// An answer of a server that cannot be used: it violates the protocol, or exceeds a limit of this client.
+/// An answer of a server that cannot be used: it violates the protocol, or exceeds a limit of this
+/// client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -134,13 +140,15 @@ pub enum ProtocolError {
     /// A task has ended without a result or an error.
     #[error("task has ended without a result or an error")]
     TaskWithoutOutcome,
-    /// A message exceeds [`ClientOptions::max_message_bytes`](super::ClientOptions::max_message_bytes).
+    /// A message exceeds
+    /// [`ClientOptions::max_message_bytes`](super::ClientOptions::max_message_bytes).
     #[error("server sent a message of more than {limit} bytes")]
     MessageTooLong {
         /// The limit.
         limit: usize,
     },
-    /// A list has more items than [`ClientOptions::max_list_items`](super::ClientOptions::max_list_items).
+    /// A list has more items than
+    /// [`ClientOptions::max_list_items`](super::ClientOptions::max_list_items).
     #[error("'{method}' lists more than {limit} items")]
     TooManyItems {
         /// The method.
@@ -195,7 +203,8 @@ pub enum ProtocolError {
     /// An event stream ended before the answer to its request.
     #[error("stream ended before the answer")]
     StreamEnded,
-    /// An event stream ended before the answer, and several attempts to resume it brought no new event.
+    /// An event stream ended before the answer, and several attempts to resume it brought no new
+    /// event.
     #[error(
         "stream ended before the answer, and {attempts} attempts to resume it brought no new event"
     )]

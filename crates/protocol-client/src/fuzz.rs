@@ -1,5 +1,5 @@
-//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the test that replays
-//! their corpora.
+//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the
+//! test that replays their corpora.
 
 use crate::sse::SseParser;
 
@@ -9,16 +9,16 @@ pub type Target = fn(&[u8]);
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("sse", sse)];
 
-/// Checks that an event stream gives the same events however it is split into pieces. The first byte is the size
-/// of the pieces.
+/// Checks that an event stream gives the same events however it is split into pieces. The first
+/// byte is the size of the pieces.
 pub fn sse(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else { return };
     let whole = events(stream, stream.len().max(1));
     assert_eq!(events(stream, usize::from(*size).max(1)), whole);
 }
 
-/// Returns the events of a stream in pieces of `piece` bytes, and the state at its end; nothing after an event that
-/// is too long.
+/// Returns the events of a stream in pieces of `piece` bytes, and the state at its end; nothing
+/// after an event that is too long.
 fn events(stream: &[u8], piece: usize) -> Vec<(String, Vec<u8>)> {
     let mut parser = SseParser::new(512);
     let mut events = Vec::new();

@@ -12,15 +12,16 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::events::ServerNotification;
 
-/// Answers a server's questions. The default implementations answer "method not found". Declare the methods that you
-/// implement in [`ClientOptions::capabilities`](super::ClientOptions::capabilities).
+/// Answers a server's questions. The default implementations answer "method not found". Declare the
+/// methods that you implement in
+/// [`ClientOptions::capabilities`](super::ClientOptions::capabilities).
 ///
-/// In the session era questions are requests; in the stateless era they are results, and the client repeats its
-/// request with the answers. A handler sees no difference.
+/// In the session era questions are requests; in the stateless era they are results, and the client
+/// repeats its request with the answers. A handler sees no difference.
 #[async_trait]
 pub trait ClientHandler: Send + Sync + 'static {
-    /// Answers any of the questions below, as JSON. By default it is parsed and passed to its method; override it to
-    /// forward questions unchanged.
+    /// Answers any of the questions below, as JSON. By default it is parsed and passed to its
+    /// method; override it to forward questions unchanged.
     async fn request(
         &self,
         method: &str,
@@ -29,8 +30,8 @@ pub trait ClientHandler: Send + Sync + 'static {
         dispatch(self, method, params).await
     }
 
-    /// Receives the server's notifications, in order with its answers; progress notifications go to their call. It
-    /// runs on the task that reads messages, so it must not block.
+    /// Receives the server's notifications, in order with its answers; progress notifications go to
+    /// their call. It runs on the task that reads messages, so it must not block.
     fn notified(&self, notification: &ServerNotification) {
         let _ = notification;
     }

@@ -19,7 +19,8 @@ use super::{
     shared::RequestState,
 };
 
-/// Introduces this client: with `server/discover`, or with `initialize` if the server does not know that method.
+/// Introduces this client: with `server/discover`, or with `initialize` if the server does not know
+/// that method.
 pub(super) async fn introduce(
     link: &Link,
     options: &ClientOptions,
@@ -45,9 +46,10 @@ pub(super) async fn introduce(
 
 /// Determines the era of the server.
 ///
-/// A server that is still starting (`uvx` and `npx` download it first) is as silent as one that ignores
-/// `server/discover`. Therefore `initialize` is sent as well after [`ClientOptions::probe_timeout`], and the answer
-/// to either is used. A stateless server refuses `initialize`, but it has answered `server/discover` before.
+/// A server that is still starting (`uvx` and `npx` download it first) is as silent as one that
+/// ignores `server/discover`. Therefore `initialize` is sent as well after
+/// [`ClientOptions::probe_timeout`], and the answer to either is used. A stateless server refuses
+/// `initialize`, but it has answered `server/discover` before.
 async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, ClientError> {
     let initialize = || initialize(link, options, Revision::LATEST_SESSION);
     let mut discovery = pin!(discover(link, options, Revision::LATEST));
@@ -77,15 +79,17 @@ async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, C
     }
 }
 
-/// Returns [`None`] if the server is not of the stateless era: it does not know the method, or refuses the request in
-/// another way (2026-07-28, "Backward Compatibility"). Waits as long as the server does not answer.
+/// Returns [`None`] if the server is not of the stateless era: it does not know the method, or
+/// refuses the request in another way (2026-07-28, "Backward Compatibility"). Waits as long as the
+/// server does not answer.
 async fn discover(
     link: &Link,
     options: &ClientOptions,
     revision: Revision,
 ) -> Result<Option<ServerPeer>, ClientError> {
     match discover_once(link, options, revision).await {
-        // A server that names its revisions is asked again with one of them, once ("Protocol Version Negotiation").
+        // A server that names its revisions is asked again with one of them, once ("Protocol
+        // Version Negotiation").
         Err(ClientError::Rpc(error)) if error.code == error_code::UNSUPPORTED_VERSION => {
             let Some(other) = stateless_of(&error) else {
                 tracing::debug!(%error, "server is stateless, of a revision that we do not speak");

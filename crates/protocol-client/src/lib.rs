@@ -85,11 +85,11 @@ use self::{
     tasks::CancelOnDrop,
 };
 
-/// A connection to one MCP server. Cheap to clone. Dropping the last clone closes the connection, and ends a child
-/// process or an HTTP session in the background. [`Self::close`] waits for that.
+/// A connection to one MCP server. Cheap to clone. Dropping the last clone closes the connection,
+/// and ends a child process or an HTTP session in the background. [`Self::close`] waits for that.
 ///
-/// If the server has dropped the HTTP session, the next request opens a new one with the same log level and
-/// subscriptions, and notifications say that all lists may have changed.
+/// If the server has dropped the HTTP session, the next request opens a new one with the same log
+/// level and subscriptions, and notifications say that all lists may have changed.
 ///
 /// Dropping the future of a call cancels it at the server.
 #[derive(Clone)]
@@ -135,8 +135,8 @@ impl Client {
         Self::shake_hands(link, options).await
     }
 
-    /// Connects over Streamable HTTP, or over HTTP+SSE (the transport of 2024-11-05) if the server supports only
-    /// that.
+    /// Connects over Streamable HTTP, or over HTTP+SSE (the transport of 2024-11-05) if the server
+    /// supports only that.
     ///
     /// # Errors
     /// If the URL is invalid, the server cannot be reached, or it does not speak MCP.
@@ -144,8 +144,8 @@ impl Client {
     pub async fn http(target: HttpTarget, options: ClientOptions) -> Result<Self, ClientError> {
         let link = Link::Http(http::HttpLink::new(&target, &options)?);
         match Self::shake_hands(link, options.clone()).await {
-            // A server with Streamable HTTP does not refuse a POST with these (2025-11-25, "Backwards
-            // Compatibility").
+            // A server with Streamable HTTP does not refuse a POST with these (2025-11-25,
+            // "Backwards Compatibility").
             Err(ClientError::Http { status, body }) if matches!(status, 400 | 404 | 405) => {
                 match http::connect_legacy(&target, &options).await {
                     Ok(Some(link)) => Self::shake_hands(Link::Pipe(link), options).await,
@@ -182,14 +182,16 @@ impl Client {
         &self.inner.server
     }
 
-    /// Calls a tool and returns the result object as the server wrote it, for programs that forward it.
-    /// [`Self::call_tool`] and [`Self::call_tool_as`] parse it. If the server continues the call as a task, this
-    /// waits for the task's result ([`Self::start_tool`] returns the task instead).
+    /// Calls a tool and returns the result object as the server wrote it, for programs that forward
+    /// it. [`Self::call_tool`] and [`Self::call_tool_as`] parse it. If the server continues the
+    /// call as a task, this waits for the task's result ([`Self::start_tool`] returns the task
+    /// instead).
     ///
     /// # Errors
-    /// As [`Self::request`]. A failed tool is a result, not an error. [`ClientError::OutputSchema`], which contains
-    /// the result, if the result violates the tool's `outputSchema`: for tools that this client has
-    /// [listed](Self::list_tools), unless the [options](ClientOptions::check_results) disable the check.
+    /// As [`Self::request`]. A failed tool is a result, not an error.
+    /// [`ClientError::OutputSchema`], which contains the result, if the result violates the tool's
+    /// `outputSchema`: for tools that this client has [listed](Self::list_tools), unless the
+    /// [options](ClientOptions::check_results) disable the check.
     pub async fn call_tool_raw(
         &self,
         call: &CallToolParams,
@@ -204,7 +206,8 @@ impl Client {
         Ok(result)
     }
 
-    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call behind the typed methods.
+    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call
+    /// behind the typed methods.
     ///
     /// # Errors
     /// The server's error, or the reason why there is no answer.
@@ -268,8 +271,8 @@ impl Client {
         })
     }
 
-    /// Returns whether the server answers within `limit`: to `ping` in a session, to `server/discover` without one.
-    /// An error is an answer, too.
+    /// Returns whether the server answers within `limit`: to `ping` in a session, to
+    /// `server/discover` without one. An error is an answer, too.
     pub async fn is_alive(&self, limit: Duration) -> bool {
         let method = match self.inner.server.revision.era() {
             Era::Session => "ping",
@@ -336,7 +339,8 @@ impl Client {
             let outcome = tokio::time::timeout(timeout, answer)
                 .await
                 .unwrap_or(Err(ClientError::Timeout(timeout)));
-            // The server requires a header that only its list of tools describes (2026-07-28, "Client Behavior").
+            // The server requires a header that only its list of tools describes (2026-07-28,
+            // "Client Behavior").
             if method == "tools/call"
                 && !listed
                 && matches!(&outcome, Err(ClientError::Rpc(error)) if error.code == error_code::HEADER_MISMATCH)
@@ -365,8 +369,8 @@ impl Client {
         self.inner.link.notify(&self.inner.server, method, params).await
     }
 
-    /// Returns a receiver of the server's notifications, except progress, which goes to its call. A receiver that
-    /// lags by more than 256 misses the oldest.
+    /// Returns a receiver of the server's notifications, except progress, which goes to its call. A
+    /// receiver that lags by more than 256 misses the oldest.
     #[must_use]
     pub fn notifications(&self) -> broadcast::Receiver<ServerNotification> {
         self.inner.link.shared().notifications.subscribe()

@@ -69,7 +69,8 @@ impl Link {
         }
     }
 
-    /// Learns the headers for calls from a complete list of tools, and removes tools that cannot be called.
+    /// Learns the headers for calls from a complete list of tools, and removes tools that cannot be
+    /// called.
     pub(super) fn learn(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
         match self {
             #[cfg(feature = "http")]
@@ -107,8 +108,8 @@ impl Link {
         }
     }
 
-    /// Opens another stream of notifications of a stateless server, until the guard is dropped. Its id is that of the
-    /// first attempt; over HTTP it is reopened when it breaks.
+    /// Opens another stream of notifications of a stateless server, until the guard is dropped. Its
+    /// id is that of the first attempt; over HTTP it is reopened when it breaks.
     pub(super) async fn open_stream(
         &self,
         server: &ServerPeer,

@@ -29,22 +29,26 @@ const MOST_EMPTY_PAGES: usize = 100;
 pub struct Fetched<T> {
     /// The items of all pages.
     pub items: Vec<T>,
-    /// The shortest time and the narrowest scope of all pages. [`None`] for servers with sessions, which send no
-    /// cache hints.
+    /// The shortest time and the narrowest scope of all pages. [`None`] for servers with sessions,
+    /// which send no cache hints.
     pub cache: Option<CacheHint>,
-    /// Why the list may lack items: [`ProtocolError::TooManyItems`], [`ProtocolError::ListTooLong`],
-    /// [`ProtocolError::ListTooSlow`], [`ProtocolError::PageFailed`], [`ProtocolError::InvalidCursor`],
-    /// [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log has a warning, too.
+    /// Why the list may lack items: [`ProtocolError::TooManyItems`],
+    /// [`ProtocolError::ListTooLong`], [`ProtocolError::ListTooSlow`],
+    /// [`ProtocolError::PageFailed`], [`ProtocolError::InvalidCursor`],
+    /// [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log has a
+    /// warning, too.
     pub incomplete: Option<ProtocolError>,
 }
 
 impl Client {
-    /// Lists every tool of the server. Members of a tool that strict clients refuse are removed or rewritten. Tools
-    /// without a name, or whose arguments cannot be an object, are left out. So are tools of a stateless server over HTTP
-    /// with an invalid `x-mcp-header`, as the specification demands. The log has a warning for each. The arguments that
-    /// other tools mark are repeated in headers when they are called. A list with more items or bytes than the
-    /// [options](super::ClientOptions) allow, or whose pages take longer together than a request may, ends early, with a
-    /// warning in the log, and so does a list whose later page is refused or invalid; [`Self::fetch_tools`] returns the reason.
+    /// Lists every tool of the server. Members of a tool that strict clients refuse are removed or
+    /// rewritten. Tools without a name, or whose arguments cannot be an object, are left out. So
+    /// are tools of a stateless server over HTTP with an invalid `x-mcp-header`, as the
+    /// specification demands. The log has a warning for each. The arguments that other tools mark
+    /// are repeated in headers when they are called. A list with more items or bytes than the
+    /// [options](super::ClientOptions) allow, or whose pages take longer together than a request
+    /// may, ends early, with a warning in the log, and so does a list whose later page is refused
+    /// or invalid; [`Self::fetch_tools`] returns the reason.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -114,8 +118,8 @@ impl Client {
         if self.inner.server.revision != Revision::V2024_10_07 {
             return self.fetch("resources/templates/list", TEMPLATES).await;
         }
-        // 2024-10-07 has templates in the list of resources. Servers that claim that revision without support for it,
-        // such as those of the official SDKs, answer as its successor does.
+        // 2024-10-07 has templates in the list of resources. Servers that claim that revision
+        // without support for it, such as those of the official SDKs, answer as its successor does.
         let fetched = self.fetch("resources/list", TEMPLATES).await?;
         if !fetched.items.is_empty() {
             return Ok(fetched);
@@ -256,15 +260,16 @@ enum Next {
     Invalid,
 }
 
-/// How often invalid items of a list are logged. Many repaired items do not hide one that is left out.
+/// How often invalid items of a list are logged. Many repaired items do not hide one that is left
+/// out.
 #[derive(Default)]
 struct LogRates {
     repaired: LogRate,
     skipped: LogRate,
 }
 
-/// Parses one page, up to `room` valid items. Invalid items are repaired, or else left out, with a warning, so that they do
-/// not hide the others.
+/// Parses one page, up to `room` valid items. Invalid items are repaired, or else left out, with a
+/// warning, so that they do not hide the others.
 fn read_page<T: Item>(
     result: &RawValue,
     member: &str,
@@ -327,7 +332,8 @@ fn read_page<T: Item>(
     Ok(Page { items: items.take(room).collect(), next, hint: hint_of(&rest) })
 }
 
-/// Returns the hint in a page. A missing or invalid time counts as zero, a missing or invalid scope as private.
+/// Returns the hint in a page. A missing or invalid time counts as zero, a missing or invalid scope
+/// as private.
 fn hint_of(page: &JsonObject) -> CacheHint {
     let ttl_ms = page.get("ttlMs").and_then(Value::as_f64).unwrap_or_default();
     let cache_scope = match page.get("cacheScope").and_then(Value::as_str) {

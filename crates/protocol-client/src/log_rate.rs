@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts events of one kind and selects those to log: the first ten, then those whose number is a power of two.
+/// Counts events of one kind and selects those to log: the first ten, then those whose number is a
+/// power of two.
 #[derive(Debug, Default)]
 pub(super) struct LogRate(AtomicU64);
 

@@ -26,8 +26,9 @@ impl Client {
         read("tools/call", self.call_tool_raw(call, options).await?.get())
     }
 
-    /// Calls a tool and parses its answer as `T`: from `structuredContent`, otherwise from its only text, as JSON or
-    /// as a string. [`Self::call_tool`] returns the whole answer, and takes options.
+    /// Calls a tool and parses its answer as `T`: from `structuredContent`, otherwise from its only
+    /// text, as JSON or as a string. [`Self::call_tool`] returns the whole answer, and takes
+    /// options.
     ///
     /// ```no_run
     /// # async fn run(client: marquetry_protocol_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +41,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::call_tool`]; [`ClientError::ToolFailed`]; [`ClientError::Protocol`] if the answer is not a `T`.
+    /// As [`Self::call_tool`]; [`ClientError::ToolFailed`]; [`ClientError::Protocol`] if the answer
+    /// is not a `T`.
     pub async fn call_tool_as<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -99,8 +101,8 @@ impl Client {
         self.typed("completion/complete", params).await
     }
 
-    /// Asks a session's server for log messages from `level` on. Without a session each call sets its own level
-    /// ([`CallOptions::log_level`]).
+    /// Asks a session's server for log messages from `level` on. Without a session each call sets
+    /// its own level ([`CallOptions::log_level`]).
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -120,7 +122,8 @@ impl Client {
     }
 }
 
-/// Returns the value in data that is an object only because the revision requires one (`{"result": value}`).
+/// Returns the value in data that is an object only because the revision requires one (`{"result":
+/// value}`).
 fn wrapped(data: &Value) -> Option<&Value> {
     let members = data.as_object().filter(|members| members.len() == 1)?;
     members.get("result")

@@ -13,7 +13,8 @@ use tower_service::Service;
 
 use crate::server_url::{check_port, parse_server_url};
 
-/// Proxy and trusted certificate authorities of HTTP connections. By default: no proxy, and Mozilla's authorities.
+/// Proxy and trusted certificate authorities of HTTP connections. By default: no proxy, and
+/// Mozilla's authorities.
 ///
 /// ```
 /// use marquetry_protocol_client::{ClientOptions, Network};
@@ -58,7 +59,8 @@ pub enum NetworkError {
 }
 
 impl Network {
-    /// Sets an HTTP proxy, which opens a tunnel (`CONNECT`) to each server. User and password in the URL are for the proxy.
+    /// Sets an HTTP proxy, which opens a tunnel (`CONNECT`) to each server. User and password in
+    /// the URL are for the proxy.
     ///
     /// # Errors
     /// If it is not an `http:` URL with a host.
@@ -78,15 +80,16 @@ impl Network {
         Ok(self)
     }
 
-    /// Adds hosts that are reached without the proxy: exact names or addresses, or a domain with a leading dot.
+    /// Adds hosts that are reached without the proxy: exact names or addresses, or a domain with a
+    /// leading dot.
     #[must_use]
     pub fn without_proxy_for(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.direct.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()));
         self
     }
 
-    /// Trusts the certificate authorities in a PEM text besides Mozilla's, for servers with certificates of a private
-    /// authority.
+    /// Trusts the certificate authorities in a PEM text besides Mozilla's, for servers with
+    /// certificates of a private authority.
     ///
     /// # Errors
     /// If it contains no certificate, or an invalid one.
@@ -127,8 +130,8 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Returns the `Basic` credentials for the user and password of a URL; `None` if both are empty. They have a colon without
-/// a password, too (RFC 7617, section 2).
+/// Returns the `Basic` credentials for the user and password of a URL; `None` if both are empty.
+/// They have a colon without a password, too (RFC 7617, section 2).
 pub(super) fn basic(user: &str) -> Result<Option<HeaderValue>, http::header::InvalidHeaderValue> {
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
     if name.is_empty() && password.is_empty() {
@@ -257,9 +260,9 @@ impl Network {
                     builder.with_tls_config(config)
                 }
             };
-            // Without HTTP/2: all requests to a server would share one connection with its limit of streams (100 at
-            // many servers). If as many calls were waiting, neither a cancellation nor an answer to a question could
-            // be sent.
+            // Without HTTP/2: all requests to a server would share one connection with its limit of
+            // streams (100 at many servers). If as many calls were waiting, neither a cancellation
+            // nor an answer to a question could be sent.
             Connector(builder.https_or_http().enable_http1().wrap_connector(route))
         }
         #[cfg(not(feature = "tls"))]

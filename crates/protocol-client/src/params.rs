@@ -105,8 +105,8 @@ impl ResultKind {
     }
 }
 
-/// Returns the parameters of `subscriptions/listen`, for every announcement that the server declares; [`None`] if it
-/// declares none.
+/// Returns the parameters of `subscriptions/listen`, for every announcement that the server
+/// declares; [`None`] if it declares none.
 pub(super) fn listen_params(capabilities: &ServerCapabilities) -> Option<Box<RawValue>> {
     let tools = capabilities.tools.is_some_and(|tools| tools.list_changed);
     let prompts = capabilities.prompts.is_some_and(|prompts| prompts.list_changed);

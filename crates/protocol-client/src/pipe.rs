@@ -53,7 +53,8 @@ struct Waiting {
     progress: Option<mpsc::Sender<Progress>>,
 }
 
-/// An in-flight request. If it is dropped before the answer, the request is cancelled at the server.
+/// An in-flight request. If it is dropped before the answer, the request is cancelled at the
+/// server.
 struct PendingRequest {
     id: RequestId,
     pending: Arc<Pending>,
@@ -81,8 +82,8 @@ impl PipeLink {
         link
     }
 
-    /// Starts as [`Self::start`] does, for a transport that watches `stop` and notifies `gone` itself. After the pipes
-    /// have ended, it has the time `exit_wait` to say why.
+    /// Starts as [`Self::start`] does, for a transport that watches `stop` and notifies `gone`
+    /// itself. After the pipes have ended, it has the time `exit_wait` to say why.
     pub(super) fn over<R, W>(
         reader: R,
         writer: W,
@@ -166,7 +167,8 @@ impl PipeLink {
         Err(ClientError::Closed(self.shared.closed().await))
     }
 
-    /// Sessions announce changes without a request; a stateless server needs `subscriptions/listen`.
+    /// Sessions announce changes without a request; a stateless server needs
+    /// `subscriptions/listen`.
     pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
         if server.revision.era() == Era::Session {
             return;
@@ -329,8 +331,9 @@ impl Reading {
         ProtocolError::MessageTooLong { limit: self.most }
     }
 
-    /// Fails the call whose answer is too long as soon as the limit is exceeded, because the line may never end. The
-    /// id is in the first bytes of the line; if not, the call is the only one in flight.
+    /// Fails the call whose answer is too long as soon as the limit is exceeded, because the line
+    /// may never end. The id is in the first bytes of the line; if not, the call is the only one in
+    /// flight.
     fn fail_at_the_limit(&self, start: &[u8]) -> bool {
         let start = String::from_utf8_lossy(start);
         if !start.trim_start().starts_with('{') || start.contains(r#""method""#) {
@@ -390,8 +393,8 @@ impl Reading {
     }
 }
 
-/// Returns the id of an answer of which only the first and the last bytes are known. Servers write the id first or
-/// last.
+/// Returns the id of an answer of which only the first and the last bytes are known. Servers write
+/// the id first or last.
 fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     const KEY: &str = r#""id":"#;
     fn number(text: &str) -> Option<(RequestId, &str)> {

@@ -48,7 +48,8 @@ fn advice(program: &str) -> &'static str {
 }
 
 impl StdioCommand {
-    /// Looks the program up as the system does: a path relative to the working directory, a name in `PATH`.
+    /// Looks the program up as the system does: a path relative to the working directory, a name in
+    /// `PATH`.
     ///
     /// # Errors
     ///
@@ -67,8 +68,8 @@ impl StdioCommand {
 ///
 /// # Errors
 ///
-/// The program does not exist or is not executable, or `cwd` is not a directory. On Windows only `cwd` is checked. A program
-/// that passes may still fail to start.
+/// The program does not exist or is not executable, or `cwd` is not a directory. On Windows only
+/// `cwd` is checked. A program that passes may still fail to start.
 pub fn check_program(
     program: &str,
     path: Option<OsString>,

@@ -51,7 +51,8 @@ impl From<&Request<'_>> for Answerable {
     }
 }
 
-/// Returns the parameters of the next round: those of the first one with the answers to the server's questions.
+/// Returns the parameters of the next round: those of the first one with the answers to the
+/// server's questions.
 pub(super) async fn next_round(
     handler: &dyn ClientHandler,
     params: Option<&RawValue>,

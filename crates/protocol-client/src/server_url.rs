@@ -2,7 +2,8 @@
 
 use http::{Uri, uri::Authority};
 
-/// Why a text is not the URL of an HTTP server. No variant shows the URL, which may hold a password.
+/// Why a text is not the URL of an HTTP server. No variant shows the URL, which may hold a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerUrlError {
@@ -31,8 +32,9 @@ pub enum ServerUrlError {
     Invalid,
 }
 
-/// Parses the URL of an HTTP server. A port that cannot exist is refused: [`Uri::port_u16`] returns `None` for it, and
-/// HTTP clients then connect to the default port of the scheme, which may belong to another server.
+/// Parses the URL of an HTTP server. A port that cannot exist is refused: [`Uri::port_u16`] returns
+/// `None` for it, and HTTP clients then connect to the default port of the scheme, which may belong
+/// to another server.
 ///
 /// ```
 /// use marquetry_protocol_client::{ServerUrlError, parse_server_url};

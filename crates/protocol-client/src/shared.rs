@@ -1,4 +1,5 @@
-//! State that every transport shares: the server's questions, notifications, and the end of the connection.
+//! State that every transport shares: the server's questions, notifications, and the end of the
+//! connection.
 
 use std::{
     collections::HashMap,
@@ -97,8 +98,8 @@ impl Shared {
         self.end.cancel();
     }
 
-    /// Marks the connection as closed, for `reason` unless another one is given within `patience`: the exit status of a
-    /// process says more than its closed pipes, and arrives later.
+    /// Marks the connection as closed, for `reason` unless another one is given within `patience`:
+    /// the exit status of a process says more than its closed pipes, and arrives later.
     pub(super) async fn end_within(&self, patience: Duration, reason: CloseReason) {
         _ = tokio::time::timeout(patience, self.end.cancelled()).await;
         self.end(reason);
@@ -121,8 +122,8 @@ impl Shared {
         self.reason()
     }
 
-    /// Forwards a notification; progress goes to `progress`, which finds its call. `own` is the call on whose stream
-    /// it came.
+    /// Forwards a notification; progress goes to `progress`, which finds its call. `own` is the
+    /// call on whose stream it came.
     pub(super) fn notified(
         &self,
         notification: &Notification<'_>,
@@ -198,8 +199,8 @@ impl Shared {
         self.open_questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a request of the server through `send`, on its own task, because a person may be asked. `own` is the
-    /// call on whose stream it came.
+    /// Answers a request of the server through `send`, on its own task, because a person may be
+    /// asked. `own` is the call on whose stream it came.
     pub(super) fn answer<F>(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -221,8 +222,8 @@ impl Shared {
             let answer = answering.await;
             shared.open_questions().remove(&id);
             if let Some(answer) = answer {
-                // The question counts until its answer is sent: a server that does not read must not make answers
-                // pile up.
+                // The question counts until its answer is sent: a server that does not read must
+                // not make answers pile up.
                 send(answer).await;
             }
             drop(room);

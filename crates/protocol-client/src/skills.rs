@@ -1,9 +1,10 @@
-//! Skills that a server offers: instructions for a model, and the files that belong to them (SEP-2640, the extension
-//! `io.modelcontextprotocol/skills`).
+//! Skills that a server offers: instructions for a model, and the files that belong to them
+//! (SEP-2640, the extension `io.modelcontextprotocol/skills`).
 //!
-//! A file is fetched only when it is needed, and it is returned only if it matches the skill's entry: its SHA-256
-//! digest, its size, and for `SKILL.md` its frontmatter. This shows that the server is consistent, not that it is
-//! trustworthy: a person must agree to a skill before a model sees it.
+//! A file is fetched only when it is needed, and it is returned only if it matches the skill's
+//! entry: its SHA-256 digest, its size, and for `SKILL.md` its frontmatter. This shows that the
+//! server is consistent, not that it is trustworthy: a person must agree to a skill before a model
+//! sees it.
 
 use marquetry_protocol_wire::types::{JsonObject, ReadResourceResult, ResourceContents};
 use serde::Deserialize;
@@ -28,8 +29,8 @@ pub struct SkillEntry {
     pub uri: String,
     /// The frontmatter of `SKILL.md`, including `name` and `description`.
     pub frontmatter: JsonObject,
-    /// All its files. A server may leave them out for a generated skill; such a skill cannot be checked, and is not
-    /// loaded.
+    /// All its files. A server may leave them out for a generated skill; such a skill cannot be
+    /// checked, and is not loaded.
     #[serde(default)]
     pub resources: Option<Vec<SkillFile>>,
 }
@@ -157,7 +158,8 @@ impl Client {
         Ok(self.fetch("skills/list", "skills").await?.items)
     }
 
-    /// Returns the skill with the `SKILL.md` at `uri`, whether the server lists it or not. Reads none of its files.
+    /// Returns the skill with the `SKILL.md` at `uri`, whether the server lists it or not. Reads
+    /// none of its files.
     ///
     /// # Errors
     /// If the server has no skills, or does not have this one (invalid parameters).
@@ -174,8 +176,8 @@ impl Client {
     /// Reads a skill's `SKILL.md` and checks it against the entry.
     ///
     /// # Errors
-    /// If it differs from the entry. The skill may have changed: get it again with [`Self::skill`], and ask the
-    /// person again who agreed to it.
+    /// If it differs from the entry. The skill may have changed: get it again with [`Self::skill`],
+    /// and ask the person again who agreed to it.
     pub async fn load_skill(&self, entry: SkillEntry) -> Result<LoadedSkill, SkillError> {
         let files = entry.resources.as_ref().ok_or(SkillError::NoDigests)?;
         let bytes = files.iter().filter_map(|file| file.size).fold(0, u64::saturating_add);

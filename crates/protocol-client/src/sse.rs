@@ -102,7 +102,8 @@ impl SseParser {
         if self.searched > self.most_line() { Err(TooLong) } else { Ok(()) }
     }
 
-    /// Returns the largest length of a line, in bytes. The name of the field does not count as data.
+    /// Returns the largest length of a line, in bytes. The name of the field does not count as
+    /// data.
     fn most_line(&self) -> usize {
         self.most + 16
     }

@@ -19,11 +19,12 @@ pub(super) struct Watched {
 }
 
 impl Client {
-    /// Subscribes to the resource `uri`: its updates arrive as `notifications/resources/updated` among
-    /// [`Self::notifications`].
+    /// Subscribes to the resource `uri`: its updates arrive as `notifications/resources/updated`
+    /// among [`Self::notifications`].
     ///
-    /// In a session this is `resources/subscribe`. A stateless server gets one `subscriptions/listen` for all
-    /// resources; each change opens a new one before the old one ends.
+    /// In a session this is `resources/subscribe`. A stateless server gets one
+    /// `subscriptions/listen` for all resources; each change opens a new one before the old one
+    /// ends.
     ///
     /// # Errors
     /// As [`Self::request`]; "resource not found" if a stateless server does not accept it.

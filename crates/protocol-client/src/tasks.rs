@@ -31,8 +31,8 @@ pub enum StartedCall {
     Task(TaskHandle),
 }
 
-/// Handle of a task at the server. Cheap to clone. Dropping it does not cancel the task. With its [id](Self::id),
-/// [`Client::task`] returns a new handle, also in another process.
+/// Handle of a task at the server. Cheap to clone. Dropping it does not cancel the task. With its
+/// [id](Self::id), [`Client::task`] returns a new handle, also in another process.
 #[derive(Clone)]
 pub struct TaskHandle {
     client: Client,
@@ -49,13 +49,13 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest poll interval, even if the server asks for a shorter one.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_INTERVAL: Duration = Duration::from_mins(1);
-/// Failed polls in succession after which the client gives up. A task survives a broken connection, so a few failures
-/// say nothing about it.
+/// Failed polls in succession after which the client gives up. A task survives a broken connection,
+/// so a few failures say nothing about it.
 const MOST_FAILURES: usize = 5;
 
 impl Client {
-    /// Calls a tool without waiting for a task's end: if the server continues the call as a task, this returns its
-    /// handle. ([`Self::call_tool`] waits for the result of the task instead.)
+    /// Calls a tool without waiting for a task's end: if the server continues the call as a task,
+    /// this returns its handle. ([`Self::call_tool`] waits for the result of the task instead.)
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -83,8 +83,8 @@ impl Client {
         })
     }
 
-    /// Returns the handle of a task with a known id, for example from before a restart. Whether the server still has
-    /// the task shows when the handle is used.
+    /// Returns the handle of a task with a known id, for example from before a restart. Whether the
+    /// server still has the task shows when the handle is used.
     #[must_use]
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle {
@@ -162,8 +162,9 @@ impl TaskHandle {
         self.ask("tasks/cancel", &json!({ "taskId": self.id })).await.map(drop)
     }
 
-    /// Waits for the end of the task: polls it as often as the server asks, and answers its questions with the
-    /// client's [handler](super::ClientHandler). Dropping the future does not cancel the task.
+    /// Waits for the end of the task: polls it as often as the server asks, and answers its
+    /// questions with the client's [handler](super::ClientHandler). Dropping the future does not
+    /// cancel the task.
     ///
     /// # Errors
     /// The error of the task; [`ClientError::TaskCancelled`]; [`ClientError::Unanswered`];

@@ -9,8 +9,8 @@ use serde_json::{
 
 use super::error::ClientError;
 
-/// Converts a tool's answer from `toolResult` (2024-10-07) to `content`. Text becomes a text item, content items stay
-/// unchanged, and any other value becomes a text item with its JSON.
+/// Converts a tool's answer from `toolResult` (2024-10-07) to `content`. Text becomes a text item,
+/// content items stay unchanged, and any other value becomes a text item with its JSON.
 pub(super) fn tool_answer(result: Box<RawValue>) -> Result<Box<RawValue>, ClientError> {
     let protocol = |error: serde_json::Error| ClientError::result("tools/call", error);
     let mut members: JsonObject = serde_json::from_str(result.get()).map_err(protocol)?;

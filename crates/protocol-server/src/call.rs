@@ -52,8 +52,8 @@ pub(super) struct Accepted {
 }
 
 impl Server {
-    /// Takes one of the slots for requests in flight, which all clients share. Waits at most [`Limits::queue_time`] for a
-    /// free slot.
+    /// Takes one of the slots for requests in flight, which all clients share. Waits at most
+    /// [`Limits::queue_time`] for a free slot.
     ///
     /// # Errors
     /// If no slot became free in that time.
@@ -64,8 +64,8 @@ impl Server {
         slot.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 
-    /// Accepts a request of `peer`; [`Accepted::run`] does the work. The request keeps `slot` until its answer is
-    /// sent.
+    /// Accepts a request of `peer`; [`Accepted::run`] does the work. The request keeps `slot` until
+    /// its answer is sent.
     ///
     /// # Errors
     /// If the request is refused; the error is the answer to send.
@@ -152,7 +152,8 @@ impl Server {
         })
     }
 
-    /// Handles a notification. Only `notifications/cancelled` has an effect; unknown notifications are not an error.
+    /// Handles a notification. Only `notifications/cancelled` has an effect; unknown notifications
+    /// are not an error.
     pub(super) fn notified(&self, conversation: &Conversation, notification: &Notification<'_>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -176,9 +177,10 @@ impl Server {
 }
 
 impl Accepted {
-    /// Waits for a slot ([`Server::slot`]), then runs the request ([`Self::run`]). The answer is an error if no slot
-    /// becomes free in time. While it waits, the request is in flight for its client: it counts in
-    /// [`Limits::max_in_flight`](super::Limits::max_in_flight), and can be cancelled.
+    /// Waits for a slot ([`Server::slot`]), then runs the request ([`Self::run`]). The answer is an
+    /// error if no slot becomes free in time. While it waits, the request is in flight for its
+    /// client: it counts in [`Limits::max_in_flight`](super::Limits::max_in_flight), and can be
+    /// cancelled.
     pub(super) async fn run_in_turn(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
         if !self.in_flight.slot.is_held() {
             let slot = tokio::select! {
@@ -234,7 +236,8 @@ impl Accepted {
             let outcome = tokio::select! {
                 biased;
                 () = in_flight.cancel.cancelled() => return None,
-                // The handler is polled first, so that all its concurrent questions are sent together.
+                // The handler is polled first, so that all its concurrent questions are sent
+                // together.
                 outcome = work => outcome
                     .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
                 () = asked => match &rounds {
@@ -251,7 +254,8 @@ impl Accepted {
                     Era::Session => reply.write(&id),
                     Era::Stateless => {
                         let hint = cache_hint(method, reply.cache(), &*handler);
-                        // The result of `server/discover` has the complete server information already.
+                        // The result of `server/discover` has the complete server information
+                        // already.
                         let server_info = (method != "server/discover").then_some(&*server_info);
                         reply.write_stamped(&id, &Stamp { hint, server_info })
                     }
@@ -287,15 +291,15 @@ pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output>
     poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
 }
 
-/// Calls the method and returns its outcome. Our methods put it in the response's [`Extensions`]; methods of protocol
-/// extensions return it as JSON.
+/// Calls the method and returns its outcome. Our methods put it in the response's [`Extensions`];
+/// methods of protocol extensions return it as JSON.
 pub(super) async fn respond(
     callback: MethodCallback,
     params: Params<'static>,
     extensions: Extensions,
 ) -> Result<Reply, RpcError> {
-    // This id is a placeholder; the caller writes the real one. jsonrpsee does not support negative ids, and would copy
-    // the result to write one.
+    // This id is a placeholder; the caller writes the real one. jsonrpsee does not support negative
+    // ids, and would copy the result to write one.
     let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
     let mut response: MethodResponse = match callback {
         MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
@@ -329,7 +333,8 @@ fn request_meta(members: &Members<'_>) -> Result<Box<RequestMeta>, RpcError> {
         .map_err(|error| RpcError::invalid_params(format!("member '_meta' is not valid: {error}")))
 }
 
-/// Returns the revision of a request: the one in its `_meta` (stateless), or the one that the session negotiated.
+/// Returns the revision of a request: the one in its `_meta` (stateless), or the one that the
+/// session negotiated.
 fn revision_of(
     meta: &RequestMeta,
     conversation: &Conversation,
@@ -381,7 +386,8 @@ pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
     }
 }
 
-/// Returns how long a client of 2026-07-28 may cache a result; [`None`] for results that must not be cached.
+/// Returns how long a client of 2026-07-28 may cache a result; [`None`] for results that must not
+/// be cached.
 fn cache_hint(
     method: &str,
     own_hint: Option<CacheHint>,

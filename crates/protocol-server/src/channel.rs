@@ -38,8 +38,9 @@ impl Channel {
         (Self { server, conversation, outbound, calls: TaskTracker::new(), peer }, queue)
     }
 
-    /// Handles bytes from the client. Waits while the client reads more slowly than the server answers, but never for
-    /// a slot among the requests in flight: a cancellation after many requests must be able to free their slots.
+    /// Handles bytes from the client. Waits while the client reads more slowly than the server
+    /// answers, but never for a slot among the requests in flight: a cancellation after many
+    /// requests must be able to free their slots.
     pub(super) async fn take(&self, bytes: &[u8]) {
         self.take_from(&self.peer, bytes).await;
     }
@@ -86,7 +87,8 @@ impl Channel {
         let mut work = Box::pin(work);
         match poll_once(work.as_mut()).await {
             Poll::Ready(Some(answer)) => {
-                // Without room it waits in a task, so that the reader still notices the end of the input.
+                // Without room it waits in a task, so that the reader still notices the end of the
+                // input.
                 if let Err(TrySendError::Full(answer)) = self.outbound.try_send(answer) {
                     self.calls.spawn(self.answer(std::future::ready(Some(answer))));
                 }

@@ -36,7 +36,8 @@ use super::{
     tasks::{Job, Tasks},
 };
 
-/// The context of one request: its sender and revision. Sends notifications and questions to the client. Cheap to clone.
+/// The context of one request: its sender and revision. Sends notifications and questions to the
+/// client. Cheap to clone.
 #[derive(Clone)]
 pub struct RequestContext {
     inner: Arc<Inner>,
@@ -101,8 +102,8 @@ impl RequestContext {
         Self::from(Inner { parts, outbound, cancel, job: None })
     }
 
-    /// Returns the context of work that continues as a task: it belongs to no request, so only the task can send
-    /// messages.
+    /// Returns the context of work that continues as a task: it belongs to no request, so only the
+    /// task can send messages.
     pub(super) fn of_job(&self, job: Arc<Job>) -> Self {
         let parts = &self.inner.parts;
         let parts = Parts {
@@ -165,7 +166,8 @@ impl RequestContext {
         self.inner.parts.revision
     }
 
-    /// Returns the name and version that the client gives itself. Stateless clients may leave it out.
+    /// Returns the name and version that the client gives itself. Stateless clients may leave it
+    /// out.
     #[must_use]
     pub fn client(&self) -> Option<&Implementation> {
         self.inner.parts.client.info.as_ref()
@@ -177,8 +179,9 @@ impl RequestContext {
         self.inner.parts.principal.as_ref()
     }
 
-    /// Returns the head of the HTTP request that brought this request: headers, URI, and the extensions that the HTTP
-    /// server and its middleware set. `None` on a pipe and in [`Server::direct_call`](super::Server::direct_call).
+    /// Returns the head of the HTTP request that brought this request: headers, URI, and the
+    /// extensions that the HTTP server and its middleware set. `None` on a pipe and in
+    /// [`Server::direct_call`](super::Server::direct_call).
     ///
     /// The headers may hold secrets, such as the client's token.
     #[cfg(feature = "http")]
@@ -194,8 +197,8 @@ impl RequestContext {
         self.http()?.headers.get(name)?.to_str().ok()
     }
 
-    /// Returns an extension of the HTTP request that brought this request: set by middleware or by the
-    /// authenticator's server.
+    /// Returns an extension of the HTTP request that brought this request: set by middleware or by
+    /// the authenticator's server.
     #[cfg(feature = "http")]
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
@@ -206,7 +209,8 @@ impl RequestContext {
     /// ([`Toolbox::with_state`](super::Toolbox::with_state)).
     ///
     /// # Panics
-    /// If the `Toolbox` has no state of this type. The request is then answered with an internal error.
+    /// If the `Toolbox` has no state of this type. The request is then answered with an internal
+    /// error.
     #[cfg(feature = "typed")]
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(&self) -> &T {
@@ -252,7 +256,8 @@ impl RequestContext {
         self.inner.parts.conversation.number
     }
 
-    /// Returns a sender of notifications that do not belong to this request; `None` in the stateless era.
+    /// Returns a sender of notifications that do not belong to this request; `None` in the
+    /// stateless era.
     #[must_use]
     pub fn announcer(&self) -> Option<Announcer> {
         match self.inner.parts.revision.era() {
@@ -282,10 +287,11 @@ impl RequestContext {
         self.inner.parts.progress_token.is_some()
     }
 
-    /// Sends a progress notification, if the client asked for them. In a task `message` becomes the status message.
+    /// Sends a progress notification, if the client asked for them. In a task `message` becomes the
+    /// status message.
     ///
-    /// `progress` must grow from call to call; `total` is its final value, if known. Waits while the client reads
-    /// more slowly than the server writes.
+    /// `progress` must grow from call to call; `total` is its final value, if known. Waits while
+    /// the client reads more slowly than the server writes.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -312,7 +318,8 @@ impl RequestContext {
         .await;
     }
 
-    /// Sends a notification that belongs to this request. Parameters that are not a JSON object send nothing.
+    /// Sends a notification that belongs to this request. Parameters that are not a JSON object
+    /// send nothing.
     pub async fn notify(&self, method: &str, params: &(impl Serialize + Sync + ?Sized)) {
         match to_raw_value(params) {
             Ok(params) if params.get().starts_with('{') => {
@@ -344,9 +351,10 @@ impl RequestContext {
 
     /// Asks the user, through the client.
     ///
-    /// `key` names the question within this request. In the stateless era a question ends the request. The client
-    /// repeats the request with the answer: the handler then runs from its start, and this call returns at once. Put
-    /// side effects after the last question; [carry](Self::carry) the results of expensive work over.
+    /// `key` names the question within this request. In the stateless era a question ends the
+    /// request. The client repeats the request with the answer: the handler then runs from its
+    /// start, and this call returns at once. Put side effects after the last question;
+    /// [carry](Self::carry) the results of expensive work over.
     ///
     /// # Errors
     /// If the client lacks the capability, answers with an error, or does not answer.
@@ -366,7 +374,8 @@ impl RequestContext {
         self.ask_typed(key, "sampling/createMessage", params).await
     }
 
-    /// Asks for the roots: the places in which the user lets the server work. Otherwise as [`Self::elicit`].
+    /// Asks for the roots: the places in which the user lets the server work. Otherwise as
+    /// [`Self::elicit`].
     ///
     /// # Errors
     /// As [`Self::elicit`].
@@ -374,8 +383,9 @@ impl RequestContext {
         self.ask_typed(key, "roots/list", &json!({})).await
     }
 
-    /// Returns whether this round of the request asks its client, which ends the round. The client repeats the request
-    /// with its answers. Always `false` in the session era, which has no rounds.
+    /// Returns whether this round of the request asks its client, which ends the round. The client
+    /// repeats the request with its answers. Always `false` in the session era, which has no
+    /// rounds.
     #[must_use]
     pub fn has_asked(&self) -> bool {
         self.inner.parts.rounds.as_ref().is_some_and(|rounds| rounds.has_asked())
@@ -395,8 +405,8 @@ impl RequestContext {
             .map_err(|error| RpcError::invalid_params(format!("requestState: {error}")))
     }
 
-    /// Passes a value to the next round of this request. The session era has no rounds, so there this does nothing.
-    /// The client can see the value, but not change it.
+    /// Passes a value to the next round of this request. The session era has no rounds, so there
+    /// this does nothing. The client can see the value, but not change it.
     ///
     /// # Errors
     /// If it cannot be serialised.
@@ -408,16 +418,17 @@ impl RequestContext {
         Ok(())
     }
 
-    /// Removes the answers of earlier rounds from the state that the client sends with the next round, so that the
-    /// next round gets only its own answers. Use it in handlers that store the answers themselves.
+    /// Removes the answers of earlier rounds from the state that the client sends with the next
+    /// round, so that the next round gets only its own answers. Use it in handlers that store the
+    /// answers themselves.
     pub fn forget_answers(&self) {
         if let Some(rounds) = &self.inner.parts.rounds {
             rounds.forget();
         }
     }
 
-    /// Returns the answers that came with this round of the request, unchecked, by the keys of their questions.
-    /// [`None`] in the session era.
+    /// Returns the answers that came with this round of the request, unchecked, by the keys of
+    /// their questions. [`None`] in the session era.
     #[must_use]
     pub fn answers(&self) -> Option<&BTreeMap<String, Box<RawValue>>> {
         self.inner.parts.rounds.as_ref().map(|rounds| rounds.fresh())
@@ -448,8 +459,8 @@ impl RequestContext {
         })
     }
 
-    /// Asks the client one of the questions above, as JSON that passes unchanged in both directions. Otherwise as
-    /// [`Self::elicit`].
+    /// Asks the client one of the questions above, as JSON that passes unchanged in both
+    /// directions. Otherwise as [`Self::elicit`].
     ///
     /// # Errors
     /// As [`Self::elicit`]; "method not found" for other methods.
@@ -510,12 +521,12 @@ impl RequestContext {
         }
     }
 
-    /// Closes the event stream of the answer, so that no connection stays open while the work continues: the client
-    /// returns after `come_back_after` for the messages since then (2025-11-25, "Sending Messages to the Server";
-    /// SEP-1699).
+    /// Closes the event stream of the answer, so that no connection stays open while the work
+    /// continues: the client returns after `come_back_after` for the messages since then
+    /// (2025-11-25, "Sending Messages to the Server"; SEP-1699).
     ///
-    /// Does nothing on pipes, in other revisions, and for clients that do not accept events. A stream on which the
-    /// client has returned stays open.
+    /// Does nothing on pipes, in other revisions, and for clients that do not accept events. A
+    /// stream on which the client has returned stays open.
     pub async fn close_stream(&self, come_back_after: Duration) {
         let in_session = self.inner.parts.conversation.id.is_some();
         if in_session && self.inner.job.is_none() && self.revision().has(Feature::StreamPolling) {
@@ -523,9 +534,10 @@ impl RequestContext {
         }
     }
 
-    /// Waits without a slot among the requests in flight, and takes a slot again afterwards. For requests that wait
-    /// for something else, such as a server that starts: meanwhile other requests of the caller can use the slot.
-    /// Users of this method must limit the number of waiting requests.
+    /// Waits without a slot among the requests in flight, and takes a slot again afterwards. For
+    /// requests that wait for something else, such as a server that starts: meanwhile other
+    /// requests of the caller can use the slot. Users of this method must limit the number of
+    /// waiting requests.
     ///
     /// # Errors
     /// If no slot was free within [`Limits::queue_time`](super::Limits::queue_time) after the wait.
@@ -539,8 +551,9 @@ impl RequestContext {
         self.inner.cancel.cancelled()
     }
 
-    /// Returns the reason that the client gave when it cancelled the request, shortened. [`None`] if it gave none, if it
-    /// disconnected, and for work that continues as a task, whose cancellation has no reason.
+    /// Returns the reason that the client gave when it cancelled the request, shortened. [`None`]
+    /// if it gave none, if it disconnected, and for work that continues as a task, whose
+    /// cancellation has no reason.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<Box<str>> {
         let parts = &self.inner.parts;

@@ -34,8 +34,8 @@ pub(super) struct Conversation {
     pub(super) ending: CancellationToken,
 }
 
-/// Identifies a client of the server: one pipe, one HTTP session, or one stateless HTTP request, whose client is
-/// unknown.
+/// Identifies a client of the server: one pipe, one HTTP session, or one stateless HTTP request,
+/// whose client is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConversationId(u64);
 
@@ -46,7 +46,8 @@ impl ConversationId {
     }
 }
 
-/// What a client says of itself. Shared, since it has many members, and the same ones in each request of a session.
+/// What a client says of itself. Shared, since it has many members, and the same ones in each
+/// request of a session.
 #[derive(Default)]
 pub(super) struct ClientFacts {
     /// Its name and version, which stateless clients may leave out.

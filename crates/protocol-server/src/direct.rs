@@ -26,8 +26,8 @@ use super::{
     table::Found,
 };
 
-/// A request from outside of the protocol's transports, for example from a REST facade. It is in flight until this is
-/// dropped, or until the answer that [`Self::answer`] counts has been sent.
+/// A request from outside of the protocol's transports, for example from a REST facade. It is in
+/// flight until this is dropped, or until the answer that [`Self::answer`] counts has been sent.
 pub struct DirectCall {
     server: Server,
     peer: Peer,
@@ -36,8 +36,8 @@ pub struct DirectCall {
 }
 
 impl Server {
-    /// Accepts a request of `peer` from outside of the protocol's transports. It counts among the requests in flight
-    /// of its caller, and waits for a slot as others do.
+    /// Accepts a request of `peer` from outside of the protocol's transports. It counts among the
+    /// requests in flight of its caller, and waits for a slot as others do.
     ///
     /// # Errors
     /// If no slot became free within [`Limits::queue_time`](super::Limits::queue_time).
@@ -47,8 +47,8 @@ impl Server {
         Ok(DirectCall { server: self.clone(), peer, capabilities, slot })
     }
 
-    /// Subscribes `peer` to the resource `uri`. This counts as one of its caller's clients that listen for
-    /// announcements.
+    /// Subscribes `peer` to the resource `uri`. This counts as one of its caller's clients that
+    /// listen for announcements.
     ///
     /// # Errors
     /// If too many clients listen; the errors of [`Handler::subscribe`](super::Handler::subscribe).
@@ -117,15 +117,16 @@ impl Server {
 }
 
 impl DirectCall {
-    /// Sets the capabilities of the client, for example those of an extension. They cannot make the server ask a
-    /// question, because a direct call has no connection back to its client.
+    /// Sets the capabilities of the client, for example those of an extension. They cannot make the
+    /// server ask a question, because a direct call has no connection back to its client.
     #[must_use]
     pub fn with_capabilities(self, capabilities: ClientCapabilities) -> Self {
         Self { capabilities, ..self }
     }
 
-    /// Runs work for the caller that is not a method of the protocol, such as a call of one specific upstream. The work
-    /// gets the context of a request of `method`. Dropping the future cancels it.
+    /// Runs work for the caller that is not a method of the protocol, such as a call of one
+    /// specific upstream. The work gets the context of a request of `method`. Dropping the future
+    /// cancels it.
     ///
     /// # Errors
     /// The errors of the work; an error if it panics, or if a shutdown no longer waits for it.
@@ -148,14 +149,16 @@ impl DirectCall {
         }
     }
 
-    /// Answers the request as that of a client of [`Revision::LATEST_SESSION`] with no other capabilities than its
-    /// [own](Self::with_capabilities): the server asks it no question, and sends it no notification before the
-    /// answer. Each request is independent; `initialize` opens no session.
+    /// Answers the request as that of a client of [`Revision::LATEST_SESSION`] with no other
+    /// capabilities than its [own](Self::with_capabilities): the server asks it no question, and
+    /// sends it no notification before the answer. Each request is independent; `initialize` opens
+    /// no session.
     ///
     /// Dropping the future cancels the request. The caller must limit the size of requests.
     ///
     /// # Errors
-    /// Those of the method; "method not found"; an error if a shutdown no longer waits for the request.
+    /// Those of the method; "method not found"; an error if a shutdown no longer waits for the
+    /// request.
     pub async fn request(
         &self,
         method: &str,
@@ -186,8 +189,8 @@ impl DirectCall {
         outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
     }
 
-    /// Returns the bytes of the answer, counted as unsent. The request stays in flight, and the bytes stay counted,
-    /// until the last part of them is dropped.
+    /// Returns the bytes of the answer, counted as unsent. The request stays in flight, and the
+    /// bytes stay counted, until the last part of them is dropped.
     ///
     /// # Errors
     /// If the limit of unsent bytes is exceeded.
@@ -224,8 +227,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for a change of the resource. Returns false if the server stops or the watcher's token expires. Several
-    /// changes between two calls count as one. Cancel safe.
+    /// Waits for a change of the resource. Returns false if the server stops or the watcher's token
+    /// expires. Several changes between two calls count as one. Cancel safe.
     pub async fn changed(&self) -> bool {
         let end = async {
             match self.end {

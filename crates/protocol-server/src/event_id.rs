@@ -2,7 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-/// Id of an event: its stream, and its number in the stream. Number 0 is the opening of the stream, before any event.
+/// Id of an event: its stream, and its number in the stream. Number 0 is the opening of the stream,
+/// before any event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventId {
     pub(super) stream: u64,

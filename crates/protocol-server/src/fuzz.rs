@@ -1,5 +1,5 @@
-//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the test that replays
-//! their corpora.
+//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the
+//! test that replays their corpora.
 
 use std::time::Duration;
 
@@ -29,10 +29,12 @@ pub type Target = fn(&[u8]);
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("http", http), ("shape", shape)];
 
-/// Checks that every request gets an answer with a valid HTTP status and a body that matches its type.
+/// Checks that every request gets an answer with a valid HTTP status and a body that matches its
+/// type.
 ///
-/// The input is up to four requests with a line `--` between them. A request is a line with the method, header lines, an
-/// empty line, and the body; `{session}` in a header is the id of a session that is open.
+/// The input is up to four requests with a line `--` between them. A request is a line with the
+/// method, header lines, an empty line, and the body; `{session}` in a header is the id of a
+/// session that is open.
 pub fn http(data: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -239,8 +241,8 @@ fn schema() -> Value {
     json!({ "type": "object", "properties": { "a": { "type": "string", "x-mcp-header": "A" } } })
 }
 
-/// Checks that every result can be converted for every revision, and then has only members of that revision. The
-/// first byte selects the method.
+/// Checks that every result can be converted for every revision, and then has only members of that
+/// revision. The first byte selects the method.
 pub fn shape(data: &[u8]) {
     const METHODS: [&str; 9] = [
         "initialize",

@@ -30,34 +30,37 @@ pub struct ServerDescription {
     pub instructions: Option<String>,
 }
 
-/// Answers the protocol's methods. A method that is not overridden answers "method not found", or as the
-/// [inner handler](Handler::inner) does.
+/// Answers the protocol's methods. A method that is not overridden answers "method not found", or
+/// as the [inner handler](Handler::inner) does.
 ///
-/// A cancelled call ends by dropping its future; so does a call in the stateless era whose client disconnects.
-/// [`RequestContext::cancelled`] completes before that, for handlers that need to clean up.
+/// A cancelled call ends by dropping its future; so does a call in the stateless era whose client
+/// disconnects. [`RequestContext::cancelled`] completes before that, for handlers that need to
+/// clean up.
 ///
-/// A call first runs on the task that reads its client's messages, until its first wait. A method that computes for
-/// long before it awaits delays the client's other messages (on a pipe, cancellations too). Use
-/// `tokio::task::spawn_blocking` for such work.
+/// A call first runs on the task that reads its client's messages, until its first wait. A method
+/// that computes for long before it awaits delays the client's other messages (on a pipe,
+/// cancellations too). Use `tokio::task::spawn_blocking` for such work.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
     /// Describes the server.
     fn describe(&self) -> ServerDescription;
 
-    /// Describes the server to one client. Called at each `initialize` and `server/discover`. A handler overrides it when
-    /// its capabilities depend on those of the client, as those of some extensions do.
+    /// Describes the server to one client. Called at each `initialize` and `server/discover`. A
+    /// handler overrides it when its capabilities depend on those of the client, as those of some
+    /// extensions do.
     ///
-    /// In the session era the client's capabilities hold for the session; since 2026-07-28 each request has its own. A
-    /// description that depends on them needs a [cache hint](Self::cache_hint) for `server/discover` that is private.
+    /// In the session era the client's capabilities hold for the session; since 2026-07-28 each
+    /// request has its own. A description that depends on them needs a [cache
+    /// hint](Self::cache_hint) for `server/discover` that is private.
     fn describe_for(&self, client: &ClientCapabilities) -> ServerDescription {
         let _ = client;
         self.describe()
     }
 
-    /// Returns the handler that this one wraps; none by default. A handler that changes some answers of another one
-    /// returns that one here, and overrides only the methods that it changes: every other method calls the inner
-    /// handler. Descriptions are not taken over: implement [`Self::describe`], and [`Self::describe_for`] if the
-    /// inner handler implements it.
+    /// Returns the handler that this one wraps; none by default. A handler that changes some
+    /// answers of another one returns that one here, and overrides only the methods that it
+    /// changes: every other method calls the inner handler. Descriptions are not taken over:
+    /// implement [`Self::describe`], and [`Self::describe_for`] if the inner handler implements it.
     ///
     /// ```
     /// # use marquetry_protocol_server::{Handler, ServerDescription, Toolbox};
@@ -92,8 +95,8 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Answers `tools/call`. A tool that fails answers with
-    /// [`CallToolResult::error`](marquetry_protocol_wire::types::CallToolResult::error); an [`RpcError`] means that
-    /// the tool was not called.
+    /// [`CallToolResult::error`](marquetry_protocol_wire::types::CallToolResult::error); an
+    /// [`RpcError`] means that the tool was not called.
     async fn call_tool(
         &self,
         params: CallToolParams,
@@ -105,32 +108,34 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// Returns how long clients may cache the results of `method` (`server/discover`, a list, `resources/read`), and
-    /// whether caches may share them (since 2026-07-28). By default they may not cache. A [`Reply`] may have its [own
-    /// hint](Reply::cached).
+    /// Returns how long clients may cache the results of `method` (`server/discover`, a list,
+    /// `resources/read`), and whether caches may share them (since 2026-07-28). By default they may
+    /// not cache. A [`Reply`] may have its [own hint](Reply::cached).
     ///
     /// Clients that listen are notified of changes before that time is over.
     fn cache_hint(&self, method: &str) -> CacheHint {
         self.inner().map_or_else(CacheHint::default, |inner| inner.cache_hint(method))
     }
 
-    /// Returns whether calls of a tool run as tasks; by default they do not. If the client does not support tasks,
-    /// the call waits for its answer ([`RequestContext::run_as_task`] has the details).
+    /// Returns whether calls of a tool run as tasks; by default they do not. If the client does not
+    /// support tasks, the call waits for its answer ([`RequestContext::run_as_task`] has the
+    /// details).
     ///
-    /// A server with such tools declares [`TASKS_EXTENSION`](marquetry_protocol_wire::types::TASKS_EXTENSION) in
+    /// A server with such tools declares
+    /// [`TASKS_EXTENSION`](marquetry_protocol_wire::types::TASKS_EXTENSION) in
     /// [`ServerCapabilities::extensions`].
     fn task_options(&self, tool: &str) -> Option<TaskOptions> {
         self.inner()?.task_options(tool)
     }
 
-    /// Returns the input schema of a tool, for calls over stateless HTTP: arguments with the mark `x-mcp-header` must
-    /// be repeated in headers. Without a schema they are not checked.
+    /// Returns the input schema of a tool, for calls over stateless HTTP: arguments with the mark
+    /// `x-mcp-header` must be repeated in headers. Without a schema they are not checked.
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
         self.inner()?.input_schema(tool)
     }
 
-    /// Returns the arguments that [`Self::input_schema`] marks. The default searches the schema at each call;
-    /// override it to search each schema once.
+    /// Returns the arguments that [`Self::input_schema`] marks. The default searches the schema at
+    /// each call; override it to search each schema once.
     #[cfg(feature = "http")]
     fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
         if let Some(inner) = self.inner() {
@@ -141,10 +146,10 @@ pub trait Handler: Send + Sync + 'static {
         super::HeaderArguments::of(&schema).ok().flatten()
     }
 
-    /// Waits until [`Self::header_arguments`] knows `tool`, before the headers of a call are checked; by default it
-    /// returns at once. It is called only for tools for which [`Self::header_arguments`] returned [`None`]. The
-    /// request has no slot among those in flight yet, so an implementation that waits must limit the number of
-    /// `caller`'s waiting requests.
+    /// Waits until [`Self::header_arguments`] knows `tool`, before the headers of a call are
+    /// checked; by default it returns at once. It is called only for tools for which
+    /// [`Self::header_arguments`] returned [`None`]. The request has no slot among those in flight
+    /// yet, so an implementation that waits must limit the number of `caller`'s waiting requests.
     ///
     /// # Errors
     /// If too many requests wait already.
@@ -156,9 +161,9 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// Returns the schemas of a tool: arguments are checked before the tool sees them, results before the client sees
-    /// them. Without schemas there is no check. A result that violates its `outputSchema` becomes an error that names
-    /// the place, in the answer and in the log.
+    /// Returns the schemas of a tool: arguments are checked before the tool sees them, results
+    /// before the client sees them. Without schemas there is no check. A result that violates its
+    /// `outputSchema` becomes an error that names the place, in the answer and in the log.
     #[cfg(feature = "schema")]
     fn tool_schema(&self, tool: &str) -> Option<Arc<super::ToolSchema>> {
         self.inner()?.tool_schema(tool)
@@ -213,8 +218,8 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Subscribes a client to the resource `uri`; call
-    /// [`Notifier::resource_updated`](super::Notifier::resource_updated) when it changes. Override it to offer
-    /// subscriptions.
+    /// [`Notifier::resource_updated`](super::Notifier::resource_updated) when it changes. Override
+    /// it to offer subscriptions.
     async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         match self.inner() {
             Some(inner) => inner.subscribe(uri, cx).await,

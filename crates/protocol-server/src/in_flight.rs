@@ -32,12 +32,12 @@ impl InFlight {
         Self { calls: Mutex::default(), most }
     }
 
-    /// Adds a request until the guard is dropped. The guard also holds the request's slot among those of all
-    /// clients.
+    /// Adds a request until the guard is dropped. The guard also holds the request's slot among
+    /// those of all clients.
     ///
     /// # Errors
-    /// If the id is in flight already: with two answers for one id, one request would wait for ever. If too many
-    /// requests are in flight.
+    /// If the id is in flight already: with two answers for one id, one request would wait for
+    /// ever. If too many requests are in flight.
     pub(super) fn enter(
         self: &Arc<Self>,
         id: &RequestId,
@@ -61,8 +61,8 @@ impl InFlight {
         Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, slot })
     }
 
-    /// Cancels a request for the client's reason. Unknown or answered ones are ignored (the notification may cross the
-    /// answer).
+    /// Cancels a request for the client's reason. Unknown or answered ones are ignored (the
+    /// notification may cross the answer).
     pub(super) fn cancel(&self, id: &RequestId, reason: Option<&str>) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = calls.get_mut(id) {

@@ -115,7 +115,8 @@ impl Server {
     /// Adds the method `name` of a protocol extension, for both eras. Declare the extension in
     /// [`ServerCapabilities::extensions`](marquetry_protocol_wire::types::ServerCapabilities::extensions).
     ///
-    /// `answer` gets the parameters as the client wrote them. If clients may cache the result, use [`Reply::cached`].
+    /// `answer` gets the parameters as the client wrote them. If clients may cache the result, use
+    /// [`Reply::cached`].
     ///
     /// # Errors
     /// If the protocol has a method with that name, or one was added before.
@@ -128,8 +129,8 @@ impl Server {
         Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
     }
 
-    /// Seals `requestState` with `key` instead of a random key, so that another server with the same key can continue
-    /// a request after a question.
+    /// Seals `requestState` with `key` instead of a random key, so that another server with the
+    /// same key can continue a request after a question.
     #[must_use]
     pub fn with_state_key(self, key: [u8; 32]) -> Self {
         let sealer = Sealer::new(key, self.shared.limits.request_state_time);
@@ -183,7 +184,8 @@ impl Server {
         &self.shared.limits
     }
 
-    /// Ends every notification stream; requests in flight continue. The transports have their own tokens.
+    /// Ends every notification stream; requests in flight continue. The transports have their own
+    /// tokens.
     pub fn close_streams(&self) {
         self.shared.shutdown.cancel();
     }

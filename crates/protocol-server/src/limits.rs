@@ -6,12 +6,12 @@ use super::fair::{FairBounds, FairLimiter};
 #[cfg(feature = "http")]
 use super::session_slots::SessionSlots;
 
-/// Limits on what clients can make a server store. A client over a limit gets an error that names it; other work
-/// continues.
+/// Limits on what clients can make a server store. A client over a limit gets an error that names
+/// it; other work continues.
 ///
-/// For the limits "of one caller", an authenticated caller is a principal, any other caller is an address
-/// ([`Caller`](super::Caller)). They do not apply to callers on this machine without a token: these act for one user,
-/// and only the total limits apply to them.
+/// For the limits "of one caller", an authenticated caller is a principal, any other caller is an
+/// address ([`Caller`](super::Caller)). They do not apply to callers on this machine without a
+/// token: these act for one user, and only the total limits apply to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest message, in bytes: 16 MiB.
@@ -24,25 +24,27 @@ pub struct Limits {
     pub max_in_flight_total: usize,
     /// Requests in flight of one caller: 32. The next free slot goes to the caller with the fewest.
     pub max_in_flight_per_caller: usize,
-    /// Time that a request waits for a slot among those in flight, and a large message for its bytes, before it is
-    /// refused: 1 s.
+    /// Time that a request waits for a slot among those in flight, and a large message for its
+    /// bytes, before it is refused: 1 s.
     pub queue_time: Duration,
-    /// HTTP sessions: 1,000. The same number of stateless clients may listen for announcements; a [`Server::watch`]
-    /// counts as one of those.
+    /// HTTP sessions: 1,000. The same number of stateless clients may listen for announcements; a
+    /// [`Server::watch`] counts as one of those.
     ///
     /// [`Server::watch`]: super::Server::watch
     pub max_sessions: usize,
-    /// Sessions of one caller: 100. At this limit and at the total limit, a new session ends the caller's own session
-    /// that was idle for the longest, never another caller's. A session with an open event stream is not idle, so a
-    /// stream of HTTP+SSE never is. Without an idle session the new one is refused. The same number of the caller's
-    /// stateless clients may listen for announcements.
+    /// Sessions of one caller: 100. At this limit and at the total limit, a new session ends the
+    /// caller's own session that was idle for the longest, never another caller's. A session with
+    /// an open event stream is not idle, so a stream of HTTP+SSE never is. Without an idle session
+    /// the new one is refused. The same number of the caller's stateless clients may listen for
+    /// announcements.
     pub max_sessions_per_caller: usize,
-    /// Unsent bytes for all clients together: 256 MiB. An answer that does not fit becomes an error.
+    /// Unsent bytes for all clients together: 256 MiB. An answer that does not fit becomes an
+    /// error.
     pub max_send_bytes: usize,
     /// Unsent bytes for one caller: 64 MiB. A longer answer is sent if no other data waits.
     pub max_send_bytes_per_caller: usize,
-    /// Bytes of HTTP request bodies that arrive or are being answered, of all clients together: 256 MiB. Bodies from
-    /// [`Server::receive`] count, too.
+    /// Bytes of HTTP request bodies that arrive or are being answered, of all clients together: 256
+    /// MiB. Bodies from [`Server::receive`] count, too.
     ///
     /// [`Server::receive`]: super::Server::receive
     pub max_receive_bytes: usize,
@@ -60,27 +62,29 @@ pub struct Limits {
     pub question_timeout: Duration,
     /// Maximum time of a stateless client to return with its answers: 1 hour.
     pub request_state_time: Duration,
-    /// Stored tasks, running or finished: 1,000. At the limit a finished one is dropped: the caller's own oldest,
-    /// otherwise the oldest of the caller with the most. If none has finished, the call gets an error.
+    /// Stored tasks, running or finished: 1,000. At the limit a finished one is dropped: the
+    /// caller's own oldest, otherwise the oldest of the caller with the most. If none has finished,
+    /// the call gets an error.
     pub max_tasks: usize,
     /// Stored tasks of one caller: 100. At the limit the caller's oldest finished one is dropped.
     pub max_tasks_per_caller: usize,
-    /// Results of all tasks together, in bytes: 64 MiB. At the limit finished tasks are dropped, as for
-    /// [`Self::max_tasks`]; a result that does not fit even then fails its task.
+    /// Results of all tasks together, in bytes: 64 MiB. At the limit finished tasks are dropped, as
+    /// for [`Self::max_tasks`]; a result that does not fit even then fails its task.
     pub max_task_bytes: usize,
-    /// Time for which a task is stored after its creation, unless [`TaskOptions`](super::TaskOptions::time_to_live)
-    /// name another: 1 hour.
+    /// Time for which a task is stored after its creation, unless
+    /// [`TaskOptions`](super::TaskOptions::time_to_live) name another: 1 hour.
     pub task_time: Duration,
-    /// Events that an HTTP session stores for a client whose connection breaks, in bytes: 1 MiB. The oldest are
-    /// dropped first.
+    /// Events that an HTTP session stores for a client whose connection breaks, in bytes: 1 MiB.
+    /// The oldest are dropped first.
     pub replay_bytes: usize,
-    /// Events that all HTTP sessions of an endpoint store together, in bytes: 64 MiB. Streams that ended first are
-    /// dropped first, then the oldest events of the largest sessions. The newest event of each running stream is
-    /// never dropped.
+    /// Events that all HTTP sessions of an endpoint store together, in bytes: 64 MiB. Streams that
+    /// ended first are dropped first, then the oldest events of the largest sessions. The newest
+    /// event of each running stream is never dropped.
     pub replay_total_bytes: usize,
     /// Time for which a stream is stored after its end: 5 minutes.
     pub replay_time: Duration,
-    /// Time for requests in flight to finish after the input has ended or a stop was requested: 5 s.
+    /// Time for requests in flight to finish after the input has ended or a stop was requested: 5
+    /// s.
     pub shutdown_grace: Duration,
 }
 
@@ -129,7 +133,8 @@ impl Limits {
 pub(super) struct Shares {
     /// Requests in flight.
     pub(super) calls: FairLimiter,
-    /// Stateless clients that listen for announcements. They listen for ever, so they have their own pool.
+    /// Stateless clients that listen for announcements. They listen for ever, so they have their
+    /// own pool.
     pub(super) listening: FairLimiter,
     /// Sessions over HTTP.
     #[cfg(feature = "http")]

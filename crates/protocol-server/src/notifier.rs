@@ -19,14 +19,15 @@ use tokio::sync::Notify;
 
 use super::{Principal, subscriptions::Subscriptions};
 
-/// Announces changes to all clients that listen: sessions, and `subscriptions/listen` of the stateless era.
+/// Announces changes to all clients that listen: sessions, and `subscriptions/listen` of the
+/// stateless era.
 pub struct Notifier {
     listeners: Mutex<Vec<Weak<Listener>>>,
     most_queued: usize,
 }
 
-/// Is notified of changed lists or resources of a server. [`Notifier`] announces them to clients at once; `()`
-/// ignores them.
+/// Is notified of changed lists or resources of a server. [`Notifier`] announces them to clients at
+/// once; `()` ignores them.
 pub trait ChangeListener: Send + Sync + 'static {
     /// Announces that the list of tools has changed.
     fn tools_changed(&self);
@@ -60,8 +61,8 @@ impl ChangeListener for Notifier {
     }
 }
 
-/// Announcements that wait for one client. An announcement is never queued twice: one is enough to say that a list
-/// has changed.
+/// Announcements that wait for one client. An announcement is never queued twice: one is enough to
+/// say that a list has changed.
 pub(super) struct Listener {
     filter: Filter,
     /// The principal of the client, if it is authenticated.
@@ -71,8 +72,8 @@ pub(super) struct Listener {
     most_queued: usize,
 }
 
-/// Sends notifications to one client, independent of its requests. Does not keep the client's session alive. Cheap to
-/// clone.
+/// Sends notifications to one client, independent of its requests. Does not keep the client's
+/// session alive. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Announcer {
     listener: Weak<Listener>,
@@ -83,8 +84,8 @@ impl Announcer {
         Self { listener: Arc::downgrade(listener) }
     }
 
-    /// Sends a notification. Returns false if the client has gone. If too many notifications wait, the oldest is
-    /// dropped.
+    /// Sends a notification. Returns false if the client has gone. If too many notifications wait,
+    /// the oldest is dropped.
     pub fn notify(&self, method: &str, params: &RawValue) -> bool {
         let Some(listener) = self.listener.upgrade() else { return false };
         listener.push(write_notification(method, Some(params)));
@@ -138,8 +139,8 @@ impl Notifier {
         self.announce("notifications/resources/list_changed");
     }
 
-    /// Announces that the list of resources has changed for one principal; `None` means all clients without a token.
-    /// Clients of other principals are not notified.
+    /// Announces that the list of resources has changed for one principal; `None` means all clients
+    /// without a token. Clients of other principals are not notified.
     pub fn resources_changed_for(&self, principal: Option<&Principal>) {
         self.offer(&Announcement {
             method: "notifications/resources/list_changed",

@@ -21,8 +21,8 @@ pub(super) struct Outgoing {
     /// The id of the event, if it comes from the log of a stream.
     #[cfg(feature = "http")]
     pub(super) id: Option<super::event_id::EventId>,
-    /// The answered requests. They are in flight until the message is sent, so that unread answers count for the
-    /// limit.
+    /// The answered requests. They are in flight until the message is sent, so that unread answers
+    /// count for the limit.
     pub(super) held: Vec<InFlightGuard>,
     /// Slots for unsent bytes in the limit of all clients, for a long message.
     pub(super) charged: Vec<Slot>,

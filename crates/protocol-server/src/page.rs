@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use marquetry_protocol_wire::RpcError;
 
-/// Returns the range of items on the page of `cursor`, and the cursor of the next page. `len` is the number of items,
-/// `size` that of one page.
+/// Returns the range of items on the page of `cursor`, and the cursor of the next page. `len` is
+/// the number of items, `size` that of one page.
 ///
 /// # Errors
 /// Invalid parameters for a cursor that this function has not returned.

@@ -27,14 +27,15 @@ use super::{Server, channel::Channel, outgoing::Outgoing};
 pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> io::Result<()> {
     let (input, output) = standard_pipes();
     let server = server.clone();
-    // On a task of the runtime: the calling thread only waits, and would have to be woken for every message.
+    // On a task of the runtime: the calling thread only waits, and would have to be woken for every
+    // message.
     let served = tokio::spawn(async move { serve_pipe(&server, input, output, stop).await });
     AbortOnDropHandle::new(served).await.map_err(io::Error::other)?
 }
 
-/// Opens standard input and output for asynchronous use if they are pipes. Tokio's own way goes through a thread: two
-/// wake-ups for each message, most of the cost of a small call. They are opened again, so that programs that share
-/// the old descriptors do not find them non-blocking.
+/// Opens standard input and output for asynchronous use if they are pipes. Tokio's own way goes
+/// through a thread: two wake-ups for each message, most of the cost of a small call. They are
+/// opened again, so that programs that share the old descriptors do not find them non-blocking.
 #[cfg(all(feature = "stdio", target_os = "linux"))]
 fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
     use tokio::net::unix::pipe::OpenOptions;
@@ -56,8 +57,8 @@ fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin +
 
 /// Serves one client on any pair of pipes, until the input ends or `stop` is cancelled.
 ///
-/// Requests run concurrently. After the end, those in flight may finish within [`Limits::shutdown_grace`]; then each
-/// gets an error as its answer.
+/// Requests run concurrently. After the end, those in flight may finish within
+/// [`Limits::shutdown_grace`]; then each gets an error as its answer.
 ///
 /// [`Limits::shutdown_grace`]: super::Limits::shutdown_grace
 ///
@@ -105,8 +106,8 @@ where
             calls.wait().await;
         }
     }
-    // The last sender is dropped with the last call, so the writer ends when it has written everything, or soon if
-    // the client no longer reads.
+    // The last sender is dropped with the last call, so the writer ends when it has written
+    // everything, or soon if the client no longer reads.
     let abort = write.abort_handle();
     if tokio::time::timeout(limits.shutdown_grace, write).await.is_err() {
         abort.abort();
@@ -139,8 +140,8 @@ async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> 
     }
 }
 
-/// Returns the id of a request of which only the first and last bytes are known, so that its caller gets the error.
-/// Clients write the id before or after the parameters, which are the long part.
+/// Returns the id of a request of which only the first and last bytes are known, so that its caller
+/// gets the error. Clients write the id before or after the parameters, which are the long part.
 fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     const KEY: &str = r#""id":"#;
     const VERSION: &str = r#""jsonrpc":"2.0""#;
@@ -156,8 +157,8 @@ fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     if let Some(at) = before.find(KEY) {
         return Some(value(&before[at + KEY.len()..])?.0);
     }
-    // The id may be after the parameters: then a brace is before it, and only the message's own brace after it. An
-    // `id` inside of the parameters has two braces after it.
+    // The id may be after the parameters: then a brace is before it, and only the message's own
+    // brace after it. An `id` inside of the parameters has two braces after it.
     let (members, _) = end.rsplit_once('}')?;
     let at = members.rfind(KEY)?;
     let (id, rest) = value(&members[at + KEY.len()..])?;

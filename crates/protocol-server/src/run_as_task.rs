@@ -9,18 +9,19 @@ use super::{
 };
 
 impl RequestContext {
-    /// Runs `work` as a task if client and server both declare tasks: the call is answered at once, and the client
-    /// polls the task. Otherwise the call waits for the work.
+    /// Runs `work` as a task if client and server both declare tasks: the call is answered at once,
+    /// and the client polls the task. Otherwise the call waits for the work.
     ///
-    /// The work has its own context. It can ask the client, report progress (with a message, [`Self::progress`] sets
-    /// the task's status message), and is cancelled like that of a call, but it belongs to no request.
+    /// The work has its own context. It can ask the client, report progress (with a message,
+    /// [`Self::progress`] sets the task's status message), and is cancelled like that of a call,
+    /// but it belongs to no request.
     ///
     /// A tool that always runs as a task does not need this: see
     /// [`Handler::task_options`](super::Handler::task_options).
     ///
     /// # Errors
-    /// If the task is [required](TaskOptions::required) and the client does not support tasks; if too many tasks are
-    /// stored; the error of the work, if the call waits for it.
+    /// If the task is [required](TaskOptions::required) and the client does not support tasks; if
+    /// too many tasks are stored; the error of the work, if the call waits for it.
     pub async fn run_as_task<F, Fut>(
         &self,
         options: TaskOptions,

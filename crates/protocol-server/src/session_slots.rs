@@ -40,8 +40,8 @@ impl SessionSlots {
         tables.push(table);
     }
 
-    /// Takes a slot for a session. At a limit, expired sessions end, then the caller's own session that was idle for
-    /// the longest; never another caller's.
+    /// Takes a slot for a session. At a limit, expired sessions end, then the caller's own session
+    /// that was idle for the longest; never another caller's.
     ///
     /// # Errors
     /// The exceeded limit, if no session of the caller is idle.

@@ -8,8 +8,8 @@ use std::{
 
 use marquetry_protocol_wire::RpcError;
 
-/// The resources that one session, or one `subscriptions/listen`, is subscribed to. Dropping it unsubscribes from all
-/// of them.
+/// The resources that one session, or one `subscriptions/listen`, is subscribed to. Dropping it
+/// unsubscribes from all of them.
 pub(super) struct Subscriptions {
     /// [`None`] only in tests.
     unsubscribe: Option<Arc<Unsubscribe>>,
@@ -35,8 +35,8 @@ impl Subscriptions {
         self.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
     }
 
-    /// Notifies the handler with `subscribe`, and adds the resource if that succeeds. `subscribe` is dropped if it is
-    /// not needed.
+    /// Notifies the handler with `subscribe`, and adds the resource if that succeeds. `subscribe`
+    /// is dropped if it is not needed.
     ///
     /// # Errors
     /// The error of the handler; the limit, if it is exceeded.
@@ -60,8 +60,8 @@ impl Subscriptions {
         let is_new =
             self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
         if !is_new {
-            // Two concurrent subscriptions to the same resource: the handler gets two starts, so it must get one end
-            // now.
+            // Two concurrent subscriptions to the same resource: the handler gets two starts, so it
+            // must get one end now.
             unsubscribe(uri.to_owned()).await;
         }
         Ok(())

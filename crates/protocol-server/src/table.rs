@@ -54,8 +54,8 @@ pub(super) struct Tables {
 pub(super) struct Found<'a> {
     pub(super) name: &'static str,
     pub(super) callback: &'a MethodCallback,
-    /// Whether it takes its parameters from jsonrpsee; the protocol's own methods take them from the
-    /// [`RequestContext`], without a copy.
+    /// Whether it takes its parameters from jsonrpsee; the protocol's own methods take them from
+    /// the [`RequestContext`], without a copy.
     pub(super) is_extension: bool,
 }
 
@@ -67,8 +67,8 @@ pub struct MethodExists {
     pub name: &'static str,
 }
 
-/// The result of one of our methods, stored in the extensions of its response, so that a large result is not
-/// serialised again.
+/// The result of one of our methods, stored in the extensions of its response, so that a large
+/// result is not serialised again.
 #[derive(Clone)]
 pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
 
@@ -327,8 +327,8 @@ impl Call {
         })
     }
 
-    /// Parses the parameters of `tools/call`. The arguments may be long and are known to be valid JSON, so they are
-    /// not parsed again.
+    /// Parses the parameters of `tools/call`. The arguments may be long and are known to be valid
+    /// JSON, so they are not parsed again.
     fn tool_call(&self) -> Result<CallToolParams, RpcError> {
         let members = self.members()?;
         let rest: CallToolParams = members
@@ -456,7 +456,8 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     // Tasks of this form are newer than sessions.
     description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
     if !revision.has(Feature::Icons) {
-        // Extensions are newer than these revisions, so only extensions that the client names are announced.
+        // Extensions are newer than these revisions, so only extensions that the client names are
+        // announced.
         description.capabilities.extensions.retain(|id, _| client.capabilities.has_extension(id));
     }
     let reply = Reply::json(&InitializeResult {
@@ -511,7 +512,8 @@ struct NotificationFilter {
     task_ids: Vec<String>,
 }
 
-/// Answers `subscriptions/listen`: the answer comes when the server stops, the notifications come before it.
+/// Answers `subscriptions/listen`: the answer comes when the server stops, the notifications come
+/// before it.
 async fn listen(call: Call) -> Result<Reply, RpcError> {
     #[derive(Deserialize)]
     struct ListenParams {

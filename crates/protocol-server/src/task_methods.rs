@@ -71,8 +71,8 @@ fn found(tasks: &Tasks, cx: &RequestContext, id: &str) -> Result<Arc<Job>, RpcEr
     tasks.job(id, cx.principal().map(|it| &**it))
 }
 
-/// Returns the `notifications/tasks` for a `subscriptions/listen`, with the same content as `tasks/get`; [`None`] if
-/// the task is no longer stored.
+/// Returns the `notifications/tasks` for a `subscriptions/listen`, with the same content as
+/// `tasks/get`; [`None`] if the task is no longer stored.
 pub(super) fn notification(tasks: &Tasks, task_id: &str, cx: &RequestContext) -> Option<Vec<u8>> {
     #[derive(Serialize)]
     struct Params {

@@ -9,8 +9,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::reply::Reply;
 
-/// The compiled schemas of a tool, for its arguments and results. Create it together with the tool, and return it
-/// from [`Handler::tool_schema`](super::Handler::tool_schema).
+/// The compiled schemas of a tool, for its arguments and results. Create it together with the tool,
+/// and return it from [`Handler::tool_schema`](super::Handler::tool_schema).
 #[derive(Debug)]
 pub struct ToolSchema {
     arguments: Schema,
@@ -44,8 +44,8 @@ impl ToolSchema {
         Ok(Self { arguments, result })
     }
 
-    /// Returns the answer to invalid arguments: a failed tool call, which a model can correct (2025-11-25, "Error
-    /// Handling"; SEP-1303).
+    /// Returns the answer to invalid arguments: a failed tool call, which a model can correct
+    /// (2025-11-25, "Error Handling"; SEP-1303).
     pub(super) fn refusal(&self, tool: &str, arguments: &Value) -> Option<CallToolResult> {
         let faults = self.arguments.faults(arguments)?;
         Some(CallToolResult::error(format!("arguments of '{tool}' are not valid: {faults}")))
@@ -86,8 +86,8 @@ impl ToolSchema {
     }
 }
 
-/// Returns the error for a result that violates its schema: a bug of the server, which is logged and reported to the
-/// caller.
+/// Returns the error for a result that violates its schema: a bug of the server, which is logged
+/// and reported to the caller.
 fn broken(tool: &str, faults: &str) -> CallToolResult {
     tracing::error!(tool, faults, "a tool's result breaks its outputSchema");
     CallToolResult::error(format!("the result of '{tool}' breaks its outputSchema: {faults}"))

@@ -58,8 +58,8 @@ impl Challenge {
         self.scheme.eq_ignore_ascii_case(scheme)
     }
 
-    /// Parses the challenges in the value of one header. Text that is not valid is skipped up to the next comma. A
-    /// value of more than 16 KiB is ignored.
+    /// Parses the challenges in the value of one header. Text that is not valid is skipped up to
+    /// the next comma. A value of more than 16 KiB is ignored.
     #[must_use]
     pub fn parse(header: &str) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
@@ -112,7 +112,8 @@ fn token(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Parses `=` and a value. The inner `None` is a value without a closing quote; the outer `None` is text without `=`.
+/// Parses `=` and a value. The inner `None` is a value without a closing quote; the outer `None` is
+/// text without `=`.
 fn value(text: &str) -> Option<(Option<String>, &str)> {
     let text = text.trim_start_matches([' ', '\t']).strip_prefix('=')?;
     let text = text.trim_start_matches([' ', '\t']);
@@ -132,7 +133,8 @@ fn value(text: &str) -> Option<(Option<String>, &str)> {
     Some((None, ""))
 }
 
-/// Returns the text from the first parameter or the next challenge on. Skips a `token68`, which no known scheme uses.
+/// Returns the text from the first parameter or the next challenge on. Skips a `token68`, which no
+/// known scheme uses.
 fn after_scheme(text: &str) -> &str {
     let trimmed = text.trim_start_matches([' ', '\t']);
     let (word, after) = token(trimmed);

@@ -72,17 +72,17 @@ pub struct EnvelopeError {
     pub error: RpcError,
 }
 
-/// The deepest nesting that [`Message::parse`] accepts by default. `serde_json` itself stops at 128, so that typed
-/// parameters inside of a message are always readable.
+/// The deepest nesting that [`Message::parse`] accepts by default. `serde_json` itself stops at
+/// 128, so that typed parameters inside of a message are always readable.
 pub const DEFAULT_MAX_NESTING: usize = 100;
 
 impl<'a> Message<'a> {
     /// Reads one message of at most `max_nesting` levels.
     ///
     /// # Errors
-    /// Parse error (-32700) when the bytes are not UTF-8 or not JSON, invalid request (-32600) when they are JSON but
-    /// no message: a batch (see [`Incoming::parse`]), no `"jsonrpc": "2.0"`, an id that is neither a whole number nor
-    /// a string, parameters that are not an object.
+    /// Parse error (-32700) when the bytes are not UTF-8 or not JSON, invalid request (-32600) when
+    /// they are JSON but no message: a batch (see [`Incoming::parse`]), no `"jsonrpc": "2.0"`, an
+    /// id that is neither a whole number nor a string, parameters that are not an object.
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
         match Incoming::parse(bytes, max_nesting)? {
             Incoming::Message(message) => Ok(message),
@@ -107,7 +107,8 @@ pub enum Incoming<'a> {
     Batch(Batch<'a>),
 }
 
-/// Several messages in one array, not yet parsed. The receiver decides whether its revision allows batches.
+/// Several messages in one array, not yet parsed. The receiver decides whether its revision allows
+/// batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     text: &'a str,
@@ -167,8 +168,8 @@ impl<'de> Visitor<'de> for AtMost {
 }
 
 impl<'a> Incoming<'a> {
-    /// Reads a message or a batch of them, of at most `max_nesting` levels. A byte order mark before it is ignored, as RFC 8259, section 8.1,
-    /// lets parsers do.
+    /// Reads a message or a batch of them, of at most `max_nesting` levels. A byte order mark
+    /// before it is ignored, as RFC 8259, section 8.1, lets parsers do.
     ///
     /// # Errors
     /// As [`Message::parse`].
@@ -320,7 +321,8 @@ pub struct Around<'a> {
     pub after: &'a str,
 }
 
-/// Writes as [`write_result`] does, with more members in the result object. `result` must be valid JSON.
+/// Writes as [`write_result`] does, with more members in the result object. `result` must be valid
+/// JSON.
 #[must_use]
 pub fn write_result_with(id: &RequestId, around: Around<'_>, result: &str) -> Vec<u8> {
     let Around { before, after } = around;
@@ -348,8 +350,9 @@ pub fn write_result_with(id: &RequestId, around: Around<'_>, result: &str) -> Ve
     on_one_line(out)
 }
 
-/// Returns the bytes of an answer with a tool result that has only `text`, and with further members. This takes one
-/// pass over the text; serialising a value and copying it into a message would take three.
+/// Returns the bytes of an answer with a tool result that has only `text`, and with further
+/// members. This takes one pass over the text; serialising a value and copying it into a message
+/// would take three.
 #[must_use]
 pub fn write_text_result(id: &RequestId, around: Around<'_>, text: &str) -> Vec<u8> {
     let Around { before, after } = around;
@@ -407,8 +410,9 @@ fn start(payload: usize) -> Vec<u8> {
     out
 }
 
-/// Replaces line feeds by spaces, because a message is one line on a pipe and one `data` field in an event stream. In raw JSON,
-/// line feeds occur only outside of strings, where they are white space.
+/// Replaces line feeds by spaces, because a message is one line on a pipe and one `data` field in
+/// an event stream. In raw JSON, line feeds occur only outside of strings, where they are white
+/// space.
 fn on_one_line(mut message: Vec<u8>) -> Vec<u8> {
     for byte in &mut message {
         // Without a branch, so that the compiler looks at many bytes at a time.
@@ -436,7 +440,8 @@ fn refused(id: Option<RequestId>, why: impl Into<String>) -> EnvelopeError {
     EnvelopeError { id, answers: None, error: RpcError::invalid_request(why) }
 }
 
-/// Refuses as [`refused`] does, with the id of the request or answer in `text`, so that its caller gets the error.
+/// Refuses as [`refused`] does, with the id of the request or answer in `text`, so that its caller
+/// gets the error.
 fn refused_in(text: &str, why: impl Into<String>) -> EnvelopeError {
     let members = serde_json::from_str::<Members<'_>>(text).unwrap_or_default();
     let id = only_id(&members);

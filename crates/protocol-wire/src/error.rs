@@ -20,9 +20,11 @@ pub mod error_code {
     pub const INTERNAL_ERROR: i32 = -32603;
     /// The request or its answer is larger than a stated limit of this implementation.
     ///
-    /// Codes of our own are positive: 2026-07-28 allows no new ones in -32000 to -32019, and reserves -32020 to -32099.
+    /// Codes of our own are positive: 2026-07-28 allows no new ones in -32000 to -32019, and
+    /// reserves -32020 to -32099.
     pub const LIMIT_EXCEEDED: i32 = 413;
-    /// More requests are in flight than a stated limit of this implementation allows; a later request may succeed.
+    /// More requests are in flight than a stated limit of this implementation allows; a later
+    /// request may succeed.
     pub const TOO_MANY_REQUESTS: i32 = 429;
     /// The resource does not exist (until 2025-11-25; later revisions use [`INVALID_PARAMS`]).
     pub const RESOURCE_NOT_FOUND: i32 = -32002;
@@ -32,7 +34,8 @@ pub mod error_code {
     pub const MISSING_CAPABILITY: i32 = -32021;
     /// The request names a revision that the server does not speak (2026-07-28).
     pub const UNSUPPORTED_VERSION: i32 = -32022;
-    /// The user has to visit a web page first (only in 2025-11-25; a server of 2026-07-28 asks by `input_required`).
+    /// The user has to visit a web page first (only in 2025-11-25; a server of 2026-07-28 asks by
+    /// `input_required`).
     pub const URL_ELICITATION_REQUIRED: i32 = -32042;
 }
 
@@ -40,8 +43,9 @@ pub mod error_code {
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// Code of the error; see [`error_code`]. A code that is not a whole number of 32 bits, which some servers send, is
-    /// read as [`error_code::INTERNAL_ERROR`], so that the message is not lost.
+    /// Code of the error; see [`error_code`]. A code that is not a whole number of 32 bits, which
+    /// some servers send, is read as [`error_code::INTERNAL_ERROR`], so that the message is not
+    /// lost.
     #[serde(deserialize_with = "lenient_code")]
     pub code: i32,
     /// Message for people.
@@ -89,13 +93,15 @@ impl RpcError {
         Self::new(error_code::INTERNAL_ERROR, message)
     }
 
-    /// Returns an error with the code [`error_code::LIMIT_EXCEEDED`]; the message should name the limit.
+    /// Returns an error with the code [`error_code::LIMIT_EXCEEDED`]; the message should name the
+    /// limit.
     #[must_use]
     pub fn limit_exceeded(message: impl Into<String>) -> Self {
         Self::new(error_code::LIMIT_EXCEEDED, message)
     }
 
-    /// Returns an error with the code [`error_code::TOO_MANY_REQUESTS`]; the message should name the limit.
+    /// Returns an error with the code [`error_code::TOO_MANY_REQUESTS`]; the message should name
+    /// the limit.
     #[must_use]
     pub fn too_many_requests(message: impl Into<String>) -> Self {
         Self::new(error_code::TOO_MANY_REQUESTS, message)
@@ -103,8 +109,9 @@ impl RpcError {
 
     /// Returns the error for a resource `uri` that does not exist; `data.uri` is the URI.
     ///
-    /// Until 2025-11-25 the code is [`error_code::RESOURCE_NOT_FOUND`]; a server of 2026-07-28 sends
-    /// [`error_code::INVALID_PARAMS`] instead, which the server half of this crate does by itself.
+    /// Until 2025-11-25 the code is [`error_code::RESOURCE_NOT_FOUND`]; a server of 2026-07-28
+    /// sends [`error_code::INVALID_PARAMS`] instead, which the server half of this crate does by
+    /// itself.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
         Self::new(error_code::RESOURCE_NOT_FOUND, format!("resource not found: {}", shortened(uri)))
@@ -128,7 +135,8 @@ impl PartialEq for RpcError {
     }
 }
 
-/// Returns the start of a text from another program, at most 200 bytes: short enough for a message or a log line.
+/// Returns the start of a text from another program, at most 200 bytes: short enough for a message
+/// or a log line.
 #[must_use]
 pub fn shortened(text: &str) -> &str {
     const MOST: usize = 200;

@@ -30,8 +30,8 @@ use crate::Revision;
 /// | `CacheHints` | no | no | no | no | no | yes |
 /// | `Tasks` | no | no | no | no | no | yes |
 ///
-/// Features that a revision lacks are removed from messages to its clients, and replaced by the nearest equivalent
-/// text if there is one.
+/// Features that a revision lacks are removed from messages to its clients, and replaced by the
+/// nearest equivalent text if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
@@ -71,7 +71,8 @@ pub enum Feature {
     UrlElicitation,
     /// Tools for the client's model.
     SamplingTools,
-    /// An event stream that the server closes before the answer; the client reconnects for the rest.
+    /// An event stream that the server closes before the answer; the client reconnects for the
+    /// rest.
     StreamPolling,
     /// `subscriptions/listen`
     Listen,
@@ -79,8 +80,8 @@ pub enum Feature {
     InputRequired,
     /// Cache hints: how long and for whom a result may be cached.
     CacheHints,
-    /// Calls that continue after they were answered (extension, SEP-2663). The experimental tasks of 2025-11-25
-    /// are a different feature, which this crate does not support.
+    /// Calls that continue after they were answered (extension, SEP-2663). The experimental tasks
+    /// of 2025-11-25 are a different feature, which this crate does not support.
     Tasks,
 }
 

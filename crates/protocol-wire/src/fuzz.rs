@@ -1,5 +1,5 @@
-//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the test that replays
-//! their corpora.
+//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the
+//! test that replays their corpora.
 
 use serde_json::value::RawValue;
 
@@ -20,8 +20,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("line", line),
 ];
 
-/// Checks that any bytes parse as a message, a batch or an error, and that a parsed message is unchanged after writing
-/// and parsing it again.
+/// Checks that any bytes parse as a message, a batch or an error, and that a parsed message is
+/// unchanged after writing and parsing it again.
 pub fn envelope(data: &[u8]) {
     for most in [2, DEFAULT_MAX_NESTING] {
         assert_eq!(nested_deeper_than(data, most), naively_deeper_than(data, most));
@@ -92,8 +92,8 @@ fn naively_deeper_than(json: &[u8], most: usize) -> bool {
     false
 }
 
-/// Checks that lines are split at line feeds, independent of the buffer size. The first two bytes are the buffer size
-/// and the limit.
+/// Checks that lines are split at line feeds, independent of the buffer size. The first two bytes
+/// are the buffer size and the limit.
 #[cfg(feature = "line")]
 pub fn line(data: &[u8]) {
     let [capacity, most, input @ ..] = data else { return };

@@ -1,4 +1,5 @@
-//! Arguments of tools that an HTTP header repeats (2026-07-28, "Custom Headers from Tool Parameters").
+//! Arguments of tools that an HTTP header repeats (2026-07-28, "Custom Headers from Tool
+//! Parameters").
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use serde_json::Value;
 
 /// The key of a property's schema that names its header.
 const KEY: &str = "x-mcp-header";
-/// Most marked arguments of one tool: each is a header of every call, and servers accept about a hundred headers.
+/// Most marked arguments of one tool: each is a header of every call, and servers accept about a
+/// hundred headers.
 const MOST: usize = 64;
 
 /// Why the marks of a schema are not valid. Clients over HTTP must not show such a tool.
@@ -75,13 +77,15 @@ impl HeaderArgument {
     }
 }
 
-/// The arguments of a tool that a client over stateless HTTP repeats in the headers `Mcp-Param-…`. Create the value
-/// once, when the tool is listed, and return it from the server's `Handler::header_arguments`.
+/// The arguments of a tool that a client over stateless HTTP repeats in the headers `Mcp-Param-…`.
+/// Create the value once, when the tool is listed, and return it from the server's
+/// `Handler::header_arguments`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderArguments(Vec<HeaderArgument>);
 
 impl HeaderArguments {
-    /// Returns the arguments that `input_schema` marks with `x-mcp-header`; `None` if it marks none.
+    /// Returns the arguments that `input_schema` marks with `x-mcp-header`; `None` if it marks
+    /// none.
     ///
     /// # Errors
     /// The invalid mark. HTTP clients do not show such a tool.
@@ -106,8 +110,8 @@ pub fn header_arguments(schema: &Value) -> Result<Vec<HeaderArgument>, HeaderArg
     Ok(found)
 }
 
-/// Searches a schema and its subschemas. `reachable` is true while only `properties` lead there, so that the
-/// argument's path is known without its value.
+/// Searches a schema and its subschemas. `reachable` is true while only `properties` lead there, so
+/// that the argument's path is known without its value.
 fn look<'a>(
     schema: &'a Value,
     path: &mut Vec<&'a str>,

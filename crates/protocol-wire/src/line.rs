@@ -11,14 +11,15 @@ pub enum Line {
     Whole,
     /// A line with only white space.
     Blank,
-    /// A line over the limit. It was read to its end and discarded, except for its first and last bytes, which are in
-    /// the buffer with a NUL between them.
+    /// A line over the limit. It was read to its end and discarded, except for its first and last
+    /// bytes, which are in the buffer with a NUL between them.
     TooLong,
     /// The input has ended.
     End,
 }
 
-/// Reads one line of at most `most` bytes into `buffer`. A last line without a line feed counts as one.
+/// Reads one line of at most `most` bytes into `buffer`. A last line without a line feed counts as
+/// one.
 ///
 /// # Errors
 /// When the input cannot be read.
@@ -30,8 +31,9 @@ pub async fn read_line(
     read_line_or(reader, buffer, most, usize::MAX, |_| {}).await
 }
 
-/// Reads as [`read_line`] does, but reports a line that is too long at once: `too_long` gets its first bytes. After
-/// `most_skipped` more bytes it returns an error, because such a line may have no end.
+/// Reads as [`read_line`] does, but reports a line that is too long at once: `too_long` gets its
+/// first bytes. After `most_skipped` more bytes it returns an error, because such a line may have
+/// no end.
 ///
 /// # Errors
 /// When the input cannot be read, and when a line has no end.

@@ -15,7 +15,8 @@ use crate::shortened;
 
 /// The members of a JSON object, whose values are not parsed yet.
 ///
-/// Parameters may be large, and several parts of a program need one member each: one pass finds all of them.
+/// Parameters may be large, and several parts of a program need one member each: one pass finds all
+/// of them.
 #[derive(Debug, Default)]
 pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -26,7 +27,8 @@ impl<'a> Members<'a> {
         params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
     }
 
-    /// Returns the value of the member `name`. If the name occurs several times, returns the last one.
+    /// Returns the value of the member `name`. If the name occurs several times, returns the last
+    /// one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
@@ -64,7 +66,8 @@ impl OwnedMembers {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Returns the value of the member `name`. If the name occurs several times, returns the last one.
+    /// Returns the value of the member `name`. If the name occurs several times, returns the last
+    /// one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().rev().find(|(known, _)| **known == *name).map(|(_, value)| &**value)

@@ -4,8 +4,8 @@ use crate::scan::position;
 
 /// Returns whether arrays and objects in `json` are nested more than `most` levels deep.
 ///
-/// Recursive parsers must know this before they start. For text that is not JSON the result is arbitrary, but
-/// there is no panic.
+/// Recursive parsers must know this before they start. For text that is not JSON the result is
+/// arbitrary, but there is no panic.
 #[must_use]
 pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
     let mut depth = 0_usize;

@@ -1,7 +1,8 @@
 //! Removes members with the value `null` from results and questions.
 //!
-//! Libraries of several languages write `null` for a missing member. MCP allows that in few places, and strict clients refuse
-//! the whole result: the official TypeScript client ends the call with an error, or, if `_meta` is `null`, never sees the answer.
+//! Libraries of several languages write `null` for a missing member. MCP allows that in few places,
+//! and strict clients refuse the whole result: the official TypeScript client ends the call with an
+//! error, or, if `_meta` is `null`, never sees the answer.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -13,7 +14,8 @@ use crate::{
     object::{unquoted, value_len},
 };
 
-/// The methods whose results have content, or the values of an argument, and the questions of servers.
+/// The methods whose results have content, or the values of an argument, and the questions of
+/// servers.
 const METHODS: &[&str] = &[
     "tools/call",
     "resources/read",
@@ -35,11 +37,13 @@ const STRUCTURED: &str = "structuredContent";
 /// Levels of objects: result, message, content, resource, and the annotations of that.
 const MAX_LEVELS: usize = 5;
 
-/// Returns the result of `method`, or the parameters of a question of a server, without the members whose value is `null`; [`None`] if
-/// there are none. A required array that is `null` becomes an empty one.
+/// Returns the result of `method`, or the parameters of a question of a server, without the members
+/// whose value is `null`; [`None`] if there are none. A required array that is `null` becomes an
+/// empty one.
 ///
-/// The data of the server is not changed: that is, the content of `structuredContent`, of `_meta` and of the schema of a form. All other
-/// values stay as they are written. Takes one pass over the text, and a second one to check the changed text.
+/// The data of the server is not changed: that is, the content of `structuredContent`, of `_meta`
+/// and of the schema of a form. All other values stay as they are written. Takes one pass over the
+/// text, and a second one to check the changed text.
 #[must_use]
 pub fn remove_null_members(method: &str, era: Era, message: &RawValue) -> Option<Box<RawValue>> {
     let json = message.get();
@@ -67,7 +71,8 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Passes a value whose members are examined, if it is an object, and those of its objects, if it is an array.
+    /// Passes a value whose members are examined, if it is an object, and those of its objects, if
+    /// it is an array.
     fn value(&mut self, levels: usize) {
         match self.peek() {
             Some(b'{') if levels > 0 => self.object(levels - 1),
@@ -91,7 +96,8 @@ impl<'a> Pass<'a> {
 
     fn object(&mut self, levels: usize) {
         self.at += 1;
-        // A member that was kept before: then a removed one takes the comma before it with it, otherwise the comma after it.
+        // A member that was kept before: then a removed one takes the comma before it with it,
+        // otherwise the comma after it.
         let mut has_kept = false;
         let mut comma = None;
         while let Some(next) = self.peek() {

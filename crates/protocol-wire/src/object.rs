@@ -9,8 +9,8 @@ use crate::{nesting::after_string, scan::position};
 
 /// The members of a JSON object, each value as written.
 ///
-/// Results pass through this program as text. One member can be changed without parsing the others, which stay
-/// unchanged to the last digit.
+/// Results pass through this program as text. One member can be changed without parsing the others,
+/// which stay unchanged to the last digit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
@@ -39,7 +39,8 @@ impl<'a> ObjectText<'a> {
         }
     }
 
-    /// Returns the value of a member. If the name occurs several times, returns the last one, as parsers do.
+    /// Returns the value of a member. If the name occurs several times, returns the last one, as
+    /// parsers do.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| &**value)
@@ -99,8 +100,9 @@ impl<'a> ObjectText<'a> {
     }
 }
 
-/// Returns whether a JSON object may have a member with one of these names, each given in its quotes. Few objects do,
-/// and searching for a few bytes is much faster than parsing an object. A name can also be written with escapes.
+/// Returns whether a JSON object may have a member with one of these names, each given in its
+/// quotes. Few objects do, and searching for a few bytes is much faster than parsing an object. A
+/// name can also be written with escapes.
 #[must_use]
 pub fn may_have(json: &RawValue, names: &[&str]) -> bool {
     let json = json.get().as_bytes();

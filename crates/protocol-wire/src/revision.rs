@@ -78,8 +78,9 @@ impl Revision {
         }
     }
 
-    /// Returns the revision with which to answer an `initialize` that asks for `asked`: the same one if we speak it,
-    /// else our latest revision of the session era (2025-11-25, "Version Negotiation").
+    /// Returns the revision with which to answer an `initialize` that asks for `asked`: the same
+    /// one if we speak it, else our latest revision of the session era (2025-11-25, "Version
+    /// Negotiation").
     #[must_use]
     pub fn negotiate(asked: &str) -> Self {
         match asked.parse() {

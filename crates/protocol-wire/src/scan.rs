@@ -1,7 +1,8 @@
 //! Searches for bytes in long texts.
 
-/// Returns the position of the first byte for which `is_wanted` is true. `is_wanted` must not branch: then the
-/// compiler compares many bytes at a time, which is ten times as fast on long texts.
+/// Returns the position of the first byte for which `is_wanted` is true. `is_wanted` must not
+/// branch: then the compiler compares many bytes at a time, which is ten times as fast on long
+/// texts.
 pub(crate) fn position(bytes: &[u8], is_wanted: impl Fn(u8) -> bool) -> Option<usize> {
     const STEP: usize = 32;
     let without = |step: &&[u8]| !step.iter().fold(false, |found, &byte| found | is_wanted(byte));

@@ -24,8 +24,8 @@ impl Schema {
             .map_err(|error| shortened(&error.to_string()).to_owned())
     }
 
-    /// Compiles a schema that another program sent. Patterns that could take more than linear time, or much memory, are
-    /// refused.
+    /// Compiles a schema that another program sent. Patterns that could take more than linear time,
+    /// or much memory, are refused.
     ///
     /// # Errors
     /// Why the schema is invalid.
@@ -56,9 +56,9 @@ impl Schema {
         (!faults.is_empty()).then(|| shortened(&faults.join("; ")).to_owned())
     }
 
-    /// Returns the faults of the `structuredContent` of a tool's result, if this is the tool's output schema. The
-    /// result of a tool that failed, and a result that is not the last, need not be valid (2025-06-18, "Output
-    /// Schema").
+    /// Returns the faults of the `structuredContent` of a tool's result, if this is the tool's
+    /// output schema. The result of a tool that failed, and a result that is not the last, need not
+    /// be valid (2025-06-18, "Output Schema").
     #[must_use]
     pub fn faults_of_result(&self, result: &RawValue) -> Option<String> {
         #[derive(Deserialize)]

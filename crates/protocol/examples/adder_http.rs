@@ -1,6 +1,7 @@
 //! A server with one typed tool, over Streamable HTTP.
 //!
-//! `cargo run -p marquetry-protocol --example adder_http`, then point a client at the URL that it prints.
+//! `cargo run -p marquetry-protocol --example adder_http`, then point a client at the URL that it
+//! prints.
 
 use marquetry_protocol::server::{
     Server, Toolbox,

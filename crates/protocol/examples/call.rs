@@ -1,6 +1,7 @@
 //! Starts a server, lists its tools and calls one.
 //!
-//! `cargo run -p marquetry-protocol --example call -- add '{"a":1,"b":2}' -- cargo run -q -p marquetry-protocol --example adder`
+//! `cargo run -p marquetry-protocol --example call -- add '{"a":1,"b":2}' -- cargo run -q -p
+//! marquetry-protocol --example adder`
 
 use std::error::Error;
 

@@ -1,8 +1,8 @@
 //! A server with one tool that returns its text, over HTTP or standard input and output. `cargo
 //! xtask bench protocol` measures it.
 //!
-//! `cargo run -p marquetry-protocol --example echo http`, then point a client at the URL that it prints; or
-//! `cargo run -p marquetry-protocol --example echo stdio`.
+//! `cargo run -p marquetry-protocol --example echo http`, then point a client at the URL that it
+//! prints; or `cargo run -p marquetry-protocol --example echo stdio`.
 
 use marquetry_protocol::server::{
     Limits, Server, Toolbox,

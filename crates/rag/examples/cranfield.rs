@@ -1,13 +1,15 @@
 //! Retrieval quality on collections in BEIR's layout: by words, by the built-in model, and by both.
 //!
-//! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER [FOLDER…] [NAME=FILE…]`, where each folder has
-//! `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. Each document is one chunk; with `--passages` it is cut into passages
-//! of five sentences, and the best passage of each document counts. `--brief` measures the defaults alone. A file has what another program has found, as `rankings`
-//! by the ids of the questions; `… cranfield -- FOLDER --export OUT` writes documents, questions and their vectors for it.
-//! With the feature `transformer` and `--model FOLDER`, which may be said several times, the sentence transformer in that
-//! folder is measured as well; `crates/rag/tests/embedding/install` gets one.
-//! With the feature `postgres` and a URL `postgres://…` as a further argument, it is the store in that database that is asked,
-//! by words and the built-in model.
+//! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER [FOLDER…] [NAME=FILE…]`,
+//! where each folder has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. Each document is one
+//! chunk; with `--passages` it is cut into passages of five sentences, and the best passage of each
+//! document counts. `--brief` measures the defaults alone. A file has what another program has
+//! found, as `rankings` by the ids of the questions; `… cranfield -- FOLDER --export OUT` writes
+//! documents, questions and their vectors for it. With the feature `transformer` and `--model
+//! FOLDER`, which may be said several times, the sentence transformer in that folder is measured as
+//! well; `crates/rag/tests/embedding/install` gets one. With the feature `postgres` and a URL
+//! `postgres://…` as a further argument, it is the store in that database that is asked, by words
+//! and the built-in model.
 
 use std::{
     collections::{HashMap, HashSet},

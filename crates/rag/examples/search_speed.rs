@@ -1,11 +1,13 @@
-//! How fast a database of generated chunks is written, opened and searched; prints JSON for `cargo xtask bench rag`.
+//! How fast a database of generated chunks is written, opened and searched; prints JSON for `cargo
+//! xtask bench rag`.
 //!
-//! `cargo run --release -p marquetry-rag --features libsql,postgres --example search_speed -- index DATABASE CHUNKS`, and
-//! then `… search DATABASE`: two processes, so that neither has the other's memory. DATABASE is a file, or a URL
-//! `postgres://…` (whose server has its own processes, memory and size). `… export FOLDER CHUNKS` writes the same chunks
-//! and questions for others. Documents have ten chunks of 60 words, which are drawn from 50,000 as they are in
-//! languages (the n-th as often as 1/n, without the first 50, which would be stop words); questions have eight such
-//! words; vectors have 256 numbers at random.
+//! `cargo run --release -p marquetry-rag --features libsql,postgres --example search_speed -- index
+//! DATABASE CHUNKS`, and then `… search DATABASE`: two processes, so that neither has the other's
+//! memory. DATABASE is a file, or a URL `postgres://…` (whose server has its own processes, memory
+//! and size). `… export FOLDER CHUNKS` writes the same chunks and questions for others. Documents
+//! have ten chunks of 60 words, which are drawn from 50,000 as they are in languages (the n-th as
+//! often as 1/n, without the first 50, which would be stop words); questions have eight such words;
+//! vectors have 256 numbers at random.
 
 use std::{
     error::Error,
@@ -142,7 +144,8 @@ async fn search(file: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the time of one pass over this number of bytes on all processors: the lower bound for a scan of all vectors.
+/// Returns the time of one pass over this number of bytes on all processors: the lower bound for a
+/// scan of all vectors.
 fn floor(bytes: usize) -> f64 {
     let memory = vec![1_u64; bytes / 8];
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -158,8 +161,8 @@ fn floor(bytes: usize) -> f64 {
     (0..15).map(|_| pass()).fold(f64::INFINITY, f64::min)
 }
 
-/// For other programs: `chunks.jsonl` and `queries.jsonl` with a `text` a line, and the vectors of both as numbers of
-/// four bytes, one after another.
+/// For other programs: `chunks.jsonl` and `queries.jsonl` with a `text` a line, and the vectors of
+/// both as numbers of four bytes, one after another.
 fn export(folder: &Path, chunks: usize) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(folder)?;
     for (name, count, words, seed) in
@@ -192,7 +195,8 @@ fn resident() -> Result<f64, Box<dyn Error>> {
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1_024.0)
 }
 
-/// Returns the CPU time of this process in milliseconds, which is comparable even if other programs are running.
+/// Returns the CPU time of this process in milliseconds, which is comparable even if other programs
+/// are running.
 fn cpu() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6

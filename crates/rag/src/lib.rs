@@ -43,7 +43,8 @@ pub use crate::{
     record_document::{is_current, record_document},
 };
 
-// The names below are also in the public modules. The root keeps them for code that does not use the modules yet.
+// The names below are also in the public modules. The root keeps them for code that does not use
+// the modules yet.
 
 #[cfg(feature = "builtin-model")]
 #[doc(hidden)]

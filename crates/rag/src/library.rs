@@ -82,7 +82,8 @@ pub enum LibraryError {
         /// The missing feature of this crate.
         feature: &'static str,
     },
-    /// A PostgreSQL database cannot be opened read-only. Connect as a user without write permission instead.
+    /// A PostgreSQL database cannot be opened read-only. Connect as a user without write permission
+    /// instead.
     #[error("PostgreSQL cannot be opened read-only; connect as a user with read permission only")]
     ReadOnlyServer,
     /// An operation on records failed.
@@ -121,7 +122,8 @@ impl LibraryBuilder {
         Self { reset: true, ..self }
     }
 
-    /// Opens the database read-only: the file is neither created nor changed. Not supported for PostgreSQL.
+    /// Opens the database read-only: the file is neither created nor changed. Not supported for
+    /// PostgreSQL.
     pub fn read_only(self) -> Self {
         Self { read_only: true, ..self }
     }
@@ -129,14 +131,14 @@ impl LibraryBuilder {
     /// Opens a database: the path of a file, or the URL of a PostgreSQL database with pgvector,
     /// `postgresql://user:password@host/database` (or `postgres:`).
     ///
-    /// A missing file is created; its directory must exist. In a PostgreSQL database, missing tables are created; see
-    /// [`PostgresStore`](crate::index::PostgresStore) for TLS.
+    /// A missing file is created; its directory must exist. In a PostgreSQL database, missing
+    /// tables are created; see [`PostgresStore`](crate::index::PostgresStore) for TLS.
     ///
     /// # Errors
     ///
     /// [`StoreError::OtherModel`] if the database was filled by another model; see [`Self::reset`].
-    /// [`LibraryError::MissingFeature`] for a file without the feature `libsql`, or a URL without the feature
-    /// `postgres`.
+    /// [`LibraryError::MissingFeature`] for a file without the feature `libsql`, or a URL without
+    /// the feature `postgres`.
     pub async fn open(self, database: impl AsRef<Path>) -> Result<Library, LibraryError> {
         let database = database.as_ref();
         let url = database
@@ -206,8 +208,9 @@ impl LibraryBuilder {
 }
 
 impl Library {
-    /// Opens a database with the built-in model, for the user `local`. `database` is the path of a file, such as
-    /// `"kb.db"`, or `"postgresql://…"` (feature `postgres`). A missing file is created.
+    /// Opens a database with the built-in model, for the user `local`. `database` is the path of a
+    /// file, such as `"kb.db"`, or `"postgresql://…"` (feature `postgres`). A missing file is
+    /// created.
     ///
     /// # Errors
     ///
@@ -225,7 +228,8 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// The database failed. An unreadable file is not an error: the report names it with the reason.
+    /// The database failed. An unreadable file is not an error: the report names it with the
+    /// reason.
     pub async fn index(
         &self,
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
@@ -258,8 +262,8 @@ impl Library {
         Ok(indexer.run(&paths, |_| ()).await?)
     }
 
-    /// Returns the best passages for a question that the user may read: `library.search("…")`, or a [`SearchRequest`]
-    /// with a filter and a limit.
+    /// Returns the best passages for a question that the user may read: `library.search("…")`, or a
+    /// [`SearchRequest`] with a filter and a limit.
     ///
     /// # Errors
     ///
@@ -276,12 +280,14 @@ impl Library {
         Ok(self.pipeline.search(request).await?)
     }
 
-    /// Cites the passages of documents that answer a question, as blocks that belong before a model's prompt
-    /// ([`Citations::text`]). Documents are named by URI, as in `hit.chunk.document`.
+    /// Cites the passages of documents that answer a question, as blocks that belong before a
+    /// model's prompt ([`Citations::text`]). Documents are named by URI, as in
+    /// `hit.chunk.document`.
     ///
     /// # Errors
     ///
-    /// The database failed. A missing document is not an error: the citations name it with the reason.
+    /// The database failed. A missing document is not an error: the citations name it with the
+    /// reason.
     pub async fn cite(
         &self,
         question: &str,
@@ -293,8 +299,8 @@ impl Library {
         Ok(resolver.resolve(&self.caller, &request).await?)
     }
 
-    /// Moves all changes into the database file, which can then be copied alone. Does nothing for a PostgreSQL
-    /// server.
+    /// Moves all changes into the database file, which can then be copied alone. Does nothing for a
+    /// PostgreSQL server.
     ///
     /// # Errors
     ///

@@ -3,8 +3,8 @@
 use marquetry_index::Document;
 use marquetry_records::Record;
 
-/// Returns the document for the chunks of a record, with the record's readers, so that searches find it only for
-/// them.
+/// Returns the document for the chunks of a record, with the record's readers, so that searches
+/// find it only for them.
 pub fn record_document(record: &Record) -> Document {
     let uri = record.uri().unwrap_or_default();
     let mut document = Document::of_record(uri, &record.kind, &record.object_id);
@@ -23,11 +23,11 @@ pub fn record_document(record: &Record) -> Document {
     document
 }
 
-/// Returns whether a document belongs to the present revision of this record. Otherwise it may have an earlier text
-/// of the record, or the text of an earlier record with the same URI.
+/// Returns whether a document belongs to the present revision of this record. Otherwise it may have
+/// an earlier text of the record, or the text of an earlier record with the same URI.
 ///
-/// The document of a chat is replaced after each answer, and counts as current until then. A document without a
-/// revision is current.
+/// The document of a chat is replaced after each answer, and counts as current until then. A
+/// document without a revision is current.
 pub fn is_current(document: &Document, record: &Record) -> bool {
     let made_of = document.metadata.get(Document::RECORD_REVISION);
     let made_of = made_of.filter(|_| document.vector_model != Document::CHAT_HISTORY);

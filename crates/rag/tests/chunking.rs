@@ -340,7 +340,8 @@ fn each_sentence_and_word_is_measured_a_few_times_however_many_fit() {
                         bytes.set(bytes.get() + text.len());
                         count_words(text)
                     };
-                    // The repetition may exceed its limit; the measured text is bounded all the same.
+                    // The repetition may exceed its limit; the measured text is bounded all the
+                    // same.
                     let _ = marquetry_rag::chunk(text, &options, count);
                     let most = 4 * text.len() + 1024;
                     assert!(bytes.get() <= most, "{} of {}: {options:?}", bytes.get(), text.len());
@@ -428,7 +429,8 @@ fn a_passage_of_rust_holds_a_function() {
         .collect();
     let text = format!(
         "//! Reading.\n\nuse std::io;\n\n/// Reads the head.\n#[must_use]\nfn head(input: &mut Input) -> Head {{\n{body}\n    Head {{}}\n}}\n\n\
-         /// Reads the tail.\nfn tail(input: &mut Input) -> Tail {{\n{body}\n    Tail {{}}\n}}\n\nstruct Head {{}}\n\nstruct Tail {{}}\n"
+         /// Reads the tail.\nfn tail(input: &mut Input) -> Tail {{\n{body}\n    Tail
+         /// {{}}\n}}\n\nstruct Head {{}}\n\nstruct Tail {{}}\n"
     );
     let chunks = cut_code("read.rs", &text);
     let head = chunks.iter().find(|chunk| chunk.contains("fn head")).unwrap();

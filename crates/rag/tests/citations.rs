@@ -334,7 +334,8 @@ async fn no_passage_is_cited_twice() {
     let known = request.clone().message(format!("Look: {}", existing.replace(' ', "\n  ")));
     assert_eq!(contents(&world.resolve(&alice(), &known).await), ["Bread is made of flour."]);
 
-    // A passage in an earlier block is known: by its text, or by its span if the text was datamarked or cut.
+    // A passage in an earlier block is known: by its text, or by its span if the text was
+    // datamarked or cut.
     let known = request.clone().message(all.text() + "What is that?");
     assert_eq!(contents(&world.resolve(&alice(), &known).await), [""; 0]);
     let place =

@@ -1,5 +1,5 @@
-//! Sixty manuals that differ only in their subjects: a question for a title, a heading, a file or a folder finds the
-//! right one.
+//! Sixty manuals that differ only in their subjects: a question for a title, a heading, a file or a
+//! folder finds the right one.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -21,7 +21,8 @@ use marquetry_rag::{
 use test_postgres::{Server, database};
 use tokio_postgres::{Client, NoTls};
 
-/// Names the database that the child, which is this same test binary, is to write to until it is killed.
+/// Names the database that the child, which is this same test binary, is to write to until it is
+/// killed.
 const CHILD: &str = "MARQUETRY_TEST_INDEX_INTO_POSTGRES";
 const CHILD_TEST: &str = "child_that_indexes_until_it_is_killed";
 
@@ -101,8 +102,8 @@ async fn until(client: &Client, count: &str, want: i64) {
     }
 }
 
-/// The index is created during writes and searches, by one process at a time, also after another process began it and
-/// did not finish.
+/// The index is created during writes and searches, by one process at a time, also after another
+/// process began it and did not finish.
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_and_readers_do_not_wait_for_the_index() {
     let Some(url) = database().await else { return };
@@ -180,7 +181,8 @@ async fn one_sees_what_the_other_writes() {
     assert_eq!(other.search(&request).await.unwrap(), []);
 }
 
-/// From files to hits, with the built-in model: the same documents in the same order as from a store in memory.
+/// From files to hits, with the built-in model: the same documents in the same order as from a
+/// store in memory.
 #[cfg(feature = "builtin-model")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pipeline_finds_what_it_was_given() {
@@ -295,7 +297,8 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     }
 }
 
-/// Checks that every document is whole, by its chunks and by a search, and returns the highest version.
+/// Checks that every document is whole, by its chunks and by a search, and returns the highest
+/// version.
 async fn check(store: &PostgresStore) -> usize {
     let mut latest = 0;
     for at in 0..4 {
@@ -539,8 +542,8 @@ async fn waiting_has_an_end() {
     assert_eq!(narrow.count(&Filter::default()).await.unwrap(), 4);
 }
 
-/// A cancelled call leaves no half-finished change, and its connection serves the next call. Whether the change was
-/// made is unknown: the server may just have been told to commit.
+/// A cancelled call leaves no half-finished change, and its connection serves the next call.
+/// Whether the change was made is unknown: the server may just have been told to commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_dropped_is_done_as_a_whole_or_not_at_all() {
     let Some(url) = database().await else { return };
@@ -669,8 +672,8 @@ async fn errors_are_clear_and_show_no_password() {
     assert!(message.contains("does not exist (SQLSTATE 3D000)"), "{message}");
 }
 
-/// A TLS proxy in front of a server without TLS, with PostgreSQL's handshake. Refuses connections without that
-/// handshake.
+/// A TLS proxy in front of a server without TLS, with PostgreSQL's handshake. Refuses connections
+/// without that handshake.
 async fn before_it_tls(url: &str) -> u16 {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

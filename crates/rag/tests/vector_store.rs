@@ -1,4 +1,5 @@
-//! Vector stores that the pipeline makes itself: it reads, cuts, embeds and stores, as `createVectorStore` of seed 003 does.
+//! Vector stores that the pipeline makes itself: it reads, cuts, embeds and stores, as
+//! `createVectorStore` of seed 003 does.
 #![cfg(feature = "builtin-model")]
 
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use marquetry_context_blocks::Am7Uri;
 
 use crate::{RecordError, model::GROUP, model::USER};
 
-/// The user on whose behalf records are read and changed. `Records::caller` looks up a user together with its groups.
+/// The user on whose behalf records are read and changed. `Records::caller` looks up a user
+/// together with its groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     /// The organisation. For the caller, records of other organisations do not exist.
@@ -40,7 +41,8 @@ impl Caller {
         Self { is_admin: true, ..self }
     }
 
-    /// Returns the URIs by which records name this caller: the user, the groups, [`everyone`], and [`administrators`].
+    /// Returns the URIs by which records name this caller: the user, the groups, [`everyone`], and
+    /// [`administrators`].
     pub(crate) fn names(&self) -> BTreeSet<String> {
         let Self { organization, user, groups, is_admin } = self;
         let mut names = groups.clone();
@@ -55,8 +57,8 @@ impl Caller {
     }
 }
 
-/// Returns the URI of the group of all users of an organisation. A record with this reader is shared with all of
-/// them. The group has no record.
+/// Returns the URI of the group of all users of an organisation. A record with this reader is
+/// shared with all of them. The group has no record.
 pub fn everyone(organization: &str) -> String {
     format!("{}/{EVERYONE}", groups(organization))
 }

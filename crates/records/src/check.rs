@@ -13,7 +13,8 @@ use crate::{
     path::GroupPath,
 };
 
-/// Returns whether an object id has the form that is reserved for indexed files: a UUID of version 8 (RFC 9562).
+/// Returns whether an object id has the form that is reserved for indexed files: a UUID of version
+/// 8 (RFC 9562).
 pub(crate) fn is_id_of_file(id: &str) -> bool {
     let bytes = id.as_bytes();
     bytes.len() == 36
@@ -34,7 +35,8 @@ impl RecordLimits {
         if got > max { Err(RecordError::Limit { field, limit, got, unit, max }) } else { Ok(()) }
     }
 
-    /// Checks a name, and returns it in Unicode's composed form, so that names that look the same are the same.
+    /// Checks a name, and returns it in Unicode's composed form, so that names that look the same
+    /// are the same.
     pub(crate) fn name(&self, field: &'static str, name: &str) -> Result<String, RecordError> {
         Self::at_most(field, "bytes", name.len(), ("max_name_bytes", self.max_name_bytes))?;
         let name: String = name.nfc().collect();
@@ -237,9 +239,9 @@ pub fn name_from(text: &str, max_characters: usize) -> String {
     if name.chars().all(|character| character == '.') { String::new() } else { name.to_owned() }
 }
 
-/// Returns whether a character is invisible, since it could make a name look like another one: controls, line ends,
-/// and characters of Unicode's general category Cf without a shape. The two joiners (U+200C, U+200D) are allowed:
-/// Persian, the scripts of India and emoji need them.
+/// Returns whether a character is invisible, since it could make a name look like another one:
+/// controls, line ends, and characters of Unicode's general category Cf without a shape. The two
+/// joiners (U+200C, U+200D) are allowed: Persian, the scripts of India and emoji need them.
 fn is_unseen(character: char) -> bool {
     character.is_control()
         || matches!(

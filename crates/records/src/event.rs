@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{Caller, Record, administrators, store::record_readers};
 
-/// A change of a record. Subscribers receive changes made through the same `Records`, but not those of other
-/// processes.
+/// A change of a record. Subscribers receive changes made through the same `Records`, but not those
+/// of other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordEvent {
@@ -19,8 +19,8 @@ pub struct RecordEvent {
     pub kind: String,
     /// Revision of the record after the change; after a removal, the last revision.
     pub revision: u64,
-    /// URIs of all principals that may read the record after the change, or could read it before its removal. Compare
-    /// them with `Records::principals`.
+    /// URIs of all principals that may read the record after the change, or could read it before
+    /// its removal. Compare them with `Records::principals`.
     pub readers: Arc<BTreeSet<String>>,
 }
 
@@ -55,8 +55,8 @@ impl RecordEvent {
         self.readers.iter().any(|reader| principals.contains(reader))
     }
 
-    /// Returns whether a caller may learn of the change as user, group member or administrator. Groups that others
-    /// share are not considered.
+    /// Returns whether a caller may learn of the change as user, group member or administrator.
+    /// Groups that others share are not considered.
     pub fn is_directly_for(&self, caller: &Caller) -> bool {
         self.is_for(&caller.names())
     }

@@ -1,7 +1,7 @@
 //! Limits of records.
 
-/// Limits of [`Records`](super::Records). An operation over a limit fails with an error that names the limit, unless
-/// its description says otherwise.
+/// Limits of [`Records`](super::Records). An operation over a limit fails with an error that names
+/// the limit, unless its description says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordLimits {
@@ -21,21 +21,24 @@ pub struct RecordLimits {
     pub max_attributes: usize,
     /// Deepest nesting of attributes; 32 by default.
     pub max_attribute_depth: usize,
-    /// Longest names and texts of the attributes of a record together, in bytes of UTF-8; 1 MiB by default.
+    /// Longest names and texts of the attributes of a record together, in bytes of UTF-8; 1 MiB by
+    /// default.
     pub max_attribute_bytes: usize,
     /// Largest content, in bytes; 64 MiB by default.
     pub max_content_bytes: usize,
     /// Most records in a page of a list; 500 by default.
     pub max_page: usize,
-    /// Most groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most this many groups
-    /// of each owner, so that one owner cannot hide the groups of others.
+    /// Most groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most
+    /// this many groups of each owner, so that one owner cannot hide the groups of others.
     pub max_groups_per_owner: usize,
-    /// Most groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by default. A caller
-    /// with more groups sees fewer records, never more; this is not an error.
+    /// Most groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by
+    /// default. A caller with more groups sees fewer records, never more; this is not an error.
     pub max_groups: usize,
-    /// Longest chain of groups that are members of one another; 32 by default. Memberships beyond it do not count.
+    /// Longest chain of groups that are members of one another; 32 by default. Memberships beyond
+    /// it do not count.
     pub max_group_nesting: usize,
-    /// Most events that wait for a subscriber; 1,024 by default. A slow subscriber loses the oldest.
+    /// Most events that wait for a subscriber; 1,024 by default. A slow subscriber loses the
+    /// oldest.
     pub max_events: usize,
 }
 

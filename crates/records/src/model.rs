@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 /// One am7 record: a document, a note, a user, a tag, a character, a chat.
 ///
-/// Its content in bytes, if it has any, is read separately (`RecordStore::content`), so that lists of records stay
-/// small.
+/// Its content in bytes, if it has any, is read separately (`RecordStore::content`), so that lists
+/// of records stay small.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -19,15 +19,15 @@ pub struct Record {
     /// The type, such as `data.data`; see [`ModelType`](super::ModelType).
     #[serde(rename = "type")]
     pub kind: String,
-    /// The id, unique among the records of the type; a UUID unless the creator chose another. Empty before the record
-    /// is stored.
+    /// The id, unique among the records of the type; a UUID unless the creator chose another. Empty
+    /// before the record is stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub object_id: String,
     /// The name.
     #[serde(default)]
     pub name: String,
-    /// The path of the group that contains the record: `~/Notes` in its owner's home, `/Shared/Papers` outside of
-    /// homes.
+    /// The path of the group that contains the record: `~/Notes` in its owner's home,
+    /// `/Shared/Papers` outside of homes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// URI of the owner, a `system.user`.
@@ -54,8 +54,8 @@ pub struct Record {
     /// Time of the last change, in milliseconds since 1970 (UTC).
     #[serde(default)]
     pub modified: u64,
-    /// Number that grows with each change, from 1; 0 before the record is stored. An update may name the revision on
-    /// which it is based.
+    /// Number that grows with each change, from 1; 0 before the record is stored. An update may
+    /// name the revision on which it is based.
     #[serde(default)]
     pub revision: u64,
 }
@@ -89,20 +89,22 @@ impl Record {
         Self { organization: organization.into(), ..self }
     }
 
-    /// Returns `am7://ORGANISATION/TYPE/ID`; None without an object id, or if a part is not allowed in a URI.
+    /// Returns `am7://ORGANISATION/TYPE/ID`; None without an object id, or if a part is not allowed
+    /// in a URI.
     pub fn uri(&self) -> Option<String> {
         let uri = self.parts()?.build().ok()?;
         // A type named `media` would be parsed as a media URI.
         (!uri.is_media()).then(|| uri.to_string())
     }
 
-    /// Returns `am7://ORGANISATION/media/TYPE/ID`, which names the content; None if [`Self::uri`] is None.
+    /// Returns `am7://ORGANISATION/media/TYPE/ID`, which names the content; None if [`Self::uri`]
+    /// is None.
     pub fn media_uri(&self) -> Option<String> {
         Some(self.parts()?.media().build().ok()?.to_string())
     }
 
-    /// Returns the URI under which clients list and read the record: [`Self::media_uri`] if [`Self::is_media`], else
-    /// [`Self::uri`].
+    /// Returns the URI under which clients list and read the record: [`Self::media_uri`] if
+    /// [`Self::is_media`], else [`Self::uri`].
     pub fn resource_uri(&self) -> Option<String> {
         if self.is_media() { self.media_uri() } else { self.uri() }
     }

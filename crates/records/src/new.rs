@@ -22,14 +22,15 @@ pub struct NewRecord {
     pub kind: String,
     /// The name.
     pub name: String,
-    /// The object id; a UUID if `None`. Only administrators choose the ids of users and groups, because records may
-    /// still have a removed user or group of that id among their readers.
+    /// The object id; a UUID if `None`. Only administrators choose the ids of users and groups,
+    /// because records may still have a removed user or group of that id among their readers.
     pub object_id: Option<String>,
-    /// The path of the group that contains the record: `~/Notes`, `~alice/Notes`, `/Shared/Papers`. Missing groups
-    /// are created. `None`: the record is in no group, and is found by URI, type and name.
+    /// The path of the group that contains the record: `~/Notes`, `~alice/Notes`, `/Shared/Papers`.
+    /// Missing groups are created. `None`: the record is in no group, and is found by URI, type and
+    /// name.
     pub group: Option<String>,
-    /// URI of the owner. By default the owner of the home that contains the record, else the caller. Only
-    /// administrators may set it.
+    /// URI of the owner. By default the owner of the home that contains the record, else the
+    /// caller. Only administrators may set it.
     pub owner: Option<String>,
     /// URIs or names of tags.
     pub tags: BTreeSet<String>,
@@ -48,8 +49,9 @@ pub struct NewRecord {
 }
 
 impl NewRecord {
-    /// Sets an object id of the range that is reserved for indexed files (UUIDs of version 8), so that other records
-    /// cannot take the id of a file before it is indexed. For indexers of files only.
+    /// Sets an object id of the range that is reserved for indexed files (UUIDs of version 8), so
+    /// that other records cannot take the id of a file before it is indexed. For indexers of files
+    /// only.
     pub fn file_id(self, object_id: impl Into<String>) -> Self {
         Self { object_id: Some(object_id.into()), is_of_file: true, ..self }
     }
@@ -103,12 +105,13 @@ impl NewRecord {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RecordPatch {
-    /// The revision on which the change is based. If the record has another revision by now, the change is refused.
+    /// The revision on which the change is based. If the record has another revision by now, the
+    /// change is refused.
     pub revision: Option<u64>,
     /// The new name.
     pub name: Option<String>,
-    /// The path of the group to which the record moves, where `~` is its owner's home; `Some(None)` removes the
-    /// record from its group.
+    /// The path of the group to which the record moves, where `~` is its owner's home; `Some(None)`
+    /// removes the record from its group.
     pub group: Option<Option<String>>,
     /// URI of the new owner. Only administrators may set it.
     pub owner: Option<String>,

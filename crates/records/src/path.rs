@@ -5,7 +5,8 @@ use std::fmt;
 use crate::{Record, model::GROUP};
 
 impl Record {
-    /// Returns the path of the records in this group; `None` if this record is not a group, or is in no group itself.
+    /// Returns the path of the records in this group; `None` if this record is not a group, or is
+    /// in no group itself.
     ///
     /// ```
     /// use marquetry_records::Record;
@@ -55,7 +56,8 @@ impl GroupPath {
         Some(Self { root, segments })
     }
 
-    /// Returns the first segments of the path as records store it, where `~` is the home of the record's owner.
+    /// Returns the first segments of the path as records store it, where `~` is the home of the
+    /// record's owner.
     pub(crate) fn stored(&self, segments: usize) -> String {
         let root = if self.root == Root::Shared { "/" } else { "~" };
         self.segments[..segments].iter().fold(root.to_owned(), |path, name| join(&path, name))
@@ -87,8 +89,8 @@ pub(crate) fn parent(path: &str) -> Option<(&str, &str)> {
     Some((if parent.is_empty() { "/" } else { parent }, name))
 }
 
-/// Returns the unique name of a group path in a store: `am7://default?group=/Shared`, with the owner for a home. No
-/// record has such a URI, so it also represents the readers of the group.
+/// Returns the unique name of a group path in a store: `am7://default?group=/Shared`, with the
+/// owner for a home. No record has such a URI, so it also represents the readers of the group.
 pub(crate) fn place(organization: &str, owner: Option<&str>, path: &str) -> String {
     match path.strip_prefix('~') {
         Some(rest) => {

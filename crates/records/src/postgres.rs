@@ -17,8 +17,9 @@ use crate::{
     store::{check_at_most, check_expected, check_put, check_unused},
 };
 
-/// A store of records in a PostgreSQL database (15 or newer), which any number of processes may use at once. The
-/// database may hold other data, too, whose stores can share the pool ([`Self::with_pool`]).
+/// A store of records in a PostgreSQL database (15 or newer), which any number of processes may use
+/// at once. The database may hold other data, too, whose stores can share the pool
+/// ([`Self::with_pool`]).
 ///
 /// The names of its tables begin with `record_`. They are in the first schema of the search path.
 pub struct PostgresRecords {
@@ -42,13 +43,14 @@ impl Default for PostgresRecordsOptions {
     }
 }
 
-/// Version of the tables, and of the rules that derive labels from records. Tables with another version cannot be
-/// read.
+/// Version of the tables, and of the rules that derive labels from records. Tables with another
+/// version cannot be read.
 const VERSION: i64 = 1;
 
-/// Texts are stored as bytes, because PostgreSQL's text cannot contain a NUL. Values that may be too long for an
-/// index are stored as hashes: `key` of the URI, `organization`, `lies_in` of the group that contains a record,
-/// `place` of the path of a group. Writers lock the single row of `record_state`, so that only one writes at a time.
+/// Texts are stored as bytes, because PostgreSQL's text cannot contain a NUL. Values that may be
+/// too long for an index are stored as hashes: `key` of the URI, `organization`, `lies_in` of the
+/// group that contains a record, `place` of the path of a group. Writers lock the single row of
+/// `record_state`, so that only one writes at a time.
 const TABLES: &str = "
     CREATE TABLE record_state (one boolean PRIMARY KEY DEFAULT true CHECK (one), version bigint NOT NULL);
     CREATE TABLE record_item (
@@ -69,7 +71,8 @@ const TABLES: &str = "
 ";
 
 impl PostgresRecords {
-    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates missing tables.
+    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates
+    /// missing tables.
     ///
     /// # Errors
     ///
@@ -92,7 +95,8 @@ impl PostgresRecords {
         Self::with_pool(pool, options.max_content_bytes).await
     }
 
-    /// Opens the database of a pool, which other stores may share. A content may have at most `max_content_bytes`.
+    /// Opens the database of a pool, which other stores may share. A content may have at most
+    /// `max_content_bytes`.
     ///
     /// # Errors
     ///

@@ -9,15 +9,16 @@ use marquetry_database::DatabaseError;
 
 use crate::{Record, RecordStoreError, administrators, model::GROUP, path};
 
-/// A store of records with their contents. It checks no permissions: [`Records`](crate::Records) does.
+/// A store of records with their contents. It checks no permissions: [`Records`](crate::Records)
+/// does.
 ///
-/// Records of one call become visible together or not at all, even if the process dies or the call is dropped.
-/// `conformance::check`, behind the feature `conformance`, tests a store.
+/// Records of one call become visible together or not at all, even if the process dies or the call
+/// is dropped. `conformance::check`, behind the feature `conformance`, tests a store.
 #[async_trait]
 pub trait RecordStore: Send + Sync + 'static {
-    /// Stores records, each as a new one or in place of the record with its URI, and returns them as stored: with their
-    /// new revision (1 for a new record), and with the original `created` of a replaced one. A later record of the list
-    /// sees the earlier ones.
+    /// Stores records, each as a new one or in place of the record with its URI, and returns them
+    /// as stored: with their new revision (1 for a new record), and with the original `created` of
+    /// a replaced one. A later record of the list sees the earlier ones.
     ///
     /// # Errors
     ///
@@ -36,13 +37,13 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Returns the content of a record in bytes; `None` if the record has none or does not exist.
     async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError>;
 
-    /// Removes a record and returns it; `None` if it did not exist. If a revision is given, it must be the current
-    /// one.
+    /// Removes a record and returns it; `None` if it did not exist. If a revision is given, it must
+    /// be the current one.
     ///
     /// # Errors
     ///
-    /// [`RecordStoreError::Conflict`] for another revision, [`RecordStoreError::NotEmpty`] for a group that holds
-    /// records.
+    /// [`RecordStoreError::Conflict`] for another revision, [`RecordStoreError::NotEmpty`] for a
+    /// group that holds records.
     async fn delete(
         &self,
         uri: &str,
@@ -51,8 +52,8 @@ pub trait RecordStore: Send + Sync + 'static {
         self.delete_unless(uri, revision, None).await
     }
 
-    /// Removes a record as [`Self::delete`] does, unless records that refer to it pass the filter `used_by`. Check
-    /// and removal are one transaction.
+    /// Removes a record as [`Self::delete`] does, unless records that refer to it pass the filter
+    /// `used_by`. Check and removal are one transaction.
     ///
     /// # Errors
     ///
@@ -70,13 +71,14 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Counts the records that pass the filter; `after` and `limit` are ignored.
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError>;
 
-    /// Returns a number that differs after another process has changed the store, for callers that poll for changes.
-    /// None if the store has no such number.
+    /// Returns a number that differs after another process has changed the store, for callers that
+    /// poll for changes. None if the store has no such number.
     async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {
         Ok(None)
     }
 
-    /// Moves all written data to its final place: a database in a file is then complete in that one file.
+    /// Moves all written data to its final place: a database in a file is then complete in that one
+    /// file.
     ///
     /// # Errors
     ///
@@ -159,7 +161,8 @@ pub enum Expected {
     Revision(u64),
 }
 
-/// A filter of records. A condition that is empty or None does not restrict; exceptions: `organization`, and `readers`.
+/// A filter of records. A condition that is empty or None does not restrict; exceptions:
+/// `organization`, and `readers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordFilter {
@@ -179,8 +182,8 @@ pub struct RecordFilter {
     pub not_owners: Vec<String>,
     /// Records outside of the home of this owner.
     pub not_in_home_of: Option<String>,
-    /// Records that one of these may read: as owner, reader, writer, or reader of the group that holds the record
-    /// (`Records::principals`). An empty set lets no record pass.
+    /// Records that one of these may read: as owner, reader, writer, or reader of the group that
+    /// holds the record (`Records::principals`). An empty set lets no record pass.
     pub readers: Option<BTreeSet<String>>,
     /// Groups that have one of these among their `members`.
     pub members: Vec<String>,
@@ -196,8 +199,8 @@ impl RecordFilter {
         Self { organization: organization.into(), ..Self::default() }
     }
 
-    /// Returns whether a record passes, apart from `after` and `limit`. The queries of each store must agree with
-    /// this.
+    /// Returns whether a record passes, apart from `after` and `limit`. The queries of each store
+    /// must agree with this.
     pub fn matches(&self, record: &Record) -> bool {
         record.organization == self.organization
             && allows(&self.types, Some(&record.kind))
@@ -221,9 +224,9 @@ fn allows(values: &[String], value: Option<&String>) -> bool {
 }
 
 impl Record {
-    /// Returns the URIs of all who may read the record: its owner, readers and writers, the group that contains it,
-    /// and the administrators of its organisation. A caller may read it if one of [`Records::principals`] is among
-    /// them.
+    /// Returns the URIs of all who may read the record: its owner, readers and writers, the group
+    /// that contains it, and the administrators of its organisation. A caller may read it if one of
+    /// [`Records::principals`] is among them.
     ///
     /// [`Records::principals`]: crate::Records::principals
     pub fn readable_by(&self) -> BTreeSet<String> {
@@ -233,8 +236,8 @@ impl Record {
     }
 }
 
-/// Returns the URIs of all who may read a record, except the administrators: owner, readers, writers, and the readers
-/// of the group that contains it.
+/// Returns the URIs of all who may read a record, except the administrators: owner, readers,
+/// writers, and the readers of the group that contains it.
 pub(crate) fn record_readers(record: &Record) -> BTreeSet<String> {
     let Record { owner, readers, writers, .. } = record;
     let named = owner.iter().chain(readers).chain(writers).cloned();
@@ -337,8 +340,8 @@ pub(crate) fn check_at_most(at_most: &AtMost, found: u64) -> Result<(), RecordSt
     if found > max { Err(RecordStoreError::TooMany { found, max }) } else { Ok(()) }
 }
 
-/// Checks that no other record refers to `record`, which is to be removed. `found` is the number of records that pass
-/// the filter, perhaps with `record` itself among them.
+/// Checks that no other record refers to `record`, which is to be removed. `found` is the number of
+/// records that pass the filter, perhaps with `record` itself among them.
 pub(crate) fn check_unused(
     record: &Record,
     used_by: &RecordFilter,

@@ -43,7 +43,8 @@ pub enum RecordStoreError {
     /// A record that another one refers to does not exist (any more).
     #[error("the required record {0} does not exist")]
     Missing(String),
-    /// The number of records of some kind would exceed its maximum ([`Put::at_most`](crate::Put::at_most)).
+    /// The number of records of some kind would exceed its maximum
+    /// ([`Put::at_most`](crate::Put::at_most)).
     #[error("{found} records would exceed the limit of {max}")]
     TooMany {
         /// Number of records that there would be.

@@ -21,8 +21,8 @@ pub struct ModelType {
     pub title: &'static str,
     /// Purpose of the type.
     pub description: &'static str,
-    /// The attributes with a known kind. Other attributes are stored unchecked: the models of AccountManager7 have
-    /// hundreds of attributes, and new ones are added.
+    /// The attributes with a known kind. Other attributes are stored unchecked: the models of
+    /// AccountManager7 have hundreds of attributes, and new ones are added.
     pub attributes: &'static [AttributeType],
 }
 

@@ -54,7 +54,8 @@ fn json_type(value: &Value) -> &'static str {
 
 /// Returns the most similar type name, if one is similar.
 fn nearest(name: &str) -> Option<&'static str> {
-    // A name this long is not a typing error, and the comparison takes time quadratic in its length.
+    // A name this long is not a typing error, and the comparison takes time quadratic in its
+    // length.
     if name.len() > 100 {
         return None;
     }

@@ -30,8 +30,8 @@ pub struct ResourceView {
     /// The media type of the resource: JSON, or that of the content.
     #[serde(default)]
     pub mime_type: String,
-    /// The record as one JSON object, with its attributes. For a record of a medium, clients read its content
-    /// instead, which is not in this object.
+    /// The record as one JSON object, with its attributes. For a record of a medium, clients read
+    /// its content instead, which is not in this object.
     #[serde(default)]
     pub contents: Map<String, Value>,
 }
@@ -53,12 +53,13 @@ impl ResourceView {
         })
     }
 
-    /// Converts the resource to a record of a type. Where URI and contents disagree, the URI counts.
+    /// Converts the resource to a record of a type. Where URI and contents disagree, the URI
+    /// counts.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Uri`], and [`RecordError::Invalid`] if the URI is of another type or a part of the contents is of
-    /// the wrong kind. Attributes are not checked.
+    /// [`RecordError::Uri`], and [`RecordError::Invalid`] if the URI is of another type or a part
+    /// of the contents is of the wrong kind. Attributes are not checked.
     pub fn record(&self, kind: &str) -> Result<Record, RecordError> {
         let uri = Am7Uri::parse(&self.uri)
             .map_err(|source| RecordError::Uri { uri: short(&self.uri), source })?;
@@ -82,8 +83,9 @@ impl ResourceView {
 }
 
 impl Record {
-    /// Returns the record as one object that contains both the fields of every record and the attributes. An
-    /// attribute with the name of such a field is left out; the serialised [`Record`] keeps them apart.
+    /// Returns the record as one object that contains both the fields of every record and the
+    /// attributes. An attribute with the name of such a field is left out; the serialised
+    /// [`Record`] keeps them apart.
     pub fn to_fields(&self) -> Map<String, Value> {
         let mut fields = match json!(self) {
             Value::Object(fields) => fields,
@@ -102,8 +104,9 @@ impl Record {
         fields
     }
 
-    /// Parses the record from one object in the form of [`Self::to_fields`] or of AccountManager7, where `groupPath`
-    /// is the group, `contentType` the media type, and `organizationPath` the organisation.
+    /// Parses the record from one object in the form of [`Self::to_fields`] or of AccountManager7,
+    /// where `groupPath` is the group, `contentType` the media type, and `organizationPath` the
+    /// organisation.
     ///
     /// # Errors
     ///

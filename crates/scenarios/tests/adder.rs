@@ -1,4 +1,5 @@
-//! A server with one tool, tested by a scenario: as a function in this process, over HTTP, and as a command.
+//! A server with one tool, tested by a scenario: as a function in this process, over HTTP, and as a
+//! command.
 
 use marquetry_protocol::server::{
     Server, Toolbox,

@@ -1,4 +1,5 @@
-//! Embeds the server in an axum program: a tool of its own, and the routes of Marquetry under a path.
+//! Embeds the server in an axum program: a tool of its own, and the routes of Marquetry under a
+//! path.
 //!
 //! ```text
 //! cargo run -p marquetry --example embed

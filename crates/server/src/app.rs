@@ -1,4 +1,5 @@
-//! The whole server as one value: built from a configuration, served over HTTP, pipes or a router, and shut down.
+//! The whole server as one value: built from a configuration, served over HTTP, pipes or a router,
+//! and shut down.
 
 use std::{
     future::Future,
@@ -65,10 +66,11 @@ use crate::{
     watched_store::WatchedStore,
 };
 
-/// A running server. Cheap to clone; one server can be served on any number of listeners, pipes and routers.
+/// A running server. Cheap to clone; one server can be served on any number of listeners, pipes and
+/// routers.
 ///
-/// [`App::shutdown`] stops it cleanly. Without that, dropping the last clone and the last [`App::router`] ends the
-/// upstreams.
+/// [`App::shutdown`] stops it cleanly. Without that, dropping the last clone and the last
+/// [`App::router`] ends the upstreams.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -160,7 +162,8 @@ pub enum StartError {
         /// The name.
         name: String,
     },
-    /// [`AppBuilder::authenticator`] was called, and the configuration has tokens or an issuer in `[auth]`.
+    /// [`AppBuilder::authenticator`] was called, and the configuration has tokens or an issuer in
+    /// `[auth]`.
     #[error("an authenticator was added, but [auth] is configured, too; use one of them")]
     TwoAuthenticators,
 }
@@ -179,8 +182,9 @@ impl App {
         }
     }
 
-    /// Returns the routes that [`App::serve`] serves: `/mcp`, `/sse` with `/messages`, `/mcp/v1`, `/api/tools`, `/healthz`, `/livez`,
-    /// `/readyz`, and the console at `/`, `/console/…` and `/api/console/…`. Nest them in an axum program of your own; no socket is bound.
+    /// Returns the routes that [`App::serve`] serves: `/mcp`, `/sse` with `/messages`, `/mcp/v1`,
+    /// `/api/tools`, `/healthz`, `/livez`, `/readyz`, and the console at `/`, `/console/…` and
+    /// `/api/console/…`. Nest them in an axum program of your own; no socket is bound.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -190,9 +194,9 @@ impl App {
     /// # }).unwrap();
     /// ```
     ///
-    /// Requests pass the checks of `Host`, `Origin` and authentication that `[server]` and `[auth]` configure. The
-    /// limits of connections and the limits per address in `[limits]` apply only to [`App::serve`]: here all callers
-    /// without a principal count as one.
+    /// Requests pass the checks of `Host`, `Origin` and authentication that `[server]` and `[auth]`
+    /// configure. The limits of connections and the limits per address in `[limits]` apply only to
+    /// [`App::serve`]: here all callers without a principal count as one.
     ///
     /// Stop the embedding server with [`App::stopping`], or after [`App::shutdown`].
     pub fn router(&self) -> Router {
@@ -211,14 +215,16 @@ impl App {
         response.map(|body| Body::new(RoutedBody { body, _running: running }))
     }
 
-    /// Returns the route of the protected resource metadata (RFC 9728), `/.well-known/oauth-protected-resource…`.
-    /// Clients look for it at the root of the host: merge it there if [`App::router`] is nested under a path and
-    /// `[auth]` has an issuer. Empty without an issuer.
+    /// Returns the route of the protected resource metadata (RFC 9728),
+    /// `/.well-known/oauth-protected-resource…`. Clients look for it at the root of the host: merge
+    /// it there if [`App::router`] is nested under a path and `[auth]` has an issuer. Empty without
+    /// an issuer.
     pub fn metadata_router(&self) -> Router {
         self.inner.metadata.clone()
     }
 
-    /// Serves the routes of [`App::router`] on `listener` until [`App::shutdown`], within the limits of connections and times in `[limits]`.
+    /// Serves the routes of [`App::router`] on `listener` until [`App::shutdown`], within the
+    /// limits of connections and times in `[limits]`.
     ///
     /// # Errors
     ///
@@ -233,9 +239,9 @@ impl App {
         self.inner.serving.track_future(serve).await
     }
 
-    /// Serves the frames of Views of tools for the console until [`App::shutdown`]. The listener is another one than that of [`App::serve`]:
-    /// browsers keep documents of different ports apart, so that a View cannot reach the console. Does nothing if the console is switched
-    /// off.
+    /// Serves the frames of Views of tools for the console until [`App::shutdown`]. The listener is
+    /// another one than that of [`App::serve`]: browsers keep documents of different ports apart,
+    /// so that a View cannot reach the console. Does nothing if the console is switched off.
     ///
     /// # Errors
     ///
@@ -286,8 +292,9 @@ impl App {
         self.inner.health.report()
     }
 
-    /// Returns the end of a link to the console for the person who started the server: `#code=…` with a code that works once within 60 s.
-    /// Empty where no token is needed, or without a console. An earlier code stops working.
+    /// Returns the end of a link to the console for the person who started the server: `#code=…`
+    /// with a code that works once within 60 s. Empty where no token is needed, or without a
+    /// console. An earlier code stops working.
     #[must_use]
     pub fn console_login(&self) -> String {
         let login = self.inner.login.as_ref();
@@ -300,13 +307,15 @@ impl App {
         self.inner.calls.len()
     }
 
-    /// Completes when [`App::shutdown`] begins, as `axum::serve(…).with_graceful_shutdown` expects it.
+    /// Completes when [`App::shutdown`] begins, as `axum::serve(…).with_graceful_shutdown` expects
+    /// it.
     pub fn stopping(&self) -> impl Future<Output = ()> + Send + 'static {
         self.inner.stop.clone().cancelled_owned()
     }
 
-    /// Stops the server. New connections are refused. Calls in flight may finish within `server.shutdown_grace_ms`; then they are
-    /// cancelled. At last the upstreams end; no child process is left when this returns.
+    /// Stops the server. New connections are refused. Calls in flight may finish within
+    /// `server.shutdown_grace_ms`; then they are cancelled. At last the upstreams end; no child
+    /// process is left when this returns.
     ///
     /// Requests of [`App::router`] get the same time, and fail when their upstream ends.
     pub async fn shutdown(&self) {
@@ -365,8 +374,8 @@ impl AppBuilder {
         self
     }
 
-    /// Adds the tools, resources and prompts of a toolbox. Its name, version and instructions are ignored, and its
-    /// tasks run as ordinary calls.
+    /// Adds the tools, resources and prompts of a toolbox. Its name, version and instructions are
+    /// ignored, and its tasks run as ordinary calls.
     #[must_use]
     pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
         self.toolboxes.push(toolbox);
@@ -380,13 +389,15 @@ impl AppBuilder {
         self
     }
 
-    /// Serves these routes, too, for administrators: with authentication those with the scope `admin`, without it callers on this machine.
+    /// Serves these routes, too, for administrators: with authentication those with the scope
+    /// `admin`, without it callers on this machine.
     #[cfg(feature = "cli")]
     pub(crate) fn admin_routes(self, admin_routes: Router) -> Self {
         Self { admin_routes, ..self }
     }
 
-    /// Starts the server. It accepts requests at once; the tools of an upstream appear when it is ready.
+    /// Starts the server. It accepts requests at once; the tools of an upstream appear when it is
+    /// ready.
     ///
     /// # Errors
     ///

@@ -9,7 +9,8 @@ use marquetry_artifact_tools::ChangedFor;
 use marquetry_protocol::server::{ChangeListener, Principal};
 use tokio::sync::Notify;
 
-/// Changes without a notification yet. Repeated changes of one list or resource give one notification.
+/// Changes without a notification yet. Repeated changes of one list or resource give one
+/// notification.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) tools: Notify,

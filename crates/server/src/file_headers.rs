@@ -47,8 +47,9 @@ pub(crate) fn set(headers: &mut HeaderMap, media_type: &str, name: &str, shown: 
     );
 }
 
-/// Returns whether nothing in a file of this type can act in a browser: pixels, sound, video, plain text, and PDFs, whose scripts browsers run
-/// apart from the page. Any other type counts as active, above all HTML, SVG, XML and JavaScript, and types that are not known here.
+/// Returns whether nothing in a file of this type can act in a browser: pixels, sound, video, plain
+/// text, and PDFs, whose scripts browsers run apart from the page. Any other type counts as active,
+/// above all HTML, SVG, XML and JavaScript, and types that are not known here.
 fn is_passive(essence: &str) -> bool {
     const TYPES: [&str; 13] = [
         "application/json",
@@ -96,7 +97,8 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_of_token)
 }
 
-/// Returns a name without folders and control characters, percent-encoded for `filename*` (RFC 8187).
+/// Returns a name without folders and control characters, percent-encoded for `filename*` (RFC
+/// 8187).
 fn file_name(name: &str) -> String {
     const MOST: usize = 150;
     let is_refused = |character: char| character.is_control() || "/\\:".contains(character);

@@ -1,4 +1,5 @@
-//! The MCP handler for agents: tools of this server, artifacts, knowledge, and everything of the upstreams.
+//! The MCP handler for agents: tools of this server, artifacts, knowledge, and everything of the
+//! upstreams.
 
 use std::sync::Arc;
 
@@ -127,8 +128,8 @@ impl Handler for GatewayHandler {
             let resources = self.gateway.upstreams()[upstream].listing().resources.clone();
             return Ok(ListResourcesResult { resources, next_cursor: None });
         }
-        // Resources of custom tools and upstreams come first, then artifacts and records, whose lists may grow long. The prefix of a cursor
-        // says which of the three lists it belongs to.
+        // Resources of custom tools and upstreams come first, then artifacts and records, whose
+        // lists may grow long. The prefix of a cursor says which of the three lists it belongs to.
         const ARTIFACTS: &str = "a:";
         const RECORDS: &str = "r:";
         let limit = self.limits.list_page_size.get();
@@ -376,7 +377,8 @@ impl GatewayHandler {
         captured.into_result()
     }
 
-    /// Returns a check whether a custom tool or an upstream has a prompt with a name; records do not replace those.
+    /// Returns a check whether a custom tool or an upstream has a prompt with a name; records do
+    /// not replace those.
     fn is_taken_prompt(&self) -> impl Fn(&str) -> bool {
         let catalog = self.gateway.catalog();
         move |name| self.custom.has_prompt(name) || catalog.prompt(name).is_some()
@@ -410,9 +412,9 @@ impl GatewayHandler {
 
 /// Returns the answer to a call whose upstream cannot be reached.
 ///
-/// It is a failed tool call, not a protocol error. Protocol errors are for unknown tools and invalid requests.
-/// Clients show results to the model, but not protocol errors, and the model can act on this one: try later, or use
-/// another tool (2025-11-25, "Tools", "Error Handling").
+/// It is a failed tool call, not a protocol error. Protocol errors are for unknown tools and
+/// invalid requests. Clients show results to the model, but not protocol errors, and the model can
+/// act on this one: try later, or use another tool (2025-11-25, "Tools", "Error Handling").
 fn unreachable_tool(unreachable: &Unreachable) -> Result<Reply, RpcError> {
     let meta = json!({UPSTREAM: unreachable.data()});
     let result = CallToolResult::error(unreachable.to_string());

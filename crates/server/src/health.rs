@@ -12,8 +12,8 @@ use crate::faults::{ARTIFACTS, Faults};
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
 
-/// Time after a failed save during which `/readyz` reports a failure. It has a limit because only a request can save
-/// again, and the load balancer sends none meanwhile.
+/// Time after a failed save during which `/readyz` reports a failure. It has a limit because only a
+/// request can save again, and the load balancer sends none meanwhile.
 const UNREADY_TIME: Duration = Duration::from_secs(10);
 
 /// Computes the state of the server from its upstreams, its artifact store and its faults.

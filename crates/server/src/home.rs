@@ -1,4 +1,5 @@
-//! The answer at `/`. Browsers get the console, or without it a small page that says how to connect; programs get JSON.
+//! The answer at `/`. Browsers get the console, or without it a small page that says how to
+//! connect; programs get JSON.
 
 use axum::{
     body::Body,
@@ -33,7 +34,8 @@ impl Site {
     }
 }
 
-/// Answers `GET /`: HTML to browsers, JSON to programs. `prefix` is the path under which the routes are nested.
+/// Answers `GET /`: HTML to browsers, JSON to programs. `prefix` is the path under which the routes
+/// are nested.
 pub(crate) fn answer(headers: &HeaderMap, prefix: &str, site: &Site) -> Response<Body> {
     if is_browser(headers) {
         return page_response(headers, prefix, site);
@@ -52,8 +54,8 @@ pub(crate) fn answer(headers: &HeaderMap, prefix: &str, site: &Site) -> Response
     json_response(StatusCode::OK, &body)
 }
 
-/// Returns whether a request to the MCP endpoint comes from a person's browser. MCP clients that send GET ask for
-/// events.
+/// Returns whether a request to the MCP endpoint comes from a person's browser. MCP clients that
+/// send GET ask for events.
 pub(crate) fn is_browser_visit<B>(request: &Request<B>) -> bool {
     request.method() == Method::GET
         && is_browser(request.headers())

@@ -86,9 +86,10 @@ impl RequestGuard {
         Self { guard, origins, logged: Rate::new(MAX_LOGGED_REFUSALS) }
     }
 
-    /// Returns the first of the headers `Host` and `Origin` that is refused. The guard accepts every page on this machine; this check
-    /// accepts only pages of this server and of the configured origins, because any program on this machine can serve a page with content
-    /// from elsewhere.
+    /// Returns the first of the headers `Host` and `Origin` that is refused. The guard accepts
+    /// every page on this machine; this check accepts only pages of this server and of the
+    /// configured origins, because any program on this machine can serve a page with content from
+    /// elsewhere.
     fn check(&self, request: &Request) -> Result<(), RestError> {
         self.guard.check_request(request).map_err(|refusal| match refusal {
             Refusal::Origin(origin) => RestError::OriginNotAllowed(origin),
@@ -113,8 +114,8 @@ impl RequestGuard {
     }
 }
 
-/// Refuses requests from pages of other sites that have no `Origin` header, such as requests for images. Links to this server's own
-/// page work from everywhere.
+/// Refuses requests from pages of other sites that have no `Origin` header, such as requests for
+/// images. Links to this server's own page work from everywhere.
 fn check_site(request: &Request) -> Result<(), RestError> {
     let headers = request.headers();
     let is = |name: &str, value: &str| headers.get(name).is_some_and(|it| it == value);
@@ -127,11 +128,13 @@ fn check_site(request: &Request) -> Result<(), RestError> {
     Ok(())
 }
 
-/// The header in which a browser names the relation of the requesting site to this server (Fetch Metadata Request Headers, section 2.4).
+/// The header in which a browser names the relation of the requesting site to this server (Fetch
+/// Metadata Request Headers, section 2.4).
 const SITE: &str = "sec-fetch-site";
 
-/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/media/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
-/// of the console, and of the metadata for clients that log in.
+/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/media/…`, `/api/tools`,
+/// `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, of the console, and of the metadata for
+/// clients that log in.
 pub(crate) fn router(routes: Routes) -> Router {
     let (console, console_routes) = match routes.console {
         Some((console, backend)) => {
@@ -219,8 +222,8 @@ async fn recorded(mcp: &HttpEndpoint, site: &home::Site, request: Request) -> Re
     console.log_exchange(request, async |request| mcp.handle(request).await.map(Body::new)).await
 }
 
-/// Returns the path under which the router is nested, given the URI of a request and the rest of it that reaches the router. Empty at the
-/// root.
+/// Returns the path under which the router is nested, given the URI of a request and the rest of it
+/// that reaches the router. Empty at the root.
 fn mount_path<'a>(original: &'a Uri, rest: &Uri) -> &'a str {
     let path = original.path();
     path.strip_suffix(rest.path()).unwrap_or(path).trim_end_matches('/')
@@ -261,8 +264,8 @@ fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticato
         )
 }
 
-/// Returns whether a request may see the whole report of `/healthz`. With authentication it needs a token with the scope `admin`; without,
-/// it must come from this machine.
+/// Returns whether a request may see the whole report of `/healthz`. With authentication it needs a
+/// token with the scope `admin`; without, it must come from this machine.
 async fn may_see_details(
     is_here: bool,
     head: &Parts,
@@ -281,7 +284,8 @@ async fn may_see_details(
     Ok(authenticator.authenticate(head).await?.has_scope(ADMIN))
 }
 
-/// Drops the handler of a request whose client has disconnected, so that a test without a reader makes no further model calls.
+/// Drops the handler of a request whose client has disconnected, so that a test without a reader
+/// makes no further model calls.
 async fn while_client_waits(request: Request, next: Next) -> Response<Body> {
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let gone = async {
@@ -326,7 +330,8 @@ async fn for_administrators(
     }
 }
 
-/// Returns the routes of the console's data. They have the checks of the other routes, and need a viewer.
+/// Returns the routes of the console's data. They have the checks of the other routes, and need a
+/// viewer.
 fn console_routes(
     console: &Console,
     backend: Arc<ServerBackend>,
@@ -340,8 +345,8 @@ fn console_routes(
     routes.route_layer(from_fn_with_state(authenticator, as_viewer))
 }
 
-/// Determines the viewer. With authentication it is the holder of the token. Without it, callers on this machine see everything, and other
-/// machines see nothing.
+/// Determines the viewer. With authentication it is the holder of the token. Without it, callers on
+/// this machine see everything, and other machines see nothing.
 async fn as_viewer(
     State(authenticator): State<Option<Arc<dyn Authenticator>>>,
     here: Option<Extension<OnLoopback>>,
@@ -381,7 +386,8 @@ fn refusal(path: &str, error: &RestError) -> Response<Body> {
     if rest::has_flat_errors(path) { rest::mcp_v1_refusal(error) } else { error.response() }
 }
 
-/// Returns the routes of the protected resource metadata (RFC 9728): with the path of the resource, and without. Empty without an issuer.
+/// Returns the routes of the protected resource metadata (RFC 9728): with the path of the resource,
+/// and without. Empty without an issuer.
 pub(crate) fn metadata_routes(server: Option<Arc<ResourceServer>>) -> Router {
     let Some((server, path)) =
         server.and_then(|server| Some((server.clone(), server.metadata_path()?.to_owned())))
@@ -475,7 +481,8 @@ fn content_encoding(headers: &HeaderMap) -> Option<String> {
     (!encoding.eq_ignore_ascii_case("identity")).then(|| shown.to_owned())
 }
 
-/// Returns the answer to a request that passes no check: a JSON-RPC error at MCP paths, else an error body of the path.
+/// Returns the answer to a request that passes no check: a JSON-RPC error at MCP paths, else an
+/// error body of the path.
 fn refused(request: &Request, error: &RestError) -> Response<Body> {
     let path = request.uri().path();
     let mut response = if [MCP, SSE, MESSAGES].contains(&path) {
@@ -490,8 +497,8 @@ fn refused(request: &Request, error: &RestError) -> Response<Body> {
     response
 }
 
-// `tower_http::cors` has one list of methods for all paths, and treats every OPTIONS request as a preflight request.
-// Its request span would need as many lines as `check`.
+// `tower_http::cors` has one list of methods for all paths, and treats every OPTIONS request as a
+// preflight request. Its request span would need as many lines as `check`.
 /// Answers a preflight request. No route uses cookies, so an allowed page may send any header.
 fn preflight(request: &Request) -> Response<Body> {
     const MAX_AGE: HeaderValue = HeaderValue::from_static("600");

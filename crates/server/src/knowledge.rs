@@ -48,8 +48,8 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Creates the value without opening the database. `listener` is notified of changes, and `views` has the contexts and
-    /// messages of Views for the model.
+    /// Creates the value without opening the database. `listener` is notified of changes, and
+    /// `views` has the contexts and messages of Views for the model.
     pub(crate) fn new(
         config: &Config,
         listener: Arc<dyn ChangeListener>,
@@ -75,7 +75,8 @@ impl Knowledge {
         })
     }
 
-    /// Lets the chat model answer requests for messages of those upstreams that the configuration names.
+    /// Lets the chat model answer requests for messages of those upstreams that the configuration
+    /// names.
     pub(crate) fn add_sampler(&self, config: &Config, gateway: &mut GatewayOptions) {
         for upstream in &mut gateway.upstreams {
             if config.mcp_servers.get(&upstream.name).is_some_and(|it| it.sampling) {
@@ -94,8 +95,8 @@ impl Knowledge {
         self.service.close().await;
     }
 
-    /// Adds `resources/search` (seed 003, part 3), which is not a method of MCP, and `sampling/createMessage`, which
-    /// MCP has only from server to client.
+    /// Adds `resources/search` (seed 003, part 3), which is not a method of MCP, and
+    /// `sampling/createMessage`, which MCP has only from server to client.
     pub(crate) fn add_methods(&self, server: Server) -> Server {
         if !self.is_enabled() {
             return server;
@@ -165,7 +166,8 @@ impl Knowledge {
         toolbox
     }
 
-    /// Returns whether `tools/list` shows a tool. Without a model, chat is not listed; a call says how to set one up.
+    /// Returns whether `tools/list` shows a tool. Without a model, chat is not listed; a call says
+    /// how to set one up.
     pub(crate) fn is_listed(&self, tool: &str) -> bool {
         tool != CHAT || self.tools.has_model()
     }
@@ -175,8 +177,8 @@ impl Knowledge {
         KnowledgeTools::listing(tool)
     }
 
-    /// Returns the result of one of these tools as it is sent; `None` for other tools. A failure of the server is
-    /// reported to health.
+    /// Returns the result of one of these tools as it is sent; `None` for other tools. A failure of
+    /// the server is reported to health.
     pub(crate) fn finish(
         tool: &str,
         result: &mut CallToolResult,
@@ -201,8 +203,8 @@ impl Knowledge {
     }
 }
 
-/// Reports whether the database works, as far as this call shows. Chat depends on a remote model, so its failures are
-/// not reported.
+/// Reports whether the database works, as far as this call shows. Chat depends on a remote model,
+/// so its failures are not reported.
 fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
     match error_code(result) {
         _ if tool == CHAT => {}
@@ -287,7 +289,8 @@ impl Knowledge {
         Reply::json(&access.read(uri, max_bytes).await.map_err(failed)?)
     }
 
-    /// Reads the content of a record as [`marquetry_knowledge::Access::media`] does; [`None`] if there are no records.
+    /// Reads the content of a record as [`marquetry_knowledge::Access::media`] does; [`None`] if
+    /// there are no records.
     pub(crate) async fn media(
         &self,
         uri: &str,
@@ -331,7 +334,8 @@ impl Knowledge {
         Ok(prompts::list(access.as_ref(), taken).await?)
     }
 
-    /// Fills in a prompt; `None` if no prompt here has that name. Names in `taken` belong to prompts of upstreams.
+    /// Fills in a prompt; `None` if no prompt here has that name. Names in `taken` belong to
+    /// prompts of upstreams.
     pub(crate) async fn prompt(
         &self,
         params: &GetPromptParams,
@@ -373,8 +377,8 @@ impl Knowledge {
         Ok(completion.map(|completion| CompleteResult { completion }))
     }
 
-    /// Returns whether a prompt may be one of these. Prompts of upstreams win over records with the same name; the
-    /// built-in prompt wins over both.
+    /// Returns whether a prompt may be one of these. Prompts of upstreams win over records with the
+    /// same name; the built-in prompt wins over both.
     fn may_have_prompt(&self, name: &str, taken: impl Fn(&str) -> bool) -> bool {
         self.is_enabled() && (name == CHAT_SYSTEM_PROMPT || !taken(name))
     }

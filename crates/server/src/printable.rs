@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-/// Escapes control characters except line feeds, and characters that change the layout of a text. Parts of a message may come from
-/// another server, or from a file that another person wrote.
+/// Escapes control characters except line feeds, and characters that change the layout of a text.
+/// Parts of a message may come from another server, or from a file that another person wrote.
 pub(crate) fn printable(message: &str) -> String {
     escaped(message, |character| {
         character != '\n' && (character.is_control() || changes_layout(character))
@@ -15,7 +15,8 @@ pub(crate) fn printable_line(message: &str) -> String {
     escaped(message, |character| character.is_control() || changes_layout(character))
 }
 
-/// Returns whether a character changes the display order of other characters, or separates lines or paragraphs.
+/// Returns whether a character changes the display order of other characters, or separates lines or
+/// paragraphs.
 fn changes_layout(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -32,10 +33,11 @@ fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
     printable
 }
 
-/// A writer for lines of the log, which contain text of upstreams. Line ends in that text could forge a line of the log, and other
-/// characters could reorder it.
+/// A writer for lines of the log, which contain text of upstreams. Line ends in that text could
+/// forge a line of the log, and other characters could reorder it.
 ///
-/// The subscriber writes one line at a time, with its end, and escapes the control characters that a terminal acts on.
+/// The subscriber writes one line at a time, with its end, and escapes the control characters that
+/// a terminal acts on.
 pub(crate) struct PrintableLines<W>(pub(crate) W);
 
 impl<W: Write> Write for PrintableLines<W> {

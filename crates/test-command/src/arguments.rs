@@ -14,7 +14,8 @@ use serde_json::Number;
 pub struct TestArgs {
     #[command(subcommand)]
     pub(crate) task: Option<Task>,
-    /// Files of scenarios and of cases, or folders of them. A YAML file with `cases` at its top level has cases.
+    /// Files of scenarios and of cases, or folders of them. A YAML file with `cases` at its top
+    /// level has cases.
     #[arg(required_unless_present = "schema", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Print the JSON Schema of case files or of scenarios, and run nothing.
@@ -38,8 +39,8 @@ pub struct TestArgs {
     /// Format of the outcome.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: OutcomeFormat,
-    /// Print a report (junit, json, tap, html), write one to a file (junit=FILE), or write the outcome to FILE in the format of
-    /// --format; may be given several times.
+    /// Print a report (junit, json, tap, html), write one to a file (junit=FILE), or write the
+    /// outcome to FILE in the format of --format; may be given several times.
     #[arg(long, value_name = "REPORT")]
     pub(crate) report: Vec<Report>,
     /// Tests that run at a time [default: the number of processors].
@@ -65,7 +66,8 @@ pub struct TestArgs {
     /// several times. Variables whose names begin with MARQUETRY_TEST_ need not be named.
     #[arg(long, value_name = "NAME", requires = "configuration", value_parser = parse_variable)]
     pub(crate) variable: Vec<String>,
-    /// Record what models and servers say into this folder, one cassette for each case that has a verdict.
+    /// Record what models and servers say into this folder, one cassette for each case that has a
+    /// verdict.
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
     /// Replay the cassettes of this folder: no model and no server is used.
@@ -73,8 +75,9 @@ pub struct TestArgs {
     pub(crate) replay: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
-    /// Command that starts a server on standard input and output: for each scenario, and for each trial of a case that names no
-    /// servers. Scenarios without a command and without a URL test this program.
+    /// Command that starts a server on standard input and output: for each scenario, and for each
+    /// trial of a case that names no servers. Scenarios without a command and without a URL test
+    /// this program.
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
 }
@@ -82,8 +85,8 @@ pub struct TestArgs {
 /// Where results are stored.
 #[derive(Args, Debug, Default)]
 pub(crate) struct DatabaseArgs {
-    /// File with the results, or the URL of a libSQL server, whose token is in $TEST_DATABASE_TOKEN [default: $TEST_DATABASE, or
-    /// ~/.local/share/marquetry/tests.db].
+    /// File with the results, or the URL of a libSQL server, whose token is in $TEST_DATABASE_TOKEN
+    /// [default: $TEST_DATABASE, or ~/.local/share/marquetry/tests.db].
     #[arg(long, value_name = "FILE|URL")]
     pub(crate) database: Option<PathBuf>,
 }
@@ -104,7 +107,8 @@ pub(crate) enum Task {
         #[command(flatten)]
         database: DatabaseArgs,
     },
-    /// Compare two runs, case by case. Exits with 1 if a case has become worse, and with 3 if the later run has no verdict.
+    /// Compare two runs, case by case. Exits with 1 if a case has become worse, and with 3 if the
+    /// later run has no verdict.
     Compare {
         /// Id of the earlier run; `latest~1` is the one before the newest.
         #[arg(default_value = "latest~1")]
@@ -118,10 +122,11 @@ pub(crate) enum Task {
         #[command(flatten)]
         database: DatabaseArgs,
     },
-    /// Test a judge: seed faults into good runs, and count how many it finds. Exits with 1 below 95 % found, or above 5 % of good runs
-    /// rejected.
+    /// Test a judge: seed faults into good runs, and count how many it finds. Exits with 1 below 95
+    /// % found, or above 5 % of good runs rejected.
     JudgeCheck {
-        /// Case files; faults are seeded into their stored good trials: those that a person has confirmed, then others that passed.
+        /// Case files; faults are seeded into their stored good trials: those that a person has
+        /// confirmed, then others that passed.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         /// Model of the judge, instead of that of the cases.
@@ -150,7 +155,8 @@ pub struct TestServerArgs {
     /// Refuse tests whose `serverConfigs` name commands. The servers of --mcp-config remain.
     #[arg(long)]
     pub(crate) no_commands: bool,
-    /// MCP servers of the tests that name none (mcp.json of Claude, Cursor, VS Code and others); may be given several times.
+    /// MCP servers of the tests that name none (mcp.json of Claude, Cursor, VS Code and others);
+    /// may be given several times.
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp_config: Vec<PathBuf>,
     /// Model of the judge, and of the agent, of the tests that name none.
@@ -159,7 +165,8 @@ pub struct TestServerArgs {
     /// Tests that run at a time.
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) jobs: usize,
-    /// Upper bound of one of the `limits` that tests may ask for, such as maxCostUsd=0.5; may be given several times.
+    /// Upper bound of one of the `limits` that tests may ask for, such as maxCostUsd=0.5; may be
+    /// given several times.
     #[arg(long, value_name = "NAME=NUMBER")]
     pub(crate) limit: Vec<Bound>,
     #[command(flatten)]

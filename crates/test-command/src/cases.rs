@@ -34,8 +34,8 @@ pub(crate) struct Loaded {
     case: TestCase,
 }
 
-/// Reads the cases that the arguments select from these files, and applies the settings of the arguments to
-/// them.
+/// Reads the cases that the arguments select from these files, and applies the settings of the
+/// arguments to them.
 pub(crate) fn load(
     arguments: &TestArgs,
     configuration: Option<&SelectedConfiguration>,
@@ -77,7 +77,8 @@ fn change(arguments: &TestArgs, case: &mut TestCase) {
         case.repetitions = times;
     }
     if case.agent_config.is_none() && (arguments.judge.is_some() || arguments.model.is_some()) {
-        // The agent of such a case has the settings of its judge, and stays what it is when another judge is named.
+        // The agent of such a case has the settings of its judge, and stays what it is when another
+        // judge is named.
         case.agent_config.clone_from(&case.judge_config);
     }
     if let Some(model) = &arguments.judge {
@@ -165,7 +166,8 @@ fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>
     Ok(reports)
 }
 
-/// Runs the cases. Returns the results of the cases that ran and, if the run was interrupted, the reason.
+/// Runs the cases. Returns the results of the cases that ran and, if the run was interrupted, the
+/// reason.
 async fn run_all(
     arguments: &TestArgs,
     cases: Vec<Loaded>,
@@ -310,7 +312,8 @@ fn interrupted() -> Result<impl Future<Output = String> + Send + 'static, Failed
     })
 }
 
-/// Checks before the first test that cassettes can be read, and that reports and cassettes can be written.
+/// Checks before the first test that cassettes can be read, and that reports and cassettes can be
+/// written.
 fn check_folders(arguments: &TestArgs, cases: &[Loaded]) -> Result<(), Failed> {
     if let Some(folder) = &arguments.replay {
         for Loaded { case, .. } in cases {
@@ -344,8 +347,8 @@ fn name_of(cases: &[Loaded]) -> String {
     names.join(", ")
 }
 
-/// Returns a file name: characters that file systems do not allow become `-`, and a checksum distinguishes
-/// similar names.
+/// Returns a file name: characters that file systems do not allow become `-`, and a checksum
+/// distinguishes similar names.
 fn file_name(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -394,7 +397,8 @@ mod tests {
         case
     }
 
-    /// Returns the models of the agent and the judge of a case that only has a judge, with these arguments.
+    /// Returns the models of the agent and the judge of a case that only has a judge, with these
+    /// arguments.
     fn models(arguments: &[&str]) -> (Option<String>, Option<String>) {
         let mut case = case_with_a_judge();
         change(&parsed(arguments), &mut case);

@@ -23,7 +23,8 @@ pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) 
     }
 }
 
-/// Opens the database that the arguments name, or that of the user, and creates it if it is missing.
+/// Opens the database that the arguments name, or that of the user, and creates it if it is
+/// missing.
 pub(crate) async fn open(
     arguments: &DatabaseArgs,
     environment: Environment<'_>,

@@ -24,8 +24,8 @@ pub use self::{
 pub use marquetry_test_server::TestApi;
 use marquetry_test_server::cases::TestFiles;
 
-/// Serves a server of a scenario on standard input and output until its input ends. `file` describes it; the runner of the scenario has
-/// written it.
+/// Serves a server of a scenario on standard input and output until its input ends. `file`
+/// describes it; the runner of the scenario has written it.
 ///
 /// # Errors
 /// The file cannot be read, or standard input or output fails.
@@ -39,11 +39,12 @@ pub fn serve_scenario_upstream(file: &Path) -> Result<(), Failed> {
 pub struct Environment<'a> {
     /// Reads a variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Returns all variables of the environment, of which the servers of tests inherit those that programs need; see
-    /// [`Runner::with_environment`](marquetry_judge::Runner::with_environment).
+    /// Returns all variables of the environment, of which the servers of tests inherit those that
+    /// programs need; see [`Runner::with_environment`](marquetry_judge::Runner::with_environment).
     pub variables: &'a dyn Fn() -> Vec<(String, String)>,
     /// The program that starts the servers of a test as
-    /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard) has it.
+    /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard) has
+    /// it.
     pub guard: Option<&'a Path>,
     /// This program, which scenarios test if no other server is named.
     pub program: Option<&'a Path>,
@@ -61,7 +62,8 @@ impl fmt::Debug for Environment<'_> {
 /// Runs `marquetry test`. The outcome is on standard output.
 ///
 /// # Errors
-/// [`Failed::code`] is the exit status: 1 if a test failed, 2 for wrong arguments or files, 3 if a test could not be run.
+/// [`Failed::code`] is the exit status: 1 if a test failed, 2 for wrong arguments or files, 3 if a
+/// test could not be run.
 pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
     match &arguments.task {
         Some(Task::History { name, limit, json, database }) => {
@@ -102,7 +104,8 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
         files => scenarios::run(arguments, files, environment),
     };
     match &scenarios {
-        // A scenario that failed or could not be run, and was reported, does not keep the cases from running.
+        // A scenario that failed or could not be run, and was reported, does not keep the cases
+        // from running.
         Err(failed) if !failed.message.is_empty() => return scenarios,
         _ => {}
     }

@@ -1,4 +1,5 @@
-//! This program as the tested server of scenarios. The servers of a scenario are upstreams of its gateway.
+//! This program as the tested server of scenarios. The servers of a scenario are upstreams of its
+//! gateway.
 
 use std::{
     fs,
@@ -11,7 +12,8 @@ use marquetry_scenarios::{
 };
 use serde_json::json;
 
-/// The command that serves one server of a scenario on standard input and output. Its argument is the file that describes the server.
+/// The command that serves one server of a scenario on standard input and output. Its argument is
+/// the file that describes the server.
 const SERVE_UPSTREAM: &str = "scenario-upstream";
 
 /// This program, which each scenario starts with a separate configuration.

@@ -71,7 +71,8 @@ pub(crate) fn run(
     for (format, file) in reports {
         outcome.write(format, file.as_deref()).map_err(Failed::error)?;
     }
-    // The report already contains the failures. A failed test takes precedence over one that could not be run.
+    // The report already contains the failures. A failed test takes precedence over one that could
+    // not be run.
     if outcome.is_success() {
         Ok(())
     } else if outcome.has_failures() {

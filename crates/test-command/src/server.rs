@@ -85,8 +85,8 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
     Ok(())
 }
 
-/// Returns the API for the main server, which checks `Host`, `Origin` and tokens itself. `servers` are for tests that name none. As in the
-/// main server, unusable servers are left out.
+/// Returns the API for the main server, which checks `Host`, `Origin` and tokens itself. `servers`
+/// are for tests that name none. As in the main server, unusable servers are left out.
 ///
 /// # Errors
 /// The database cannot be opened.
@@ -113,8 +113,8 @@ async fn tests(
     Ok(Tests::new(database::runner(store, environment), defaults))
 }
 
-/// Returns the servers of an `mcp.json`. An unusable server is an error, because tests without its tools would fail for a misleading
-/// reason.
+/// Returns the servers of an `mcp.json`. An unusable server is an error, because tests without its
+/// tools would fail for a misleading reason.
 fn servers_of_file(path: &Path, environment: Environment<'_>) -> Result<Vec<ServerConfig>, Failed> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)

@@ -24,11 +24,12 @@ use crate::{
 /// Stored good results of a case into which faults are seeded.
 const TRACES_PER_CASE: usize = 10;
 
-/// Newest results of a case and a status among which results that a person has confirmed are searched.
+/// Newest results of a case and a status among which results that a person has confirmed are
+/// searched.
 const SEARCHED_RESULTS: u32 = 50;
 
-/// Minimum share of faults that a judge must notice, and maximum share of good traces that it may reject (specification
-/// of the judge).
+/// Minimum share of faults that a judge must notice, and maximum share of good traces that it may
+/// reject (specification of the judge).
 const MIN_DETECTION: f64 = 0.95;
 const MAX_FALSE_ALARMS: f64 = 0.05;
 
@@ -141,7 +142,8 @@ async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Fai
     Ok(text)
 }
 
-/// Prints the differences between two runs. A regression is a failure; a later run without any verdict is an error.
+/// Prints the differences between two runs. A regression is a failure; a later run without any
+/// verdict is an error.
 pub(crate) fn compare(
     before: &str,
     after: &str,
@@ -306,7 +308,8 @@ pub(crate) fn judge_check(
     Ok(())
 }
 
-/// Returns good trials of a case, one of a result: first those that a person has confirmed, then the newest others that passed.
+/// Returns good trials of a case, one of a result: first those that a person has confirmed, then
+/// the newest others that passed.
 async fn good_traces(store: &dyn ResultStore, case: &str) -> Result<Vec<Trace>, StoreError> {
     let mut traces = Vec::new();
     // A person may have confirmed what the judge rejected.

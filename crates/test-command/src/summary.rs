@@ -1,4 +1,5 @@
-//! The summary of cases for people. For each case that did not pass, it shows expected and actual calls side by side.
+//! The summary of cases for people. For each case that did not pass, it shows expected and actual
+//! calls side by side.
 
 use std::fmt::Write as _;
 
@@ -72,7 +73,8 @@ fn describe(text: &mut String, result: &TestResult) {
     }
 }
 
-/// Writes expected and actual calls side by side. A call is placed beside the expected call that it matches.
+/// Writes expected and actual calls side by side. A call is placed beside the expected call that it
+/// matches.
 fn calls(
     text: &mut String,
     expected: &[ExpectedTool],
@@ -90,8 +92,8 @@ fn calls(
         partners[*expected] = Some(*call);
         rest.retain(|other| other != call);
     }
-    // A call without a match is placed beside an unmatched expected call of the same tool, or else beside any unmatched
-    // expected call.
+    // A call without a match is placed beside an unmatched expected call of the same tool, or else
+    // beside any unmatched expected call.
     for same_name in [true, false] {
         for (tool, partner) in expected.iter().zip(&mut partners) {
             if partner.is_none() {
@@ -149,7 +151,8 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// Returns text of models and servers without characters that move the cursor of a terminal or reorder a line.
+/// Returns text of models and servers without characters that move the cursor of a terminal or
+/// reorder a line.
 pub(crate) fn one_line(text: &str) -> String {
     let is_bidirectional = |it: char| matches!(it, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|it| if it.is_control() || is_bidirectional(it) { ' ' } else { it }).collect()

@@ -17,7 +17,8 @@ use marquetry_test_server::{
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let test_sdk = TestClient::discover();
 
-    // The newest configuration of this name, or a new one. A change is a new configuration of the same name.
+    // The newest configuration of this name, or a new one. A change is a new configuration of the
+    // same name.
     let mut filter = ConfigurationFilter::default();
     filter.name = Some("files".to_owned());
     filter.page.limit = Some(1);

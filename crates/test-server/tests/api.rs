@@ -1,4 +1,5 @@
-//! The API through a socket, with its client: answers fit the OpenAPI document, and limits are kept.
+//! The API through a socket, with its client: answers fit the OpenAPI document, and limits are
+//! kept.
 
 use std::{
     sync::{
@@ -32,7 +33,8 @@ use tokio::{
     sync::Semaphore,
 };
 
-/// A model that answers "Four." when it is let through, or at once if the prompt begins with "At once".
+/// A model that answers "Four." when it is let through, or at once if the prompt begins with "At
+/// once".
 struct Gated {
     gate: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
@@ -200,7 +202,8 @@ async fn answers_fit_the_document() {
             }
         }
     }
-    // A router that had more than the document would be wrong, too; both are made of one list, which the document shows.
+    // A router that had more than the document would be wrong, too; both are made of one list,
+    // which the document shows.
     assert_eq!(document["paths"].as_object().unwrap().len(), 19);
 }
 
@@ -466,7 +469,8 @@ async fn a_batch_whose_client_does_not_read_holds_up_no_test_and_ends() {
     let mut long = case("long");
     long.prompt = "At once".to_owned();
     long.description = Some("x".repeat(500_000));
-    // Three tests wait for the model; the results of the others soon fill what the client does not read.
+    // Three tests wait for the model; the results of the others soon fill what the client does not
+    // read.
     let mut cases = vec![case("a"), case("b"), case("c")];
     cases.resize(60, long);
     let unread = silent_reader(&world, &batch_request(&world, &cases)).await;
@@ -568,7 +572,8 @@ async fn connections_are_limited_in_number_and_time() {
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
 }
 
-/// A request over a socket, and the status of its answer. `length` is that of the body if it does not come whole.
+/// A request over a socket, and the status of its answer. `length` is that of the body if it does
+/// not come whole.
 async fn status_of(
     world: &World,
     method: &str,

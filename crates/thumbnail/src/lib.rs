@@ -82,12 +82,12 @@ pub enum ThumbnailError {
     Undecodable(String),
 }
 
-/// The largest decoded picture: 44 million pixels of a photograph, 33 million with transparency. Phones and cameras
-/// store 12 to 24 million.
+/// The largest decoded picture: 44 million pixels of a photograph, 33 million with transparency.
+/// Phones and cameras store 12 to 24 million.
 const MAX_DECODED_BYTES: u64 = 128 << 20;
 
-/// Memory of a decoder, as a multiple of the decoded picture: a progressive JPEG has its coefficients in memory beside
-/// the pixels, at two bytes each.
+/// Memory of a decoder, as a multiple of the decoded picture: a progressive JPEG has its
+/// coefficients in memory beside the pixels, at two bytes each.
 const MEMORY_FACTOR: u64 = 3;
 
 /// Memory for all decoders of the process, in MiB.
@@ -106,9 +106,10 @@ pub fn memory_mib(picture: &[u8]) -> Result<u32, ThumbnailError> {
     Ok(u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MEMORY_MIB))
 }
 
-/// Returns a thumbnail of a picture that fits into a square of this size. The aspect ratio is kept, and a small picture
-/// is not enlarged. The orientation in the metadata of a photograph is applied; of an animation, the first frame is
-/// shown. The format is found in the content; the declared media type does not matter.
+/// Returns a thumbnail of a picture that fits into a square of this size. The aspect ratio is kept,
+/// and a small picture is not enlarged. The orientation in the metadata of a photograph is applied;
+/// of an animation, the first frame is shown. The format is found in the content; the declared
+/// media type does not matter.
 ///
 /// # Errors
 ///

@@ -19,7 +19,8 @@ struct Parts {
     title: &'static str,
     markup: &'static str,
     style: &'static str,
-    /// The modules, ordered so that each comes after those that it imports. The last one exports `start`.
+    /// The modules, ordered so that each comes after those that it imports. The last one exports
+    /// `start`.
     modules: &'static [&'static str],
 }
 
@@ -67,7 +68,8 @@ impl ToolView {
 
     /// Returns the View as one HTML document that needs no other file.
     ///
-    /// A page in a sandboxed frame without network can load nothing, so the modules of `files/` become one script.
+    /// A page in a sandboxed frame without network can load nothing, so the modules of `files/`
+    /// become one script.
     pub fn html(self) -> String {
         let parts = self.parts();
         let script: String =
@@ -122,7 +124,8 @@ impl ToolView {
     }
 }
 
-/// Adds the Views of those tools that a server has: each View to its resources, and its URI to its tools.
+/// Adds the Views of those tools that a server has: each View to its resources, and its URI to its
+/// tools.
 pub fn add_to(apps: Apps, has_tool: impl Fn(&str) -> bool) -> Apps {
     ToolView::ALL.into_iter().fold(apps, |apps, view| {
         let mut tools = view.tools().iter().filter(|tool| has_tool(tool)).peekable();
@@ -137,8 +140,8 @@ pub fn add_to(apps: Apps, has_tool: impl Fn(&str) -> bool) -> Apps {
 
 /// Returns a module as part of one script: without its imports, and without the word `export`.
 ///
-/// This is sufficient because modules follow rules that the tests check: an import has one line and renames nothing, and no two modules
-/// of a View declare the same name.
+/// This is sufficient because modules follow rules that the tests check: an import has one line and
+/// renames nothing, and no two modules of a View declare the same name.
 fn unlinked(module: &str) -> String {
     let lines = module.lines().filter(|line| !line.starts_with("import "));
     lines.flat_map(|line| [line.strip_prefix("export ").unwrap_or(line), "\n"]).collect()

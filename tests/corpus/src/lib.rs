@@ -1,6 +1,7 @@
 //! Feeds a fuzz target its corpus, and inputs that differ from it by a little, with any toolchain.
 //!
-//! `cargo xtask fuzz` is the long run, in which coverage leads the way; this is the short one, in the ordinary tests.
+//! `cargo xtask fuzz` is the long run, in which coverage leads the way; this is the short one, in
+//! the ordinary tests.
 
 use std::{
     env, fs,

@@ -1,6 +1,6 @@
-//! Official clients against our server, and our client against official servers, over every transport and revision
-//! that both support. Each pair uses every feature that both sides have. The table at the end lists the outcomes,
-//! with reasons for missing features.
+//! Official clients against our server, and our client against official servers, over every
+//! transport and revision that both support. Each pair uses every feature that both sides have. The
+//! table at the end lists the outcomes, with reasons for missing features.
 
 mod ours;
 mod theirs;

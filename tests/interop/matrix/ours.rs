@@ -23,7 +23,8 @@ use super::{FEATURES, Outcome, Row, Sdk, Transport, theirs::serve};
 
 const TEXT: &str = "Grüße, 世界 🌍";
 
-/// Returns the revisions that the server supports over the transport; none if it lacks the transport.
+/// Returns the revisions that the server supports over the transport; none if it lacks the
+/// transport.
 fn revisions(sdk: Sdk, transport: Transport) -> Vec<Revision> {
     if (sdk, transport) == (Sdk::TypeScript2, Transport::Sse) {
         // This server no longer has HTTP+SSE.

@@ -15,8 +15,8 @@ use super::{Outcome, Row, Sdk, Transport};
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 
-/// Returns the revisions that the client can be set to over the transport. Each client speaks only the newest of its
-/// era.
+/// Returns the revisions that the client can be set to over the transport. Each client speaks only
+/// the newest of its era.
 pub(super) fn revisions(sdk: Sdk, transport: Transport) -> Vec<Revision> {
     let mut revisions = vec![Revision::V2025_11_25];
     // HTTP+SSE exists only in revisions with sessions.

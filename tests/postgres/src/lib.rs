@@ -1,8 +1,8 @@
 //! A PostgreSQL with pgvector for tests of the other crates.
 //!
-//! The server is the one that `tests/postgres/install` installs, started on loopback with its data in a temporary
-//! folder, or the one that `MARQUETRY_TEST_POSTGRES` names; there the tests leave their databases. Without both,
-//! tests print `SKIPPED` and pass, or fail with `CI=true`.
+//! The server is the one that `tests/postgres/install` installs, started on loopback with its data
+//! in a temporary folder, or the one that `MARQUETRY_TEST_POSTGRES` names; there the tests leave
+//! their databases. Without both, tests print `SKIPPED` and pass, or fail with `CI=true`.
 
 use std::{
     env, fs,
@@ -21,8 +21,8 @@ use tokio_postgres::{Config, NoTls};
 /// Names a running server, as a URL whose user may create databases.
 const SERVER: &str = "MARQUETRY_TEST_POSTGRES";
 
-/// Returns the URL of a new, empty database on a server that all tests of this process share; [`None`] without a
-/// server.
+/// Returns the URL of a new, empty database on a server that all tests of this process share;
+/// [`None`] without a server.
 ///
 /// # Panics
 ///

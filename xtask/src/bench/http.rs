@@ -125,8 +125,8 @@ impl Server {
             address.parse().map_err(|error| Failed::new(format!("{address}: {error}")))?;
         let path = format!("/{path}");
         let accept = match (peer, row.answer) {
-            // Our server answers in the form that the client accepts. rmcp gets the form at its start, and requires
-            // that the client accepts both.
+            // Our server answers in the form that the client accepts. rmcp gets the form at its
+            // start, and requires that the client accepts both.
             (Peer::Marquetry, Answer::Events) => "text/event-stream",
             _ => "application/json, text/event-stream",
         };

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: our speed and memory, beside those of other programs and of a minimal server.
+//! `cargo xtask bench`: our speed and memory, beside those of other programs and of a minimal
+//! server.
 
 mod blocks;
 mod console;

@@ -1,4 +1,5 @@
-//! `cargo xtask bench protocol`: calls of an echo tool, over every transport, with and without a session.
+//! `cargo xtask bench protocol`: calls of an echo tool, over every transport, with and without a
+//! session.
 
 use std::{process::ExitCode, time::Duration};
 

@@ -1,4 +1,5 @@
-//! `cargo xtask bench start`: the server's time to ready, its idle memory, and the size of its own tools.
+//! `cargo xtask bench start`: the server's time to ready, its idle memory, and the size of its own
+//! tools.
 
 use std::{
     fmt::Write as _,
@@ -102,8 +103,8 @@ fn build() -> Result<PathBuf, Failed> {
     Ok(target.join("release/marquetry"))
 }
 
-/// Writes a configuration with `servers` upstreams. Each is another Marquetry, the one MCP server that is certainly
-/// installed.
+/// Writes a configuration with `servers` upstreams. Each is another Marquetry, the one MCP server
+/// that is certainly installed.
 fn configure(program: &Path, folder: &Path, servers: usize) -> Result<PathBuf, Failed> {
     let behind = folder.join("behind.toml");
     std::fs::write(&behind, "knowledge.enabled = false\n")?;

@@ -112,7 +112,8 @@ fn calls(
         }
         return Ok((input, output, times));
     }
-    // The bound limits the writer. If answers come out of order, a call may get the time of its neighbour.
+    // The bound limits the writer. If answers come out of order, a call may get the time of its
+    // neighbour.
     let (sender, sent) = mpsc::sync_channel::<Instant>(row.in_flight - 1);
     let input = thread::scope(|scope| {
         let writer = scope.spawn(move || -> Result<ChildStdin, Failed> {

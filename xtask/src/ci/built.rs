@@ -1,7 +1,7 @@
 //! The programs of the workspace, built once and run by many steps.
 //!
-//! Cargo locks the build directory while it compiles. Steps that run programs start them without cargo, so that they
-//! need not wait for the steps that compile.
+//! Cargo locks the build directory while it compiles. Steps that run programs start them without
+//! cargo, so that they need not wait for the steps that compile.
 
 use std::{
     collections::HashMap,
@@ -18,14 +18,15 @@ use serde::Deserialize;
 use super::line::Line;
 use crate::{BUILT, Failed, cargo_command, packages, root};
 
-/// All targets of the workspace with all features. Every other step that builds selects the same, even for one
-/// program or test: with `--package` cargo would choose fewer features for dependencies, and build them again.
+/// All targets of the workspace with all features. Every other step that builds selects the same,
+/// even for one program or test: with `--package` cargo would choose fewer features for
+/// dependencies, and build them again.
 const BUILD: &str = "build --workspace --all-features --all-targets";
 
 /// The variable with the program that cargo runs instead of rustc for the crates of the workspace.
 ///
-/// `.ci/run` sets it to `clippy-driver`, which compiles as rustc does and lints at the same time. `cargo clippy` would check all crates and
-/// their dependencies once more.
+/// `.ci/run` sets it to `clippy-driver`, which compiles as rustc does and lints at the same time.
+/// `cargo clippy` would check all crates and their dependencies once more.
 pub(super) const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 /// Returns whether builds lint, since clippy compiles the workspace.
@@ -38,7 +39,8 @@ pub(super) fn builds_lint() -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Built {
     tests: Vec<TestProgram>,
-    /// Warnings of the compiler, and of clippy if it compiles. Cargo repeats those of crates that it does not compile again.
+    /// Warnings of the compiler, and of clippy if it compiles. Cargo repeats those of crates that
+    /// it does not compile again.
     warnings: Vec<String>,
     /// The folder of the programs; examples are in its folder `examples`.
     folder: PathBuf,
@@ -92,8 +94,8 @@ impl Built {
         &self.warnings
     }
 
-    /// Returns a command with the folder of the built programs in a variable, so that it need not call cargo for
-    /// them.
+    /// Returns a command with the folder of the built programs in a variable, so that it need not
+    /// call cargo for them.
     pub(super) fn line(&self, program: impl Into<OsString>, args: &str) -> Line {
         Line::new(program, args).with_env(BUILT, &self.folder)
     }

@@ -1,7 +1,8 @@
 //! Runs steps in two lanes at the same time.
 //!
-//! One lane checks the code in a build directory of its own, and uses one core for most of its time. The other one runs programs, most of which
-//! wait more than they compute. When there is nothing left to check, the first lane takes over programs.
+//! One lane checks the code in a build directory of its own, and uses one core for most of its
+//! time. The other one runs programs, most of which wait more than they compute. When there is
+//! nothing left to check, the first lane takes over programs.
 
 use std::{
     collections::VecDeque,
@@ -334,7 +335,8 @@ mod tests {
         assert!(String::from_utf8(said).unwrap().contains("exit 2\nSKIPPED: c\n"));
     }
 
-    /// Waits at most five seconds for the file of another step, after it has made its own: two such steps pass only at the same time.
+    /// Waits at most five seconds for the file of another step, after it has made its own: two such
+    /// steps pass only at the same time.
     fn meets(me: &str, other: &str) -> Line {
         const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID; mkdir -p $d; touch $d/ME; \
             for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d 2>/dev/null; exit 0; fi; sleep 0.05; done; exit 1";

@@ -26,7 +26,8 @@ pub(super) struct Line {
     /// Variables of the environment that it gets; those without a value are removed.
     pub(super) env: Vec<(&'static str, Option<OsString>)>,
     pub(super) folder: PathBuf,
-    /// The program is ended after this time. Without a limit, one test that hangs would hide the outcome of all steps.
+    /// The program is ended after this time. Without a limit, one test that hangs would hide the
+    /// outcome of all steps.
     pub(super) limit: Option<Duration>,
 }
 
@@ -45,8 +46,8 @@ impl Line {
         Self::new(cargo(), args)
     }
 
-    /// Runs a task of this program. A step that builds may have replaced its file; Linux then reports the path as
-    /// deleted.
+    /// Runs a task of this program. A step that builds may have replaced its file; Linux then
+    /// reports the path as deleted.
     pub(super) fn xtask(args: &str) -> Result<Self, Failed> {
         let program = std::env::current_exe()?.into_os_string();
         let program = match program.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
@@ -66,7 +67,8 @@ impl Line {
         self
     }
 
-    /// Runs the command and copies its standard output and error to `to`, line by line and in their order.
+    /// Runs the command and copies its standard output and error to `to`, line by line and in their
+    /// order.
     pub(super) fn run(&self, to: &mut (impl Write + Send)) -> io::Result<Ran> {
         let mut command = Command::new(&self.program);
         if self.program == cargo() {
@@ -147,9 +149,11 @@ pub(super) struct Ran {
 /// Sums over the commands of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// CPU time, with that of child processes that their parents have waited for. Only measured on Linux; zero elsewhere.
+    /// CPU time, with that of child processes that their parents have waited for. Only measured on
+    /// Linux; zero elsewhere.
     pub(super) cpu: Duration,
-    /// Number of tests that reported to have skipped themselves, because a program is not installed.
+    /// Number of tests that reported to have skipped themselves, because a program is not
+    /// installed.
     pub(super) skipped_tests: usize,
 }
 

@@ -98,8 +98,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(summary(&options.before, &ended, picked.len(), started.elapsed()))
 }
 
-/// Returns the seed of property tests, derived from the checked-out tree: the same tree gets the same result
-/// everywhere, and each change is tested with different values. Outside CI every run has a different seed.
+/// Returns the seed of property tests, derived from the checked-out tree: the same tree gets the
+/// same result everywhere, and each change is tested with different values. Outside CI every run
+/// has a different seed.
 fn seed_of_tree() -> Option<String> {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output().ok()?;
@@ -107,7 +108,8 @@ fn seed_of_tree() -> Option<String> {
     Some(u64::from_str_radix(hash.get(..16)?, 16).ok()?.to_string())
 }
 
-/// Prints the table of steps with their times. `elapsed` is the wall-clock time of the run, in which steps may have run side by side.
+/// Prints the table of steps with their times. `elapsed` is the wall-clock time of the run, in
+/// which steps may have run side by side.
 fn summary(
     before: &[(String, Duration)],
     ended: &[Ended],

@@ -6,14 +6,16 @@ use std::{
     path::Path,
 };
 
-/// The parts of a build directory that later builds use: outputs first, since cargo trusts a fingerprint.
+/// The parts of a build directory that later builds use: outputs first, since cargo trusts a
+/// fingerprint.
 const PARTS: [&str; 3] = ["deps", "build", ".fingerprint"];
 
-/// Files up to this size are copied, as cargo writes some of them in place. Larger ones are outputs of compilers, which replace them.
+/// Files up to this size are copied, as cargo writes some of them in place. Larger ones are outputs
+/// of compilers, which replace them.
 const COPIED_BYTES: u64 = 64 << 10;
 
-/// Fills the build directory `to` with the outputs of `from`, so that nothing is compiled twice. Most files become hard links, which need no
-/// space. Does nothing if `to` exists.
+/// Fills the build directory `to` with the outputs of `from`, so that nothing is compiled twice.
+/// Most files become hard links, which need no space. Does nothing if `to` exists.
 pub(super) fn share(from: &Path, to: &Path) -> io::Result<()> {
     if to.exists() {
         return Ok(());

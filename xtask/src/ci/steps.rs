@@ -23,8 +23,8 @@ pub(super) enum Work {
     Build,
     /// Commands that compile into the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
-    /// Commands that check without compiling to machine code. In lanes they use the build directory [`apart`], which begins with what the
-    /// build has compiled.
+    /// Commands that check without compiling to machine code. In lanes they use the build directory
+    /// [`apart`], which begins with what the build has compiled.
     Check(fn() -> Result<Vec<Line>, Failed>),
     /// The same, unless clippy has linted during the build.
     Lint(fn() -> Result<Vec<Line>, Failed>),

@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: the official conformance suite against our own server and our own client.
+//! `cargo xtask conformance`: the official conformance suite against our own server and our own
+//! client.
 
 mod outcome;
 mod program;
@@ -27,7 +28,8 @@ CI=true it fails. Every failed check counts, also those that the suite does not 
 /// Options of `conformance`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Runs the scenarios of this revision; may be given several times. By default, each revision of the suite.
+    /// Runs the scenarios of this revision; may be given several times. By default, each revision
+    /// of the suite.
     #[arg(long, value_name = "REVISION")]
     revision: Vec<String>,
     /// Tests only this side.
@@ -121,8 +123,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs each scenario in a process of its own, one at a time for each core. Each core has its own server, so that scenarios do not run on
-/// one at the same time.
+/// Runs each scenario in a process of its own, one at a time for each core. Each core has its own
+/// server, so that scenarios do not run on one at the same time.
 fn run_each(
     suite: &Suite,
     side: Side,

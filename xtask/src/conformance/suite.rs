@@ -77,13 +77,15 @@ impl Suite {
     fn command(&self) -> Command {
         let mut command = Command::new(self.directory.join("node_modules/.bin/node"));
         command.arg(self.package().join("dist/index.js")).current_dir(&self.directory);
-        // A run starts Node.js about a hundred times; most of a start is the compilation of the same scripts.
+        // A run starts Node.js about a hundred times; most of a start is the compilation of the
+        // same scripts.
         command.env("NODE_COMPILE_CACHE", self.directory.join("compile-cache"));
         command
     }
 
-    /// Returns the scenarios of one revision: those that apply to it, and those of the extensions that the suite
-    /// reports with it. Extensions that it reports with no revision run with the newest.
+    /// Returns the scenarios of one revision: those that apply to it, and those of the extensions
+    /// that the suite reports with it. Extensions that it reports with no revision run with the
+    /// newest.
     pub(super) fn plan(&self, side: Side, revision: &str) -> Result<Vec<Planned>, Failed> {
         let mut unscored: BTreeMap<&str, Vec<NotScored>> = BTreeMap::new();
         for revision in REVISIONS {
@@ -128,8 +130,8 @@ impl Suite {
         Ok(planned.collect())
     }
 
-    /// Runs the server scenarios of one revision in one process, and returns the outcomes of the planned ones. The suite leaves out extensions
-    /// this way; the caller runs them alone.
+    /// Runs the server scenarios of one revision in one process, and returns the outcomes of the
+    /// planned ones. The suite leaves out extensions this way; the caller runs them alone.
     ///
     /// The suite takes half a second to start, which is longer than most scenarios take.
     pub(super) fn run_server_scenarios(
@@ -202,7 +204,8 @@ impl Suite {
     }
 }
 
-/// Returns the checks of one server scenario from the results of a run of many, whose folders have the scenario's name and a time.
+/// Returns the checks of one server scenario from the results of a run of many, whose folders have
+/// the scenario's name and a time.
 fn checks_of(directory: &Path, scenario: &str) -> Result<Option<Vec<Check>>, Failed> {
     let start = format!("server-{scenario}-");
     for entry in fs::read_dir(directory)? {

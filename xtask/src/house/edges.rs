@@ -7,7 +7,8 @@ pub(super) type Listed = BTreeSet<(String, String)>;
 
 const FENCE: &str = "```";
 
-/// Parses the block of edges: lines `a -> b` or `a -> b, c`. Empty lines and lines that begin with `#` are ignored.
+/// Parses the block of edges: lines `a -> b` or `a -> b, c`. Empty lines and lines that begin with
+/// `#` are ignored.
 ///
 /// # Errors
 /// A message about the first invalid line.

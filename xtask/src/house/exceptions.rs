@@ -1,4 +1,5 @@
-//! Crates that do not follow the rules yet. The list only shrinks: a crate that follows a rule is removed from it.
+//! Crates that do not follow the rules yet. The list only shrinks: a crate that follows a rule is
+//! removed from it.
 
 /// Exceptions of a crate; 0 and `false` mean none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,8 +12,8 @@ pub(super) struct Exceptions {
     pub(super) readme: bool,
 }
 
-/// The crates with exceptions, with the numbers that `cargo xtask house` counted. Lower a number when a crate
-/// improves.
+/// The crates with exceptions, with the numbers that `cargo xtask house` counted. Lower a number
+/// when a crate improves.
 pub(super) const KNOWN: &[(&str, Exceptions)] = &[];
 
 /// Compares a number of a crate with its limit and its exception.

@@ -1,5 +1,5 @@
-//! `cargo xtask house`: prints the crates with their lines, edges and circles of modules, and compares them with
-//! `ARCHITECTURE.md`.
+//! `cargo xtask house`: prints the crates with their lines, edges and circles of modules, and
+//! compares them with `ARCHITECTURE.md`.
 
 mod edges;
 mod exceptions;
@@ -161,7 +161,8 @@ fn ruled_packages() -> Result<Vec<Package>, Failed> {
 }
 
 fn crates_of(packages: &[Package]) -> Result<Vec<Crate>, Failed> {
-    // Crates are named by their folders: `marquetry-rag` is `rag`, and the binary's crate is `server`.
+    // Crates are named by their folders: `marquetry-rag` is `rag`, and the binary's crate is
+    // `server`.
     let folder = |package: &Package| {
         let folder = package.manifest_path.parent().and_then(Path::file_name);
         folder.map_or_else(|| package.name.clone(), |it| it.to_string_lossy().into_owned())

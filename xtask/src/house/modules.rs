@@ -100,7 +100,8 @@ impl Modules {
         circles.into_iter().map(|(_, circle)| circle).collect()
     }
 
-    /// Returns the edge that a path in a file makes: the common parent, and the two modules below it.
+    /// Returns the edge that a path in a file makes: the common parent, and the two modules below
+    /// it.
     fn edge(&self, file: &[String], path: &[String]) -> Option<(Vec<String>, Edge)> {
         let mut target = path.to_vec();
         for _ in 0..MAX_RE_EXPORTS {
@@ -123,7 +124,8 @@ impl Modules {
         None
     }
 
-    /// Returns the module that defines `rest` if `module` re-exports it; [`None`] if `module` defines it.
+    /// Returns the module that defines `rest` if `module` re-exports it; [`None`] if `module`
+    /// defines it.
     fn origin(&self, module: &[String], rest: &[String]) -> Option<Vec<String>> {
         let names = self.files.get(module)?;
         let name = rest.first()?;

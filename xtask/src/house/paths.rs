@@ -11,7 +11,8 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 pub(super) struct Names {
     /// Paths from the crate's root, such as `["server", "call", "Call"]`.
     pub(super) paths: BTreeSet<Vec<String>>,
-    /// Names that the file's module re-exports or imports, each with the path from the crate's root.
+    /// Names that the file's module re-exports or imports, each with the path from the crate's
+    /// root.
     pub(super) imports: BTreeMap<String, Vec<String>>,
     /// Modules whose items are all imported.
     pub(super) globs: BTreeSet<Vec<String>>,
@@ -44,7 +45,8 @@ impl Names {
         while at < tokens.len() {
             match &tokens[at] {
                 TokenTree::Punct(punct) if punct.as_char() == '#' => {
-                    // `#![…]`, in which no bracket follows `#`, applies to the item around it and is ignored.
+                    // `#![…]`, in which no bracket follows `#`, applies to the item around it and
+                    // is ignored.
                     if let Some(attribute) = group(tokens.get(at + 1), Delimiter::Bracket) {
                         only_in_tests |= is_test_attribute(attribute);
                         at += 1;
@@ -106,7 +108,8 @@ impl Names {
         }
     }
 
-    /// Reads the content of brackets, such as a body or the arguments of a macro. Other modules cannot name its items.
+    /// Reads the content of brackets, such as a body or the arguments of a macro. Other modules
+    /// cannot name its items.
     fn walk_code(&mut self, tokens: TokenStream, module: &[String]) {
         let mut inner = Self::default();
         inner.walk(tokens, module, usize::MAX);
@@ -119,8 +122,8 @@ impl Names {
         use_tree(tokens, &mut Vec::new(), &mut leaves);
         for (mut path, name) in leaves {
             let Some(start) = start(&path, module) else {
-                // The path is in another crate or in a child module; the tokens do not show which. It is recorded as
-                // a child's, since only these matter for re-exports.
+                // The path is in another crate or in a child module; the tokens do not show which.
+                // It is recorded as a child's, since only these matter for re-exports.
                 if is_own && path.first().is_some_and(|it| !it.is_empty()) {
                     let below: Vec<_> = module.iter().cloned().chain(path).collect();
                     self.import(below, name);
@@ -192,8 +195,8 @@ fn use_tree(
     prefix.truncate(before);
 }
 
-/// Returns the path at the start of `tokens`, written from the crate's root, and its number of tokens. The path is
-/// [`None`] if it leads above the root.
+/// Returns the path at the start of `tokens`, written from the crate's root, and its number of
+/// tokens. The path is [`None`] if it leads above the root.
 fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize) {
     let mut words = Vec::new();
     let mut length = 0;
@@ -212,8 +215,8 @@ fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize)
     (Some(base.into_iter().chain(words).collect()), length)
 }
 
-/// Returns the module that the first words (`crate`, `super` or `self`) name, and the number of these words; [`None`]
-/// for other paths, and for paths above the root.
+/// Returns the module that the first words (`crate`, `super` or `self`) name, and the number of
+/// these words; [`None`] for other paths, and for paths above the root.
 fn start(words: &[String], module: &[String]) -> Option<(Vec<String>, usize)> {
     match words.first()?.as_str() {
         "crate" => Some((Vec::new(), 1)),
@@ -273,8 +276,8 @@ fn module_in_a_file(item: &[TokenTree]) -> Option<String> {
     ends.then(|| ident(&item[at + 1..])).flatten()
 }
 
-/// Returns whether an attribute restricts the next item to tests (or fuzzing): `cfg(test)`, `test`, `cfg(any(test,
-/// fuzzing))`.
+/// Returns whether an attribute restricts the next item to tests (or fuzzing): `cfg(test)`, `test`,
+/// `cfg(any(test, fuzzing))`.
 fn is_test_attribute(attribute: &Group) -> bool {
     let tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
     match (ident(&tokens).as_deref(), group(tokens.get(1), Delimiter::Parenthesis)) {
@@ -284,7 +287,8 @@ fn is_test_attribute(attribute: &Group) -> bool {
     }
 }
 
-/// Returns whether a `cfg` condition can be true in a build that is neither for tests nor for fuzzing.
+/// Returns whether a `cfg` condition can be true in a build that is neither for tests nor for
+/// fuzzing.
 fn may_hold(condition: TokenStream) -> bool {
     let tokens: Vec<TokenTree> = condition.into_iter().collect();
     let parts = || {

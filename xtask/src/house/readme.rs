@@ -1,9 +1,10 @@
-//! The README of a crate: it exists, it is the documentation of the crate, and it has a Rust example that is
-//! compiled.
+//! The README of a crate: it exists, it is the documentation of the crate, and it has a Rust
+//! example that is compiled.
 
 use std::{fs, io, path::Path};
 
-/// The line of `lib.rs` that makes the README its documentation, so that rustdoc compiles the examples.
+/// The line of `lib.rs` that makes the README its documentation, so that rustdoc compiles the
+/// examples.
 const INCLUDE: &str = "#![doc = include_str!(\"../README.md\")]";
 
 /// Returns the problem with the README of the crate in `folder`, if there is one.

@@ -42,7 +42,8 @@ pub(super) fn kill(process: Pid) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until this process has no descendant. Kills those that are left after the limit, and names them in the error.
+/// Waits until this process has no descendant. Kills those that are left after the limit, and names
+/// them in the error.
 pub(super) async fn alone(limit: Duration) -> Result<(), String> {
     let end = Instant::now() + limit;
     loop {

@@ -1,5 +1,5 @@
-//! `cargo xtask kills`: sends SIGKILL to clients, servers and upstreams at seeded moments. No process may remain, and
-//! no request may wait for ever.
+//! `cargo xtask kills`: sends SIGKILL to clients, servers and upstreams at seeded moments. No
+//! process may remain, and no request may wait for ever.
 
 mod ancestry;
 mod caller;

@@ -13,8 +13,8 @@ pub(super) struct Plan {
     pub(super) transport: Transport,
     pub(super) revision: Revision,
     pub(super) program: Program,
-    /// Milliseconds from the start of the first process to the kill. A victim that starts later is killed when it has
-    /// started.
+    /// Milliseconds from the start of the first process to the kill. A victim that starts later is
+    /// killed when it has started.
     pub(super) moment_ms: u64,
 }
 
@@ -60,8 +60,8 @@ pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
         for transport in [Transport::Stdio, Transport::Http] {
             for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
                 for program in &programs {
-                    // If the guard that adopted a detached process is killed, no process can find the detached one
-                    // any more.
+                    // If the guard that adopted a detached process is killed, no process can find
+                    // the detached one any more.
                     if (victim, program) == (Victim::Guard, &Program::ParentOfRunaway) {
                         continue;
                     }

@@ -27,7 +27,8 @@ use super::{
 };
 use crate::Failed;
 
-/// Time limit for processes that must end: twice the grace period of an upstream, and room for a busy machine.
+/// Time limit for processes that must end: twice the grace period of an upstream, and room for a
+/// busy machine.
 const ENDS: Duration = Duration::from_secs(10);
 /// Time limit for a request whose peer was killed, and for the restart of an upstream.
 const SOON: Duration = Duration::from_secs(8);
@@ -113,8 +114,8 @@ impl Trial<'_> {
         self.started + Duration::from_millis(self.plan.moment_ms)
     }
 
-    /// Starts the client, and before it the server unless the client starts it. A server that exits before it listens
-    /// has no client.
+    /// Starts the client, and before it the server unless the client starts it. A server that exits
+    /// before it listens has no client.
     async fn start(&mut self, binary: &Path) -> std::io::Result<()> {
         let config = self.world.config();
         let server = if self.plan.transport == Transport::Http {
@@ -195,14 +196,16 @@ impl Trial<'_> {
     fn has_pending_call(&self) -> bool {
         let Some((_, evidence)) = &self.caller else { return false };
         if self.world.is_real() {
-            // It keeps no journal; but one that has answered the other call has most likely read this one.
+            // It keeps no journal; but one that has answered the other call has most likely read
+            // this one.
             let answered = Told::Answered(self.world.busy(SHAKEN).name);
             return evidence.has(self.started, |told| *told == answered);
         }
         self.world.silent_calls().is_ok_and(|(begun, _)| begun > 0)
     }
 
-    /// Over stdio everything ends with the client. Over HTTP its calls end, and the server continues.
+    /// Over stdio everything ends with the client. Over HTTP its calls end, and the server
+    /// continues.
     async fn client_is_gone(&mut self) -> Result<(), String> {
         self.caller_ends().await?;
         let Some(url) = self.url.clone() else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! The environment of a trial: the configuration, two upstreams, and the server if it is not the client's child.
+//! The environment of a trial: the configuration, two upstreams, and the server if it is not the
+//! client's child.
 
 use std::{
     fs, io,
@@ -120,8 +121,8 @@ impl World {
         Tool { name: format!("{SHAKEN}__{name}"), arguments }
     }
 
-    /// Returns the number of calls to the silent tool that reached the upstream, and the number of those that were
-    /// cancelled.
+    /// Returns the number of calls to the silent tool that reached the upstream, and the number of
+    /// those that were cancelled.
     pub(super) fn silent_calls(&self) -> io::Result<(usize, usize)> {
         let calls = Journal::open(self.path(SHAKEN, "calls"))?.calls()?;
         let count = |key: &str| calls.iter().filter(|call: &&Value| call[key] == "silent").count();
@@ -129,7 +130,8 @@ impl World {
     }
 }
 
-/// Returns a script that writes its process id to the file `$0`, and then becomes the program in its arguments.
+/// Returns a script that writes its process id to the file `$0`, and then becomes the program in
+/// its arguments.
 fn script_of(program: &Program) -> &'static str {
     match program {
         Program::Polite | Program::Real(_) => r#"echo $$ > "$0"; exec "$@""#,

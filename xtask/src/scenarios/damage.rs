@@ -102,8 +102,8 @@ async fn serve(stream: TcpStream, defect: Defect) {
 impl Defect {
     async fn answer(&self, request: Request<Incoming>) -> Response<Piped> {
         let forwarded = if self.sabotage == Sabotage::LostNews {
-            // The request to the server continues after a disconnect of the client: that the server notices it is
-            // part of the test.
+            // The request to the server continues after a disconnect of the client: that the server
+            // notices it is part of the test.
             let (defect, stop) = (self.clone(), self.stop.clone());
             let going_on = tokio::spawn(async move {
                 tokio::select! {
@@ -207,8 +207,8 @@ impl Defect {
         self.sabotage == Sabotage::LostMessage && self.side == Side::Http
     }
 
-    /// Forwards the altered events of a stream. A disconnect of the client ends the stream, unless the defect hides
-    /// it.
+    /// Forwards the altered events of a stream. A disconnect of the client ends the stream, unless
+    /// the defect hides it.
     async fn pump(&self, mut body: Incoming, sender: mpsc::Sender<Bytes>) {
         let mut buffer = BytesMut::new();
         let mut held: Option<Bytes> = None;

@@ -24,8 +24,8 @@ pub(crate) struct Hosted {
 }
 
 impl Hosted {
-    /// Starts it from its configuration, as the program does. Only faults of the store, including injected defects,
-    /// come from outside.
+    /// Starts it from its configuration, as the program does. Only faults of the store, including
+    /// injected defects, come from outside.
     pub(crate) async fn start(
         config: &str,
         faults: &[StoreFault],

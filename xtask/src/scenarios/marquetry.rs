@@ -1,4 +1,5 @@
-//! Marquetry as the server that scenarios run against: the library in this process, or the built program.
+//! Marquetry as the server that scenarios run against: the library in this process, or the built
+//! program.
 
 use std::{
     env,
@@ -189,7 +190,8 @@ fn model_answer(answer: &ModelAnswer) -> ProviderAnswer {
     answered.paced(pace.map_or(Duration::ZERO, |pace| pace.0))
 }
 
-/// Returns the server's configuration as TOML: the default settings, with the scenario's merged over them key by key.
+/// Returns the server's configuration as TOML: the default settings, with the scenario's merged
+/// over them key by key.
 fn config(
     start: &Start<'_>,
     model: Option<&ScriptedProvider>,

@@ -46,14 +46,15 @@ pub(crate) struct Options {
     /// Tests the built server as a child process: PATH, or a fresh debug build without PATH.
     #[arg(long, value_name = "PATH", require_equals = true)]
     binary: Option<Option<PathBuf>>,
-    /// Runs each scenario in one cell of its matrix, not in all. The cell varies from scenario to scenario.
+    /// Runs each scenario in one cell of its matrix, not in all. The cell varies from scenario to
+    /// scenario.
     #[arg(long)]
     once: bool,
     /// Stores knowledge in a PostgreSQL of this run instead of a file.
     #[arg(long)]
     postgres: bool,
-    /// Injects a defect into the server's store, or into its messages over HTTP. Scenarios that it affects must fail;
-    /// if one passes, it checks too little.
+    /// Injects a defect into the server's store, or into its messages over HTTP. Scenarios that it
+    /// affects must fail; if one passes, it checks too little.
     #[arg(long, value_enum, hide = true, conflicts_with = "binary")]
     sabotage: Option<Sabotage>,
     /// Maximum time of one case.

@@ -24,8 +24,8 @@ pub(crate) struct FaultyStore {
     sabotage: Option<Sabotage>,
 }
 
-/// A defect in the server's store, or in its messages, which a proxy alters. Every scenario that the defect affects
-/// must fail.
+/// A defect in the server's store, or in its messages, which a proxy alters. Every scenario that
+/// the defect affects must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sabotage {
     /// One bit of every artifact differs.
@@ -53,7 +53,8 @@ pub(crate) enum Sabotage {
 }
 
 impl Sabotage {
-    /// Returns whether it is a defect of the store. A proxy injects the others between the server and its clients.
+    /// Returns whether it is a defect of the store. A proxy injects the others between the server
+    /// and its clients.
     pub(crate) fn is_of_store(self) -> bool {
         match self {
             Self::ChangedByte

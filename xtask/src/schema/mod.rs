@@ -1,4 +1,5 @@
-//! `cargo xtask schema`: the JSON Schema of the scenario language, and the pages of the book that are made of schemas.
+//! `cargo xtask schema`: the JSON Schema of the scenario language, and the pages of the book that
+//! are made of schemas.
 
 mod page;
 

@@ -40,7 +40,8 @@ pub(super) fn scenarios(schema: &Value, language: &str) -> String {
     finished(&page)
 }
 
-/// Returns the description of the language in the README of its crate: one chapter, to the next one or the end.
+/// Returns the description of the language in the README of its crate: one chapter, to the next one
+/// or the end.
 pub(super) fn language(readme: &str) -> String {
     let mut lines = Vec::new();
     let mut is_code = false;

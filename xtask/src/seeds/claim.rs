@@ -17,7 +17,8 @@ pub(super) struct Claim {
 /// The problem with an id that no test carries.
 pub(super) const NOT_ABOVE_A_TEST: &str = "the id is not directly above a test";
 
-/// A comment with an id, anywhere in a line. A comment that cites an id as the source of a rule has no colon.
+/// A comment with an id, anywhere in a line. A comment that cites an id as the source of a rule has
+/// no colon.
 static CLAIM: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?://[/!]?|#|\*)\s*seed: ?(\d{3}/.*)$").expect("a valid expression")
 });

@@ -16,7 +16,8 @@ static TEST: LazyLock<Regex> = LazyLock::new(|| {
 static SKIP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?:skip|todo)\s*(?::|,|\})").expect("a valid expression"));
 
-/// The value of `skip` of tests that are skipped if a program is not installed. With `CI=true` they fail.
+/// The value of `skip` of tests that are skipped if a program is not installed. With `CI=true` they
+/// fail.
 const MISSING: &str = "missing(";
 
 /// Returns the ids of a file.

@@ -246,8 +246,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the report on files, in whose text `@` stands for the word that begins an id. Otherwise the task would
-    /// take the tests of this module for tests with ids.
+    /// Returns the report on files, in whose text `@` stands for the word that begins an id.
+    /// Otherwise the task would take the tests of this module for tests with ids.
     fn report(files: &[(&str, &str)]) -> Report {
         let ids = read_list("000/1\tone\n000/2\t\n003/A.js.a b\t").unwrap();
         let sources: Vec<Source> = files

@@ -1,5 +1,6 @@
-//! The least that an answer can cost: bare hyper that parses the JSON of an echo call and writes its answer, without
-//! sessions, revisions, checks, limits or errors. `peer-floor json` prints its URL; `peer-floor stdio` serves lines.
+//! The least that an answer can cost: bare hyper that parses the JSON of an echo call and writes
+//! its answer, without sessions, revisions, checks, limits or errors. `peer-floor json` prints its
+//! URL; `peer-floor stdio` serves lines.
 
 use std::{
     borrow::Cow,

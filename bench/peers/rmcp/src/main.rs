@@ -1,7 +1,7 @@
 //! An echo server of rmcp, set up as its users would for speed: `peer-rmcp sse|json|stdio`.
 //!
-//! Over HTTP it prints its URL. `sse` is rmcp's default: sessions, answers as event streams; `json` has no sessions and
-//! answers with JSON where it can. rmcp answers with JSON in no other way.
+//! Over HTTP it prints its URL. `sse` is rmcp's default: sessions, answers as event streams; `json`
+//! has no sessions and answers with JSON where it can. rmcp answers with JSON in no other way.
 
 use std::error::Error;
 

@@ -4,8 +4,9 @@ use marquetry_protocol::{RpcError, types::Tool};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A tool that a View offers while it is shown (draft). A host tells the user which View it is from, gives it a name that no
-/// tool of a server has, and asks before it calls one that is not read-only.
+/// A tool that a View offers while it is shown (draft). A host tells the user which View it is
+/// from, gives it a name that no tool of a server has, and asks before it calls one that is not
+/// read-only.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AppTool {
@@ -14,7 +15,8 @@ pub struct AppTool {
 }
 
 impl AppTool {
-    /// Returns whether the user must agree before the tool is called: true unless the tool is marked as read-only.
+    /// Returns whether the user must agree before the tool is called: true unless the tool is
+    /// marked as read-only.
     #[must_use]
     pub fn needs_consent(&self) -> bool {
         let hints = self.tool.annotations.as_ref();
@@ -111,7 +113,8 @@ impl AppToolList {
         if self.fetching.is_some() { None } else { self.fetch_at }
     }
 
-    /// Adds the tools of a page. Leaves out tools that cannot be read, that repeat a name, or that exceed `max`.
+    /// Adds the tools of a page. Leaves out tools that cannot be read, that repeat a name, or that
+    /// exceed `max`.
     pub(super) fn page(&mut self, page: &Value, max: usize) -> Page {
         let Some(tools) = &mut self.fetching else { return Page::Complete };
         let listed = page.get("tools").and_then(Value::as_array);

@@ -3,7 +3,8 @@ use std::time::Duration;
 use marquetry_protocol::{RequestId, shortened};
 use serde::Serialize;
 
-/// A record of one message between View and host, for a log. It does not hold the text, so its size is bounded.
+/// A record of one message between View and host, for a log. It does not hold the text, so its size
+/// is bounded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -16,9 +16,10 @@ pub(super) struct ContextKeeper {
 /// A member that is sent only in the answer to `ui/initialize`.
 const ONLY_AT_FIRST: &str = "toolInfo";
 
-/// A member of our own for the answer to `ui/initialize`: the frame's size on the axes that the View chooses. The
-/// specification's `containerDimensions` has no member for it; a fixed size there would forbid the View to change it.
-/// It is never a notification, because a View that reports its size on every change of the context would not stop.
+/// A member of our own for the answer to `ui/initialize`: the frame's size on the axes that the
+/// View chooses. The specification's `containerDimensions` has no member for it; a fixed size there
+/// would forbid the View to change it. It is never a notification, because a View that reports its
+/// size on every change of the context would not stop.
 const FRAME_SIZE: &str = "marquetry/frameSize";
 
 impl ContextKeeper {
@@ -26,7 +27,8 @@ impl ContextKeeper {
         Self { current: context, sent: JsonObject::new(), frame: Size::default() }
     }
 
-    /// Returns the context for the answer to `ui/initialize`. It offers only modes that the View supports.
+    /// Returns the context for the answer to `ui/initialize`. It offers only modes that the View
+    /// supports.
     pub(super) fn first(&mut self, app: &AppCapabilities) -> HostContext {
         let mut first = self.offered(app);
         if self.frame != Size::default() {
@@ -36,8 +38,8 @@ impl ContextKeeper {
         first
     }
 
-    /// Replaces the context. Keeps the present mode if the View does not support the new one, and the present call if the
-    /// new context has none.
+    /// Replaces the context. Keeps the present mode if the View does not support the new one, and
+    /// the present call if the new context has none.
     pub(super) fn replace(&mut self, mut context: HostContext, app: &AppCapabilities) {
         context.tool_info = context.tool_info.or_else(|| self.current.tool_info.take());
         let mode = context.display_mode.unwrap_or_default();
@@ -48,7 +50,8 @@ impl ContextKeeper {
         self.current = context;
     }
 
-    /// Returns the members that changed since the last message, for `ui/notifications/host-context-changed`.
+    /// Returns the members that changed since the last message, for
+    /// `ui/notifications/host-context-changed`.
     pub(super) fn changes(&mut self, app: &AppCapabilities) -> Option<JsonObject> {
         let mut now = members(&self.offered(app));
         now.shift_remove(ONLY_AT_FIRST);
@@ -70,7 +73,8 @@ impl ContextKeeper {
         modes.into_iter().filter(|it| app.allows(*it)).collect()
     }
 
-    /// Changes the mode if both the host and the View support it, and returns whether the mode changed.
+    /// Changes the mode if both the host and the View support it, and returns whether the mode
+    /// changed.
     pub(super) fn set_mode(&mut self, mode: DisplayMode, app: &AppCapabilities) -> bool {
         let is_new = mode != self.mode() && self.modes(app).contains(&mode);
         if is_new {

@@ -74,11 +74,12 @@ pub enum ViewDocumentError {
 }
 
 impl ViewDocument {
-    /// Reads a View from the answer to `resources/read` of `uri`. `listing` is the `_meta` of the resource's entry in
-    /// a list, if there is one; it is used if the content item has no metadata.
+    /// Reads a View from the answer to `resources/read` of `uri`. `listing` is the `_meta` of the
+    /// resource's entry in a list, if there is one; it is used if the content item has no metadata.
     ///
     /// # Errors
-    /// The answer is not a View, is another View than `uri`, or its document is larger than `most` bytes.
+    /// The answer is not a View, is another View than `uri`, or its document is larger than `most`
+    /// bytes.
     pub fn read(
         uri: &str,
         read: &ReadResourceResult,

@@ -71,7 +71,8 @@ impl DownloadFile {
     }
 }
 
-/// Whether a link leads to the web. Others would be read with the rights of the user, from this machine.
+/// Whether a link leads to the web. Others would be read with the rights of the user, from this
+/// machine.
 fn is_web(uri: &str) -> bool {
     check_link(uri).is_ok() && uri.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("http"))
 }

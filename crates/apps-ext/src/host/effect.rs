@@ -27,8 +27,8 @@ pub enum Event {
     Result(Value),
     /// The call ended without a result; the text is the reason, if it is known.
     Cancelled(Option<String>),
-    /// The host context changed. The host already shows the View in the mode that the context names, so no
-    /// [`Effect::ShowMode`] follows.
+    /// The host context changed. The host already shows the View in the mode that the context
+    /// names, so no [`Effect::ShowMode`] follows.
     Context(Box<HostContext>),
     /// The user chose another display mode. A mode that the View does not support is ignored.
     DisplayMode(DisplayMode),
@@ -66,7 +66,8 @@ pub enum Event {
     },
     /// The host asks whether the View is alive; [`Effect::Alive`] follows.
     Ping,
-    /// A message of the View was too long to be passed to the bridge. If it was a request, it is refused.
+    /// A message of the View was too long to be passed to the bridge. If it was a request, it is
+    /// refused.
     TooLong {
         /// Id of the request; `None` for other messages.
         id: Option<marquetry_protocol::RequestId>,
@@ -137,8 +138,8 @@ pub enum Effect {
         /// Token of the request.
         token: RequestToken,
     },
-    /// Send this to the model with the user's next message. It replaces the View's earlier context; `None`
-    /// clears the View's context.
+    /// Send this to the model with the user's next message. It replaces the View's earlier context;
+    /// `None` clears the View's context.
     SetModelContext(Option<ModelContext>),
     /// Write this log message of the View.
     Log(LogEntry),
@@ -168,7 +169,8 @@ pub enum HostRequest {
     },
     /// Add this message to the conversation, if the user agrees.
     AddMessage(UserMessage),
-    /// Show the View in this mode. Answer `{"mode": …}` with the mode in which the View is shown then.
+    /// Show the View in this mode. Answer `{"mode": …}` with the mode in which the View is shown
+    /// then.
     SetDisplayMode(DisplayMode),
     /// Save these files, if the user agrees.
     Download(Vec<DownloadFile>),

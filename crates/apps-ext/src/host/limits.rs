@@ -10,15 +10,16 @@ pub struct Limits {
     pub max_nesting: usize,
     /// The most requests of a View that wait for an answer; 32 by default.
     pub max_requests: usize,
-    /// The messages that a View may send in a second over a long time; 100 by default. Each full 64 KiB of a
-    /// message counts as one more.
+    /// The messages that a View may send in a second over a long time; 100 by default. Each full 64
+    /// KiB of a message counts as one more.
     pub messages_per_second: u32,
     /// The messages that a View may send at once; 200 by default.
     pub message_burst: u32,
     /// The number of refused messages after which the View is removed; 1,000 by default.
     pub max_refused: u32,
-    /// The requests of one kind that the user may deny in a row before the bridge refuses further ones itself, without
-    /// asking the user; 3 by default. It concerns requests that need consent: links, messages, downloads and sampling.
+    /// The requests of one kind that the user may deny in a row before the bridge refuses further
+    /// ones itself, without asking the user; 3 by default. It concerns requests that need consent:
+    /// links, messages, downloads and sampling.
     pub max_denials: u32,
     /// The largest model context of a View, in bytes of JSON; 256 KiB by default.
     pub max_model_context_bytes: usize,
@@ -36,7 +37,8 @@ pub struct Limits {
     pub max_app_calls: usize,
     /// The time limit of a call of a View's tool; 30 s by default.
     pub app_call_timeout: Duration,
-    /// The shortest time between two `tools/list` that a View's `list_changed` causes; 1 s by default.
+    /// The shortest time between two `tools/list` that a View's `list_changed` causes; 1 s by
+    /// default.
     pub app_list_interval: Duration,
     /// The time limit of the answer to `ui/resource-teardown`; 2 s by default.
     pub teardown_timeout: Duration,

@@ -19,8 +19,8 @@ pub enum LinkError {
 /// The longest URL, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 
-/// Checks the URL of `ui/open-link`. Allows `http`, `https` and `mailto`, without characters that a browser reads in
-/// another way than a person does.
+/// Checks the URL of `ui/open-link`. Allows `http`, `https` and `mailto`, without characters that a
+/// browser reads in another way than a person does.
 ///
 /// ```
 /// use marquetry_apps_ext::host::check_link;

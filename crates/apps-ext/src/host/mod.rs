@@ -1,7 +1,8 @@
 //! The host half, for programs that show Views.
 //!
-//! [`Bridge`] is the state machine between a View and a host. [`Sandbox`] turns the metadata of a View into a policy
-//! that a browser enforces. [`repair`] completes JSON that is still being written.
+//! [`Bridge`] is the state machine between a View and a host. [`Sandbox`] turns the metadata of a
+//! View into a policy that a browser enforces. [`repair`] completes JSON that is still being
+//! written.
 
 mod app_tools;
 mod audit;

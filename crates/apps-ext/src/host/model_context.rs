@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::user_message::read_content;
 use crate::types::{DENIED, Modalities};
 
-/// Context that a View gives the model with the user's next message. A newer one of the same View replaces it.
+/// Context that a View gives the model with the user's next message. A newer one of the same View
+/// replaces it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -22,7 +23,8 @@ pub struct ModelContext {
 }
 
 impl ModelContext {
-    /// Parses the parameters of `ui/update-model-context`. Returns `None` if they clear the context.
+    /// Parses the parameters of `ui/update-model-context`. Returns `None` if they clear the
+    /// context.
     pub(super) fn parse(
         params: &JsonObject,
         allowed: &Modalities,

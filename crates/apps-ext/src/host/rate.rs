@@ -23,8 +23,8 @@ impl Rate {
         }
     }
 
-    /// Takes the tokens of a message, and returns whether it may pass now. A message that costs more than the whole
-    /// bucket needs a full one.
+    /// Takes the tokens of a message, and returns whether it may pass now. A message that costs
+    /// more than the whole bucket needs a full one.
     pub(super) fn take(&mut self, now: Duration, bytes: usize) -> bool {
         let passed = now.saturating_sub(self.filled_at);
         self.filled_at = self.filled_at.max(now);

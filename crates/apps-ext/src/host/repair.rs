@@ -1,11 +1,12 @@
 use marquetry_protocol::types::JsonObject;
 
-/// Completes the beginning of a JSON object: closes open strings, arrays and objects. A member whose key is
-/// incomplete, or whose value is not yet a valid value (`tr`, `-`, `1.`), is left out; an incomplete string, array or object is
-/// kept. Returns `None` if the text is not the beginning of an object.
+/// Completes the beginning of a JSON object: closes open strings, arrays and objects. A member
+/// whose key is incomplete, or whose value is not yet a valid value (`tr`, `-`, `1.`), is left out;
+/// an incomplete string, array or object is kept. Returns `None` if the text is not the beginning
+/// of an object.
 ///
-/// If the text grows, strings, arrays and objects in the result only grow. A number may change, or be absent while it is
-/// unfinished, as in `1.`.
+/// If the text grows, strings, arrays and objects in the result only grow. A number may change, or
+/// be absent while it is unfinished, as in `1.`.
 ///
 /// ```
 /// use marquetry_apps_ext::host::repair;
@@ -63,8 +64,8 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// Reads to the end. Returns the text to insert after the safe part, before the open arrays and objects are
-    /// closed.
+    /// Reads to the end. Returns the text to insert after the safe part, before the open arrays and
+    /// objects are closed.
     fn scan(&mut self) -> Option<String> {
         let mut next = Next::Value;
         loop {
@@ -173,8 +174,8 @@ impl Scanner<'_> {
         self.at += 1;
     }
 
-    /// Returns the text after the safe part with its unfinished string closed. An unfinished escape at the end is
-    /// removed.
+    /// Returns the text after the safe part with its unfinished string closed. An unfinished escape
+    /// at the end is removed.
     fn cut_string(&self) -> String {
         let since = &self.text[self.safe..];
         let start = self.value_start(since);
@@ -219,8 +220,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
 }
 
-/// Returns the length of the escape at the start of the bytes; a surrogate pair counts as one escape. Returns `None`
-/// if the escape is unfinished or not valid.
+/// Returns the length of the escape at the start of the bytes; a surrogate pair counts as one
+/// escape. Returns `None` if the escape is unfinished or not valid.
 fn escape_length(bytes: &[u8]) -> Option<usize> {
     match *bytes.get(1)? {
         b'u' => {}

@@ -2,7 +2,8 @@ use marquetry_protocol::{RpcError, types::JsonObject};
 
 use crate::types::HostSampling;
 
-/// Checks the parameters of `sampling/createMessage`. The host must show them to the user before its model gets them.
+/// Checks the parameters of `sampling/createMessage`. The host must show them to the user before
+/// its model gets them.
 pub(super) fn check(params: &JsonObject, allowed: &HostSampling) -> Result<(), RpcError> {
     if !params.get("messages").is_some_and(serde_json::Value::is_array) {
         return Err(RpcError::invalid_params("messages is not an array"));

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 
 use crate::types::{DENIED, Visibility};
 
-/// Returns the tools of a server that its model may see and call. A host must not show the other tools to the model.
+/// Returns the tools of a server that its model may see and call. A host must not show the other
+/// tools to the model.
 pub fn model_tools(tools: &[Tool]) -> impl Iterator<Item = &Tool> {
     tools.iter().filter(|tool| Visibility::of(tool).model)
 }
 
-/// Returns the part of a tool's result that the model may see: `content` and `isError`. `structuredContent` is for
-/// the View, and `_meta` is for programs.
+/// Returns the part of a tool's result that the model may see: `content` and `isError`.
+/// `structuredContent` is for the View, and `_meta` is for programs.
 #[must_use]
 pub fn model_content(result: &Value) -> Value {
     let mut shown = json!({ "content": result.get("content").cloned().unwrap_or(json!([])) });
@@ -29,7 +30,8 @@ pub(super) struct ViewCall {
     pub(super) arguments: JsonObject,
 }
 
-/// Checks a View's `tools/call` against the tools of its own server. Other servers are never called.
+/// Checks a View's `tools/call` against the tools of its own server. Other servers are never
+/// called.
 pub(super) fn check_call(params: &JsonObject, tools: &[Tool]) -> Result<ViewCall, RpcError> {
     let Some(name) = params.get("name").and_then(Value::as_str) else {
         return Err(RpcError::invalid_params("name is not a string"));

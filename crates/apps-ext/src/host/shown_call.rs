@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use super::repair::repair;
 use crate::types::method;
 
-/// The call that a View shows. The View is sent its arguments and its end, each once and in this order.
+/// The call that a View shows. The View is sent its arguments and its end, each once and in this
+/// order.
 #[derive(Debug, Default)]
 pub(super) struct ShownCall {
     input: Stage<JsonObject>,
@@ -84,7 +85,8 @@ impl ShownCall {
                 self.end = Stage::Sent;
             }
             Stage::Known(End::Cancelled(reason)) => {
-                // The published schema makes the reason optional, but the text of the specification requires it.
+                // The published schema makes the reason optional, but the text of the specification
+                // requires it.
                 let params = json!({ "reason": reason.unwrap_or_else(|| "cancelled".to_owned()) });
                 messages.push((method::TOOL_CANCELLED, params));
                 self.end = Stage::Sent;

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::types::{ContainerDimensions, Extent};
 
-/// The size that a host gives to a View, in CSS pixels. If an axis is `None`, its size stays unchanged.
+/// The size that a host gives to a View, in CSS pixels. If an axis is `None`, its size stays
+/// unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Size {
     /// The width.
@@ -24,14 +25,14 @@ pub(super) struct SizeFollower {
     height: Axis,
 }
 
-/// Largest shrinkage that counts as an echo. A View whose content fills its frame reports a pixel less each time,
-/// because of borders.
+/// Largest shrinkage that counts as an echo. A View whose content fills its frame reports a pixel
+/// less each time, because of borders.
 const ECHO: f64 = 4.0;
-/// Largest growth that counts as small. A View whose content is always a little larger than its frame would grow in
-/// small steps without end.
+/// Largest growth that counts as small. A View whose content is always a little larger than its
+/// frame would grow in small steps without end.
 const SMALL_GROWTH: f64 = 16.0;
-/// Number of small growths in a row after which the View grows no further until its size is stable. Growth that is refused
-/// counts as growth: a View that goes on reporting it is not stable.
+/// Number of small growths in a row after which the View grows no further until its size is stable.
+/// Growth that is refused counts as growth: a View that goes on reporting it is not stable.
 const MAX_SMALL_GROWTHS: u32 = 50;
 /// Time without growth after which a size is stable.
 const STABLE_AFTER: Duration = Duration::from_secs(1);

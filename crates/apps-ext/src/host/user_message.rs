@@ -22,8 +22,8 @@ impl UserMessage {
         Self { content }
     }
 
-    /// Parses the parameters of `ui/message`. The content is an array, or a single block, which the text of the
-    /// specification also allows.
+    /// Parses the parameters of `ui/message`. The content is an array, or a single block, which the
+    /// text of the specification also allows.
     pub(super) fn parse(
         params: &JsonObject,
         allowed: &Modalities,

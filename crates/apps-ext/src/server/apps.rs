@@ -8,7 +8,8 @@ use marquetry_protocol::{
 use super::view::View;
 use crate::types::{ToolUi, UiUri, Visibility, is_ui_enabled};
 
-/// The Views of a server, and the tools that are shown in them. See the [module](super) for an example.
+/// The Views of a server, and the tools that are shown in them. See the [module](super) for an
+/// example.
 #[derive(Clone, Debug, Default)]
 pub struct Apps {
     pub(super) views: BTreeMap<UiUri, View>,
@@ -43,12 +44,12 @@ pub enum Gating {
 /// How to list tools that only Views may call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AppOnlyTools {
-    /// `tools/list` contains them for clients with Views, as the specification requires: hosts hide them from the
-    /// model, and need them to check the calls of Views.
+    /// `tools/list` contains them for clients with Views, as the specification requires: hosts hide
+    /// them from the model, and need them to check the calls of Views.
     #[default]
     Listed,
-    /// `tools/list` never contains them. They can still be called, but hosts that check the calls of Views against
-    /// the list refuse such calls.
+    /// `tools/list` never contains them. They can still be called, but hosts that check the calls
+    /// of Views against the list refuse such calls.
     Hidden,
 }
 
@@ -62,8 +63,8 @@ impl Apps {
     /// Adds a View. Replaces an earlier View with the same URI.
     ///
     /// # Panics
-    /// If `uri` is not a [`UiUri`], which is a mistake in the program. Use [`Apps::with_view`] for a URI that is not
-    /// a constant.
+    /// If `uri` is not a [`UiUri`], which is a mistake in the program. Use [`Apps::with_view`] for
+    /// a URI that is not a constant.
     #[must_use]
     pub fn view(self, uri: &str, view: View) -> Self {
         match UiUri::new(uri) {
@@ -79,11 +80,12 @@ impl Apps {
         self
     }
 
-    /// Shows the results of `tool` in a View that was added before. Models and Views may call the tool.
+    /// Shows the results of `tool` in a View that was added before. Models and Views may call the
+    /// tool.
     ///
     /// # Panics
-    /// If no View with this URI was added. To link a tool to a View that the wrapped handler serves itself, use
-    /// [`Apps::tool`].
+    /// If no View with this URI was added. To link a tool to a View that the wrapped handler serves
+    /// itself, use [`Apps::tool`].
     #[must_use]
     pub fn show(self, tool: &str, uri: &str) -> Self {
         let known = self.views.keys().find(|known| known.as_str() == uri).cloned();
@@ -93,8 +95,8 @@ impl Apps {
         }
     }
 
-    /// Sets who may call `tool`, and in which View its results are shown. Replaces the metadata that the tool itself
-    /// has.
+    /// Sets who may call `tool`, and in which View its results are shown. Replaces the metadata
+    /// that the tool itself has.
     ///
     /// ```
     /// use marquetry_apps_ext::{server::Apps, types::{ToolUi, Visibility}};
@@ -122,8 +124,9 @@ impl Apps {
         self
     }
 
-    /// Offers the Views only to requests that `is_offered` accepts; without this, all requests get them. Other requests
-    /// get the resources of the wrapped handler alone. A gateway needs this for requests that are about another server.
+    /// Offers the Views only to requests that `is_offered` accepts; without this, all requests get
+    /// them. Other requests get the resources of the wrapped handler alone. A gateway needs this
+    /// for requests that are about another server.
     #[must_use]
     pub fn offered_if(
         mut self,
@@ -151,7 +154,8 @@ impl Apps {
 
     /// Returns the tool as a client sees it, or `None` if the client must not see it.
     ///
-    /// A link that is not the URI of a View is removed. The tool stays, because it is useful without a View, too.
+    /// A link that is not the URI of a View is removed. The tool stays, because it is useful
+    /// without a View, too.
     pub(super) fn listed(&self, mut tool: Tool, is_enabled: bool) -> Option<Tool> {
         let own = self.tools.get(&tool.name).cloned();
         let ui = own.or_else(|| {

@@ -9,10 +9,11 @@ pub(super) enum ComposeError<E> {
     Read(E),
 }
 
-/// Inlines scripts and style sheets with a relative path, and returns the document. Elements with other addresses stay
-/// unchanged, as do comments and the contents of scripts and styles.
+/// Inlines scripts and style sheets with a relative path, and returns the document. Elements with
+/// other addresses stay unchanged, as do comments and the contents of scripts and styles.
 ///
-/// `find` returns the text of a file, or `None` if the file is missing. The path has no `..` and does not start with `/`.
+/// `find` returns the text of a file, or `None` if the file is missing. The path has no `..` and
+/// does not start with `/`.
 pub(super) fn compose<E>(
     html: &str,
     mut find: impl FnMut(&str) -> Result<Option<String>, E>,
@@ -95,7 +96,8 @@ struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// Parses the start tag at the beginning of `html`. Returns `None` if `html` begins with something else.
+    /// Parses the start tag at the beginning of `html`. Returns `None` if `html` begins with
+    /// something else.
     fn at(html: &'a str) -> Option<Self> {
         let inner = html.strip_prefix('<')?;
         if !inner.starts_with(|it: char| it.is_ascii_alphabetic()) {
@@ -140,7 +142,8 @@ impl<'a> Tag<'a> {
         found.and_then(|(_, value)| *value)
     }
 
-    /// Returns the relative path of a script or style sheet; `None` for other elements and addresses.
+    /// Returns the relative path of a script or style sheet; `None` for other elements and
+    /// addresses.
     fn file(&self) -> Option<&'a str> {
         let is_sheet = self.is("link")
             && self.attribute("rel").is_some_and(|it| it.eq_ignore_ascii_case("stylesheet"));

@@ -14,8 +14,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::apps::Apps;
 use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
 
-/// Most pages without visible entries that one request skips. Some clients take an empty page for the end of the
-/// list.
+/// Most pages without visible entries that one request skips. Some clients take an empty page for
+/// the end of the list.
 const MAX_EMPTY_PAGES: usize = 100;
 
 /// A handler that adds the extension to another handler. [`Apps::on`] creates it.
@@ -29,8 +29,8 @@ pub struct AppsHandler<H> {
 }
 
 impl Apps {
-    /// Wraps a handler and adds the extension to it. The handler's own metadata of Views is gated as well: that of
-    /// its tools, and its resources `ui://…`.
+    /// Wraps a handler and adds the extension to it. The handler's own metadata of Views is gated
+    /// as well: that of its tools, and its resources `ui://…`.
     #[must_use]
     pub fn on<H: Handler>(self, handler: H) -> AppsHandler<H> {
         AppsHandler::new(self, handler)
@@ -64,8 +64,8 @@ impl<H: Handler> AppsHandler<H> {
         self.apps.is_enabled_for(cx.capabilities())
     }
 
-    /// Adds the capability for resources, which Views need for every client: hosts that declare nothing read Views,
-    /// too.
+    /// Adds the capability for resources, which Views need for every client: hosts that declare
+    /// nothing read Views, too.
     fn with_resources(&self, mut description: ServerDescription) -> ServerDescription {
         if !self.listed.is_empty() {
             description.capabilities.resources.get_or_insert_default();
@@ -95,7 +95,8 @@ impl<H: Handler> Handler for AppsHandler<H> {
         description
     }
 
-    /// A shared cache must not store answers that depend on the client's capabilities (2026-07-28, "Caching").
+    /// A shared cache must not store answers that depend on the client's capabilities (2026-07-28,
+    /// "Caching").
     fn cache_hint(&self, method: &str) -> CacheHint {
         let hint = self.inner.cache_hint(method);
         let is_gated = matches!(
@@ -212,8 +213,8 @@ impl<H: Handler> Handler for AppsHandler<H> {
 }
 
 impl<H: Handler> AppsHandler<H> {
-    /// Returns an empty list if the wrapped handler has no resources, because Views make this a server with
-    /// resources.
+    /// Returns an empty list if the wrapped handler has no resources, because Views make this a
+    /// server with resources.
     fn or_empty<T: Default>(&self, list: Result<T, RpcError>) -> Result<T, RpcError> {
         match list {
             Err(error) if error.code == error_code::METHOD_NOT_FOUND && !self.listed.is_empty() => {
@@ -224,7 +225,8 @@ impl<H: Handler> AppsHandler<H> {
     }
 }
 
-/// Returns whether a URI or a template of URIs names a View. Schemes are not case-sensitive (RFC 3986, 3.1).
+/// Returns whether a URI or a template of URIs names a View. Schemes are not case-sensitive (RFC
+/// 3986, 3.1).
 fn is_view(uri: &str) -> bool {
     uri.get(..UI_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(UI_SCHEME))
 }

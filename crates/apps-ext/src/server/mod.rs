@@ -1,5 +1,5 @@
-//! The server half: Views, the tools that are shown in them, and a [`Handler`](marquetry_protocol::server::Handler)
-//! that adds the extension to any other handler.
+//! The server half: Views, the tools that are shown in them, and a
+//! [`Handler`](marquetry_protocol::server::Handler) that adds the extension to any other handler.
 //!
 //! ```
 //! use marquetry_apps_ext::server::{Apps, View};
@@ -16,13 +16,15 @@
 //!
 //! # What clients get
 //!
-//! A client has Views when it declares the extension with the MIME type of Views: in `initialize`, or since 2026-07-28 in
-//! each request. [`AppsHandler`] then advertises the extension, lists the Views among the resources, and links tools to
-//! them in the present form (`_meta.ui`) and in the older one (`_meta["ui/resourceUri"]`).
+//! A client has Views when it declares the extension with the MIME type of Views: in `initialize`,
+//! or since 2026-07-28 in each request. [`AppsHandler`] then advertises the extension, lists the
+//! Views among the resources, and links tools to them in the present form (`_meta.ui`) and in the
+//! older one (`_meta["ui/resourceUri"]`).
 //!
-//! A client without Views gets a server of texts: no extension, no View in lists, no metadata of Views in tools and
-//! results, and no tool that only Views call. Two things are the same for both kinds of clients: they can read a View
-//! by its URI, because some hosts read Views without declaring anything, and they can call every tool.
+//! A client without Views gets a server of texts: no extension, no View in lists, no metadata of
+//! Views in tools and results, and no tool that only Views call. Two things are the same for both
+//! kinds of clients: they can read a View by its URI, because some hosts read Views without
+//! declaring anything, and they can call every tool.
 //!
 //! [`Gating::Always`] treats every client as one with Views, for hosts that declare nothing.
 

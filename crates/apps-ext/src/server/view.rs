@@ -13,8 +13,8 @@ use crate::types::{Csp, Permissions, UiResourceMeta, UiUri, VIEW_MIME_TYPE};
 
 /// A View: one HTML document, the origins that it may reach, and its display preferences.
 ///
-/// A host runs the document in a sandbox that cannot load files of its folder. Therefore scripts and styles must be
-/// in the document itself; [`View::file`] and [`View::embedded`] put them there.
+/// A host runs the document in a sandbox that cannot load files of its folder. Therefore scripts
+/// and styles must be in the document itself; [`View::file`] and [`View::embedded`] put them there.
 ///
 /// ```
 /// use marquetry_apps_ext::{server::View, types::{Csp, Permission, Permissions}};
@@ -82,7 +82,8 @@ pub enum ViewError {
 const DOCTYPE: &str = "<!doctype html>";
 
 impl View {
-    /// Creates a View from an HTML document. A document without a doctype gets one: a View must be HTML5.
+    /// Creates a View from an HTML document. A document without a doctype gets one: a View must be
+    /// HTML5.
     #[must_use]
     pub fn html<'a>(html: impl Into<Cow<'a, str>>) -> Self {
         let html = html.into();
@@ -101,8 +102,8 @@ impl View {
         }
     }
 
-    /// Reads a View from a file. Scripts and style sheets with a relative path are read from the folder of the
-    /// document, and put into it.
+    /// Reads a View from a file. Scripts and style sheets with a relative path are read from the
+    /// folder of the document, and put into it.
     ///
     /// # Errors
     /// A file cannot be read, is not UTF-8, or contains a text that would end its element.
@@ -117,12 +118,12 @@ impl View {
         Ok(Self::html(html))
     }
 
-    /// Creates a View from files that are compiled into the program, by their paths. `page` is the path of the
-    /// document; scripts and style sheets with a relative path are put into it.
+    /// Creates a View from files that are compiled into the program, by their paths. `page` is the
+    /// path of the document; scripts and style sheets with a relative path are put into it.
     ///
     /// # Errors
-    /// The document or a file that it names is not among `files`, or a file contains a text that would end its
-    /// element.
+    /// The document or a file that it names is not among `files`, or a file contains a text that
+    /// would end its element.
     pub fn embedded<'a>(
         page: &str,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -257,7 +258,8 @@ impl ViewError {
     }
 }
 
-/// Returns whether a document begins with a doctype, after white space, a byte order mark and comments.
+/// Returns whether a document begins with a doctype, after white space, a byte order mark and
+/// comments.
 fn has_doctype(html: &str) -> bool {
     let mut rest = html.trim_start_matches('\u{feff}').trim_ascii_start();
     while let Some(comment) = rest.strip_prefix("<!--") {

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Csp, DisplayMode, EXTENSION, Permissions, VIEW_MIME_TYPE};
 
-/// Returns whether a client shows Views: its entry for the extension is an object whose array `mimeTypes` contains
-/// [`VIEW_MIME_TYPE`]. Any other value means that it does not, and is not an error.
+/// Returns whether a client shows Views: its entry for the extension is an object whose array
+/// `mimeTypes` contains [`VIEW_MIME_TYPE`]. Any other value means that it does not, and is not an
+/// error.
 ///
 /// ```
 /// use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
@@ -48,7 +49,8 @@ pub struct AppCapabilities {
     /// The View offers tools to the host (draft).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<AppTools>,
-    /// The display modes that the View supports; `None` if it sends no list. Unknown modes are left out.
+    /// The display modes that the View supports; `None` if it sends no list. Unknown modes are left
+    /// out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_display_modes: Option<Vec<DisplayMode>>,
 }
@@ -78,7 +80,8 @@ impl AppCapabilities {
         }
     }
 
-    /// Returns whether the host may show the View in this mode: the View lists this mode, or has no `availableDisplayModes`.
+    /// Returns whether the host may show the View in this mode: the View lists this mode, or has no
+    /// `availableDisplayModes`.
     #[must_use]
     pub fn allows(&self, mode: DisplayMode) -> bool {
         self.available_display_modes.as_ref().is_none_or(|modes| modes.contains(&mode))

@@ -4,7 +4,8 @@ use marquetry_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a host tells a View: theme, size, locale and more. Every member is optional, and unknown members are kept.
+/// What a host tells a View: theme, size, locale and more. Every member is optional, and unknown
+/// members are kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

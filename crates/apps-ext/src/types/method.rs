@@ -10,7 +10,8 @@ pub const OPEN_LINK: &str = "ui/open-link";
 pub const MESSAGE: &str = "ui/message";
 /// View to host, a request: show the View in another display mode.
 pub const REQUEST_DISPLAY_MODE: &str = "ui/request-display-mode";
-/// View to host, a request: replace the View's context, which the model gets with the user's next message.
+/// View to host, a request: replace the View's context, which the model gets with the user's next
+/// message.
 pub const UPDATE_MODEL_CONTEXT: &str = "ui/update-model-context";
 /// View to host, a request: save files (draft).
 pub const DOWNLOAD_FILE: &str = "ui/download-file";
@@ -34,14 +35,16 @@ pub const RESOURCE_TEARDOWN: &str = "ui/resource-teardown";
 pub const SANDBOX_PROXY_READY: &str = "ui/notifications/sandbox-proxy-ready";
 /// Host to sandbox proxy, a notification: the View's HTML.
 pub const SANDBOX_RESOURCE_READY: &str = "ui/notifications/sandbox-resource-ready";
-/// The prefix of all messages between sandbox proxy and host. A proxy never passes them to or from a View.
+/// The prefix of all messages between sandbox proxy and host. A proxy never passes them to or from
+/// a View.
 pub const SANDBOX_PREFIX: &str = "ui/notifications/sandbox-";
 
 /// Both ways, a request: an answer proves that the other side is alive.
 pub const PING: &str = "ping";
 /// View to host: call a tool of the View's server. Host to View: call a tool of the View (draft).
 pub const TOOLS_CALL: &str = "tools/call";
-/// View to host: list the tools of the View's server. Host to View: list the tools of the View (draft).
+/// View to host: list the tools of the View's server. Host to View: list the tools of the View
+/// (draft).
 pub const TOOLS_LIST: &str = "tools/list";
 /// View to host, a request: read a resource of the View's server.
 pub const RESOURCES_READ: &str = "resources/read";

@@ -1,4 +1,5 @@
-//! The names and values of the extension: constants, metadata of tools and Views, capabilities, host context.
+//! The names and values of the extension: constants, metadata of tools and Views, capabilities,
+//! host context.
 
 mod capabilities;
 mod context;
@@ -28,7 +29,8 @@ pub use self::{
 /// The extension's id, a key of `capabilities.extensions`.
 pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
 
-/// The only revision of the protocol between View and host; it is independent of the revision of MCP.
+/// The only revision of the protocol between View and host; it is independent of the revision of
+/// MCP.
 pub const UI_PROTOCOL_VERSION: &str = "2026-01-26";
 
 /// The MIME type of a View. It must match exactly: no space, no `charset`.
@@ -43,5 +45,6 @@ pub const UI_META_KEY: &str = "ui";
 /// The older key of a tool's `_meta` with the URI of its View. Hosts of 2025 read only this one.
 pub const FLAT_RESOURCE_KEY: &str = "ui/resourceUri";
 
-/// The error code of a request that the host refused or could not fulfil (specification, "Error codes").
+/// The error code of a request that the host refused or could not fulfil (specification, "Error
+/// codes").
 pub const DENIED: i32 = -32000;

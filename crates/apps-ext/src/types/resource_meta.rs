@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::UI_META_KEY;
 
-/// The metadata of a View, `_meta.ui` of its resource: origins, permissions, and display preferences.
+/// The metadata of a View, `_meta.ui` of its resource: origins, permissions, and display
+/// preferences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -26,8 +27,8 @@ pub struct UiResourceMeta {
 }
 
 impl UiResourceMeta {
-    /// Parses `_meta.ui`, and reports up to 20 members of a wrong type. All such members count as absent. Unknown members are
-    /// ignored.
+    /// Parses `_meta.ui`, and reports up to 20 members of a wrong type. All such members count as
+    /// absent. Unknown members are ignored.
     #[must_use]
     pub fn parse(ui: &Value) -> (Self, Vec<MetaProblem>) {
         let mut reader = Reader { problems: Vec::new() };
@@ -35,8 +36,8 @@ impl UiResourceMeta {
         (meta, reader.problems)
     }
 
-    /// Returns the metadata to use if both a listing and a content item may have some: the content item's, as a
-    /// whole.
+    /// Returns the metadata to use if both a listing and a content item may have some: the content
+    /// item's, as a whole.
     ///
     /// The arguments are the `_meta` of the listing and of the content item.
     #[must_use]
@@ -96,8 +97,8 @@ impl<'de> Deserialize<'de> for UiResourceMeta {
     }
 }
 
-/// The origins that a View may reach, as the server wrote them: `host::Sandbox` checks each before it uses it.
-/// An empty list adds no origin to those that the policy always allows.
+/// The origins that a View may reach, as the server wrote them: `host::Sandbox` checks each before
+/// it uses it. An empty list adds no origin to those that the policy always allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Csp {

@@ -1,4 +1,5 @@
-/// The names of the standard CSS variables in `styles.variables` of the host context (specification, "Theming").
+/// The names of the standard CSS variables in `styles.variables` of the host context
+/// (specification, "Theming").
 ///
 /// A host sets either all colours or none of them.
 pub const STYLE_VARIABLES: &[&str] = &[

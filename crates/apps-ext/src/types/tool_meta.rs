@@ -7,15 +7,16 @@ use super::{FLAT_RESOURCE_KEY, UI_META_KEY, UiUri, UiUriError};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolUi {
-    /// The View that shows the tool's results. A tool without a View may still have a visibility, for example if
-    /// other Views call it.
+    /// The View that shows the tool's results. A tool without a View may still have a visibility,
+    /// for example if other Views call it.
     pub resource: Option<UiUri>,
     /// Who may see and call the tool.
     pub visibility: Visibility,
 }
 
 impl ToolUi {
-    /// Creates the metadata of a tool whose results are shown in this View; models and Views may call the tool.
+    /// Creates the metadata of a tool whose results are shown in this View; models and Views may
+    /// call the tool.
     #[must_use]
     pub fn shown_in(view: UiUri) -> Self {
         Self { resource: Some(view), ..Self::default() }
@@ -28,11 +29,12 @@ impl ToolUi {
         self
     }
 
-    /// Reads a tool's metadata: first `_meta.ui`, then the older `_meta["ui/resourceUri"]`. Returns `None` if the
-    /// tool has neither; models and Views may call such a tool.
+    /// Reads a tool's metadata: first `_meta.ui`, then the older `_meta["ui/resourceUri"]`. Returns
+    /// `None` if the tool has neither; models and Views may call such a tool.
     ///
     /// # Errors
-    /// The link is not a string, or not the URI of a View. The visibility can still be read with [`Visibility::of`].
+    /// The link is not a string, or not the URI of a View. The visibility can still be read with
+    /// [`Visibility::of`].
     pub fn read(tool: &Tool) -> Result<Option<Self>, ToolUiError> {
         Self::read_meta(tool.meta.as_ref())
     }
@@ -58,8 +60,8 @@ impl ToolUi {
         Ok(Some(Self { resource, visibility: Visibility::of_meta(Some(meta)) }))
     }
 
-    /// Writes the metadata into a tool, in the present form and, for hosts of 2025, in the older one. Other members
-    /// of `_meta` and `_meta.ui` stay.
+    /// Writes the metadata into a tool, in the present form and, for hosts of 2025, in the older
+    /// one. Other members of `_meta` and `_meta.ui` stay.
     pub fn write(&self, tool: &mut Tool) {
         let meta = tool.meta.get_or_insert_default();
         let ui = meta.entry(UI_META_KEY).or_insert_with(|| json!({}));
@@ -82,8 +84,8 @@ impl ToolUi {
         };
     }
 
-    /// Removes the metadata in both forms from a tool, for a client without Views. Also removes a `_meta` that is
-    /// then empty.
+    /// Removes the metadata in both forms from a tool, for a client without Views. Also removes a
+    /// `_meta` that is then empty.
     pub fn remove(tool: &mut Tool) {
         let Some(meta) = &mut tool.meta else { return };
         meta.shift_remove(UI_META_KEY);
@@ -148,8 +150,8 @@ impl Visibility {
         Self::from_json(ui.and_then(|ui| ui.get("visibility")))
     }
 
-    /// Parses `_meta.ui.visibility`. Absent or null allows both. In an array only `model` and `app` count; any other
-    /// value denies both.
+    /// Parses `_meta.ui.visibility`. Absent or null allows both. In an array only `model` and `app`
+    /// count; any other value denies both.
     #[must_use]
     pub fn from_json(value: Option<&Value>) -> Self {
         match value {

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// The ids of the official catalogue for hosts (github.com/modelcontextprotocol/ext-apps, pull request 726), without the
-/// names of their groups.
+/// The ids of the official catalogue for hosts (github.com/modelcontextprotocol/ext-apps, pull
+/// request 726), without the names of their groups.
 const CATALOGUE: &str = "csp-construct-from-domains csp-default-deny csp-no-loosening csp-allow-declared \
     csp-audit-log external-domain-warning global-allowlist read-referenced prefetch app-tool-hidden \
     app-tool-call-guard initialize-hostcontext initialize-capabilities tool-input tool-input-partial \
@@ -43,7 +43,8 @@ fn heads(source: &str) -> String {
     heads
 }
 
-/// Returns the ids that the heads name: those of the catalogue in backquotes, with or without their group; `h05` and `H5` are one id.
+/// Returns the ids that the heads name: those of the catalogue in backquotes, with or without their
+/// group; `h05` and `H5` are one id.
 fn named() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = vec![

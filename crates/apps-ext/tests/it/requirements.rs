@@ -1,5 +1,5 @@
-//! The requirements of a host, one test for each. The names begin with the ids of our list of requirements; the ids in the
-//! comments are those of the official catalogue for hosts.
+//! The requirements of a host, one test for each. The names begin with the ids of our list of
+//! requirements; the ids in the comments are those of the official catalogue for hosts.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ fn ready() -> View {
     View::ready(options(), json!({}))
 }
 
-/// `resources/read-referenced`, `resources/prefetch`: the host reads a View by `resources/read`; here the View's own reads go
-/// to its server alone.
+/// `resources/read-referenced`, `resources/prefetch`: the host reads a View by `resources/read`;
+/// here the View's own reads go to its server alone.
 #[test]
 fn h05_resources_are_read_at_the_views_server() {
     let mut view = ready();
@@ -485,7 +485,8 @@ fn h19_calls_go_to_the_server_with_progress_and_cancellation() {
     assert_eq!(view.call("completion/complete", json!({}))["code"], -32601);
 }
 
-/// A host that follows `ShowMode`, reports its context each time, and is slow: its messages and the bridge's cross.
+/// A host that follows `ShowMode`, reports its context each time, and is slow: its messages and the
+/// bridge's cross.
 #[test]
 fn h15_a_mode_comes_to_rest_when_messages_cross() {
     let mut view = ready();

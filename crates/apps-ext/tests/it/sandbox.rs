@@ -84,8 +84,9 @@ fn h03_entries_that_try_to_break_out_are_left_out() {
     assert_eq!(problems, 4 * evil.len());
 }
 
-/// `external-domain-warning`. The log of policies (`csp-audit-log`) is that of the program: `tests/browser/views-panel.test.mjs`. A list of
-/// origins for all Views (`global-allowlist`) is optional, and there is none.
+/// `external-domain-warning`. The log of policies (`csp-audit-log`) is that of the program:
+/// `tests/browser/views-panel.test.mjs`. A list of origins for all Views (`global-allowlist`) is
+/// optional, and there is none.
 #[test]
 fn h04_foreign_origins_are_named() {
     let ui = json!({ "csp": { "connectDomains": ["https://api.example", "http://127.0.0.1:9"] } });

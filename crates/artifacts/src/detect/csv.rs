@@ -34,7 +34,8 @@ pub(super) fn judge(sample: &Sample<'_>) -> Option<DetectedTable> {
 
 /// Returns the number of columns, if all rows have it and nothing speaks for other text.
 ///
-/// Below a row of plain names, rows may have fewer cells, since empty cells at the end are often left out.
+/// Below a row of plain names, rows may have fewer cells, since empty cells at the end are often
+/// left out.
 fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     let mut reader = reader(sample.lines.as_bytes(), delimiter);
     let mut row = csv::StringRecord::new();
@@ -95,7 +96,8 @@ fn is_name(cell: &str) -> bool {
         && cell.contains(char::is_alphabetic)
 }
 
-/// Returns whether a first row may have the cell: it is short, and closes its brackets and quotation marks.
+/// Returns whether a first row may have the cell: it is short, and closes its brackets and
+/// quotation marks.
 fn is_header(cell: &str) -> bool {
     const BRACKETS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
     cell.len() <= MAX_HEADER_BYTES

@@ -4,7 +4,8 @@ use pulldown_cmark::{Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd
 
 /// Parser events that are examined.
 const MAX_EVENTS: usize = 20_000;
-/// Points from which a text counts as Markdown: one strong signal (a link, table or fence), or at least two weaker ones.
+/// Points from which a text counts as Markdown: one strong signal (a link, table or fence), or at
+/// least two weaker ones.
 const LIKELY: u32 = 4;
 
 /// Signals of Markdown in a text.
@@ -112,7 +113,8 @@ impl Signs {
     fn see_heading(&mut self, level: HeadingLevel, text: &str, range: std::ops::Range<usize>) {
         let source = text[range.clone()].trim_start();
         if !source.starts_with('#') {
-            // One line of words with a line of dashes or equals signs below. More lines are rather a plain table or a log.
+            // One line of words with a line of dashes or equals signs below. More lines are rather
+            // a plain table or a log.
             self.underlined |= source.lines().count() == 2;
             return;
         }
@@ -163,8 +165,8 @@ impl Signs {
     }
 }
 
-/// Returns whether text begins like a paragraph below a title: with a capital or a mark. Code below a comment seldom
-/// does.
+/// Returns whether text begins like a paragraph below a title: with a capital or a mark. Code below
+/// a comment seldom does.
 fn begins_like_prose(text: &str) -> bool {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.starts_with(|first: char| {
@@ -174,8 +176,8 @@ fn begins_like_prose(text: &str) -> bool {
     }) || line.ends_with('.')
 }
 
-/// Returns whether the text is source code, whose comments and operators would be mistaken for Markdown: many lines outside of
-/// fences look like code.
+/// Returns whether the text is source code, whose comments and operators would be mistaken for
+/// Markdown: many lines outside of fences look like code.
 fn is_program(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "import ",
@@ -236,7 +238,8 @@ fn is_program(text: &str) -> bool {
     code >= 3 && code * 6 > lines
 }
 
-/// Skips YAML front matter between two lines of three dashes at the start, and says whether there was any.
+/// Skips YAML front matter between two lines of three dashes at the start, and says whether there
+/// was any.
 fn without_front_matter(text: &str) -> (bool, &str) {
     let body = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
     body.map_or((false, text), |(_, body)| (true, body))

@@ -1,7 +1,8 @@
 //! Detects the format of a text.
 //!
-//! Formats are tried from the least to the most ambiguous: JSON, NDJSON, CSV, Markdown, YAML, plain. JSON is parsed whole,
-//! which takes one pass without allocation. The others are judged by a sample from the start.
+//! Formats are tried from the least to the most ambiguous: JSON, NDJSON, CSV, Markdown, YAML,
+//! plain. JSON is parsed whole, which takes one pass without allocation. The others are judged by a
+//! sample from the start.
 
 #[cfg(feature = "detection")]
 mod csv;
@@ -88,7 +89,8 @@ fn guess(text: &str, table: &Sample<'_>) -> Detected {
     }
     let prose = sample(text, PROSE_SAMPLE_BYTES);
     let markdown = markdown::judge(prose.lines);
-    // A comment above a list of keys looks like a heading above a list, so only marks that YAML cannot have decide here.
+    // A comment above a list of keys looks like a heading above a list, so only marks that YAML
+    // cannot have decide here.
     if markdown.is_certain() {
         return Detected::new(TextFormat::Markdown, markdown.confidence());
     }
@@ -119,7 +121,8 @@ fn sample(text: &str, bytes: usize) -> Sample<'_> {
     }
 }
 
-/// Returns whether the text is an object or an array. Scalars do not count, since every number would be JSON.
+/// Returns whether the text is an object or an array. Scalars do not count, since every number
+/// would be JSON.
 fn is_json(text: &str) -> bool {
     text.trim_ascii_start().starts_with(['{', '['])
         && serde_json::from_str::<&RawValue>(text).is_ok()

@@ -53,7 +53,8 @@ fn whole_entries(lines: &str) -> &str {
     ""
 }
 
-/// Checks quickly whether the first line with content is an entry, so that most prose is not parsed.
+/// Checks quickly whether the first line with content is an entry, so that most prose is not
+/// parsed.
 fn may_be_yaml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim_end);
     let first = lines.find(|line| {

@@ -37,9 +37,11 @@ pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
     concurrent_puts_get_different_versions(Arc::new(make().await)).await;
 }
 
-/// Runs every test of a limit against a new, empty store of `make`, which is given the limit in bytes.
+/// Runs every test of a limit against a new, empty store of `make`, which is given the limit in
+/// bytes.
 ///
-/// [`ArtifactStore`] states the rule of eviction. A store may evict a few more versions than it must.
+/// [`ArtifactStore`] states the rule of eviction. A store may evict a few more versions than it
+/// must.
 ///
 /// ```
 /// # #[cfg(feature = "conformance")]

@@ -13,8 +13,9 @@ use crate::name::ArtifactName;
 
 /// A store that forwards calls to another one, for wrappers and test doubles.
 ///
-/// Every implementation is an [`ArtifactStore`]. Override the methods that should do something else. Name the trait by
-/// its path, or import it alone: with both traits in scope, calls by method syntax are ambiguous.
+/// Every implementation is an [`ArtifactStore`]. Override the methods that should do something
+/// else. Name the trait by its path, or import it alone: with both traits in scope, calls by method
+/// syntax are ambiguous.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -9,12 +9,13 @@
 //!                                /content.png the bytes, with the name's extension; changed last when last read
 //! ```
 //!
-//! A scope of an older version has no file `owner` until the next put to it. Until then it counts as an owner of its own.
+//! A scope of an older version has no file `owner` until the next put to it. Until then it counts
+//! as an owner of its own.
 //!
-//! A version is one directory. It is written under `tmp`, then renamed to its folder, which fails when the number is taken:
-//! so a version is complete or absent, and no two writers share a number, even in different processes. The directories of
-//! scopes and names end in a hash of the exact text, so that names which differ in case or unusual characters never share
-//! a directory.
+//! A version is one directory. It is written under `tmp`, then renamed to its folder, which fails
+//! when the number is taken: so a version is complete or absent, and no two writers share a number,
+//! even in different processes. The directories of scopes and names end in a hash of the exact
+//! text, so that names which differ in case or unusual characters never share a directory.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -60,15 +61,17 @@ const MAX_KNOWN_NAMES: usize = 100_000;
 
 /// A store in a directory, which any number of processes may use at the same time. Clones share it.
 ///
-/// The store touches no file outside of the directory, not even through symbolic links. It does its work on Tokio's
-/// blocking pool. A full store makes room by the rule of [`ArtifactStore`]: it scans the whole directory, and frees a
-/// sixty-fourth more than it must. It remembers about the last 10,000 evicted versions. A page of a list reads every name
-/// of its scope. It opens no directory that holds other files already, and ignores files that others put there later.
+/// The store touches no file outside of the directory, not even through symbolic links. It does its
+/// work on Tokio's blocking pool. A full store makes room by the rule of [`ArtifactStore`]: it
+/// scans the whole directory, and frees a sixty-fourth more than it must. It remembers about the
+/// last 10,000 evicted versions. A page of a list reads every name of its scope. It opens no
+/// directory that holds other files already, and ignores files that others put there later.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore(Arc<Inner>);
 
 impl DirectoryStore {
-    /// Opens the store in this directory. A missing directory is created, readable by its owner alone.
+    /// Opens the store in this directory. A missing directory is created, readable by its owner
+    /// alone.
     ///
     /// This blocks: call it at the start of a program.
     ///
@@ -124,8 +127,8 @@ impl DirectoryStore {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Checks whether [`open`](Self::open) would accept the directory, without creating or changing anything. A missing
-    /// directory is accepted.
+    /// Checks whether [`open`](Self::open) would accept the directory, without creating or changing
+    /// anything. A missing directory is accepted.
     ///
     /// # Errors
     /// When the directory cannot be read, or holds other files.
@@ -270,8 +273,8 @@ impl ArtifactStore for DirectoryStore {
 }
 
 impl Inner {
-    /// Replaces an error of the file system that comes from a removed directory. The path is only in the log: callers may be
-    /// users of other machines.
+    /// Replaces an error of the file system that comes from a removed directory. The path is only
+    /// in the log: callers may be users of other machines.
     fn with_removed_directory(&self, error: StoreError) -> StoreError {
         match error {
             // A new directory with the same path is another one than `root`.
@@ -358,12 +361,13 @@ impl Inner {
         let expired = self.highest_expired(&key_of(&folder))?;
         for _ in 0..MAX_TRIES {
             if let Some(number) = self.try_publish(temporary, &folder, expired)? {
-                // A delete of the last other artifact may have removed the file since. Without it, the scope counts as
-                // an owner of its own until the next put.
+                // A delete of the last other artifact may have removed the file since. Without it,
+                // the scope counts as an owner of its own until the next put.
                 let _ = self.write_owner(writer);
                 let lasting = self.make_lasting(&[&folder, &scope, "scopes"]);
                 return match lasting {
-                    // A put that reports an error must leave nothing; one that cannot be undone is reported as a success.
+                    // A put that reports an error must leave nothing; one that cannot be undone is
+                    // reported as a success.
                     Err(error)
                         if self.is_stopped() || self.take_back(&folder, number, temporary) =>
                     {
@@ -390,7 +394,8 @@ impl Inner {
         self.root.rename(format!("{folder}/{number}"), &self.root, temporary).is_ok()
     }
 
-    /// Moves the version to the next free number; none when another writer took it at the same time.
+    /// Moves the version to the next free number; none when another writer took it at the same
+    /// time.
     fn try_publish(
         &self,
         temporary: &str,
@@ -441,7 +446,8 @@ impl Inner {
         Ok(numbers)
     }
 
-    /// Returns the record of one version. The outer error is the file system's, the inner one damage of the version.
+    /// Returns the record of one version. The outer error is the file system's, the inner one
+    /// damage of the version.
     fn read_record(&self, folder: &str, number: u64) -> io::Result<Result<Record, Damage>> {
         let path = format!("{folder}/{number}/record.json");
         if self.root.symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {

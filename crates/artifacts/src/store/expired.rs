@@ -27,7 +27,8 @@ pub(super) fn key_of_parts(parts: [&str; 4]) -> Key {
     key
 }
 
-/// Returns the error for a missing version: not found, or expired. `highest` is the highest expired version of its name.
+/// Returns the error for a missing version: not found, or expired. `highest` is the highest expired
+/// version of its name.
 pub(super) fn absent(name: &ArtifactName, version: Version, highest: Option<u64>) -> StoreError {
     let is_expired = match (version, highest) {
         (_, None) => false,

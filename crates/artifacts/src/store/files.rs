@@ -22,14 +22,14 @@ const MAX_REMOVALS: u32 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryOptions {
-    /// Waits at each put until the artifact is on the disk, so that it survives a power failure. Default true. In either
-    /// case an artifact is complete or absent after the process is killed.
+    /// Waits at each put until the artifact is on the disk, so that it survives a power failure.
+    /// Default true. In either case an artifact is complete or absent after the process is killed.
     pub durable: bool,
     /// Largest artifact that is accepted, in bytes. Default 1 GiB.
     pub max_artifact_bytes: u64,
-    /// Bytes that all artifacts of all scopes may take on the disk. Each file counts in blocks of 4 KiB; each version
-    /// costs two blocks more for its directories, and so does each scope. Default 10 GiB. Several processes may exceed
-    /// it by a sixteenth each.
+    /// Bytes that all artifacts of all scopes may take on the disk. Each file counts in blocks of 4
+    /// KiB; each version costs two blocks more for its directories, and so does each scope. Default
+    /// 10 GiB. Several processes may exceed it by a sixteenth each.
     pub max_total_bytes: u64,
 }
 
@@ -111,13 +111,14 @@ pub(super) enum Stop {
 }
 
 impl Inner {
-    /// Returns the bytes that the store is charged, as of the last scan. It never waits, so any thread may call it.
+    /// Returns the bytes that the store is charged, as of the last scan. It never waits, so any
+    /// thread may call it.
     pub(super) fn charged(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// Returns the names of the directories in a directory; none without a directory. Files of other programs, such as
-    /// `.DS_Store`, are ignored.
+    /// Returns the names of the directories in a directory; none without a directory. Files of
+    /// other programs, such as `.DS_Store`, are ignored.
     pub(super) fn directories(&self, path: &str) -> io::Result<Vec<String>> {
         self.entries_that(path, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
     }
@@ -184,12 +185,13 @@ impl Inner {
     }
 }
 
-/// Removes a directory that others may still write to, in a few attempts. Remaining files are removed when the store is
-/// opened again.
+/// Removes a directory that others may still write to, in a few attempts. Remaining files are
+/// removed when the store is opened again.
 fn removed(mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..MAX_REMOVALS {
         match remove() {
-            // A put found the directory just before it was moved here. It counts as done before the delete.
+            // A put found the directory just before it was moved here. It counts as done before the
+            // delete.
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
             removed => return removed,
         }
@@ -197,8 +199,8 @@ fn removed(mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     Ok(())
 }
 
-/// Parses the version number of a directory name. Other spellings such as `01` and `+1` are no versions. Neither is the
-/// largest number, since none could follow.
+/// Parses the version number of a directory name. Other spellings such as `01` and `+1` are no
+/// versions. Neither is the largest number, since none could follow.
 pub(super) fn number_of(entry: &str) -> Option<u64> {
     let number = entry.parse::<u64>().ok().filter(|number| *number < u64::MAX);
     number.filter(|number| number.to_string() == entry)

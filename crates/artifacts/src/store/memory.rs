@@ -18,13 +18,14 @@ use super::{
 };
 use crate::name::ArtifactName;
 
-/// Cost of an artifact beside its bytes, its record and its name: entries in two maps, reference counts, and the
-/// allocator's share. `tests/memory.rs` measures this and the two below.
+/// Cost of an artifact beside its bytes, its record and its name: entries in two maps, reference
+/// counts, and the allocator's share. `tests/memory.rs` measures this and the two below.
 const ARTIFACT_BYTES: u64 = 768;
-/// Cost of a scope beside its session's name: an entry in a map, and a map with room for some artifacts.
+/// Cost of a scope beside its session's name: an entry in a map, and a map with room for some
+/// artifacts.
 const SCOPE_BYTES: u64 = 896;
-/// Cost of an owner beside the names of application and user: entries in two maps, and two maps with room for some
-/// entries.
+/// Cost of an owner beside the names of application and user: entries in two maps, and two maps
+/// with room for some entries.
 const OWNER_BYTES: u64 = 1152;
 /// Content up to this size is copied, so that a small part does not keep a large buffer alive.
 const COPIED_BYTES: usize = 64 * 1024;
@@ -33,7 +34,8 @@ const COPIED_BYTES: usize = 64 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryLimits {
-    /// Bytes of all artifacts of all scopes: content, records, and the cost of keeping them. Default 256 MiB.
+    /// Bytes of all artifacts of all scopes: content, records, and the cost of keeping them.
+    /// Default 256 MiB.
     pub max_total_bytes: u64,
 }
 
@@ -53,8 +55,8 @@ impl Default for MemoryLimits {
 
 /// A store in memory. Clones share their artifacts.
 ///
-/// A full store makes room by the rule of [`ArtifactStore`]. It remembers the names of the last 8192 artifacts that it
-/// removed for that.
+/// A full store makes room by the rule of [`ArtifactStore`]. It remembers the names of the last
+/// 8192 artifacts that it removed for that.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     limits: MemoryLimits,
@@ -213,7 +215,8 @@ impl Contents {
         changed
     }
 
-    /// Removes artifacts by the rule of [`ArtifactStore`] until an artifact of `artifact` bytes fits.
+    /// Removes artifacts by the rule of [`ArtifactStore`] until an artifact of `artifact` bytes
+    /// fits.
     fn make_room(&mut self, writer: &Owner, session: &str, artifact: u64, limit: u64) {
         loop {
             let holdings = self.owners.get(writer);

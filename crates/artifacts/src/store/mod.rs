@@ -29,20 +29,23 @@ use crate::{metadata::Metadata, name::ArtifactName};
 
 /// A store of artifacts.
 ///
-/// Versions of a name count from 0. A put is atomic: bytes and record appear together or not at all, even if the process
-/// dies, and two puts never get the same version, even from two processes. The artifacts of one [`Scope`] are invisible in
-/// every other.
+/// Versions of a name count from 0. A put is atomic: bytes and record appear together or not at
+/// all, even if the process dies, and two puts never get the same version, even from two processes.
+/// The artifacts of one [`Scope`] are invisible in every other.
 ///
-/// A store with a limit makes room for a new artifact by this rule: the owner who holds the most bytes, the new ones
-/// counted, loses the version that was least recently written or read, until the new one fits. An owner is the
-/// application and the user of a [`Scope`]: all sessions of a user count together. Listing an artifact does not count as
-/// reading it. A removed artifact is [expired](StoreError::Expired) instead of unknown, and its version number is not
-/// used again, for as long as the store remembers it.
+/// A store with a limit makes room for a new artifact by this rule: the owner who holds the most
+/// bytes, the new ones counted, loses the version that was least recently written or read, until
+/// the new one fits. An owner is the application and the user of a [`Scope`]: all sessions of a
+/// user count together. Listing an artifact does not count as reading it. A removed artifact is
+/// [expired](StoreError::Expired) instead of unknown, and its version number is not used again, for
+/// as long as the store remembers it.
 ///
-/// `conformance::check` and `conformance::check_limit`, behind the feature `conformance`, test a store.
+/// `conformance::check` and `conformance::check_limit`, behind the feature `conformance`, test a
+/// store.
 #[async_trait]
 pub trait ArtifactStore: Send + Sync + 'static {
-    /// Saves the artifact as the next version of its name: one more than the highest existing or expired version, or 0.
+    /// Saves the artifact as the next version of its name: one more than the highest existing or
+    /// expired version, or 0.
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError>;
 
     /// Returns the record of one version, without its bytes.
@@ -53,7 +56,8 @@ pub trait ArtifactStore: Send + Sync + 'static {
         version: Version,
     ) -> Result<Record, StoreError>;
 
-    /// Returns one version. A store whose bytes can be damaged checks them against the hash in the record.
+    /// Returns one version. A store whose bytes can be damaged checks them against the hash in the
+    /// record.
     async fn get(
         &self,
         scope: &Scope,
@@ -77,7 +81,8 @@ pub trait ArtifactStore: Send + Sync + 'static {
     async fn versions(&self, scope: &Scope, name: &ArtifactName)
     -> Result<Vec<Record>, StoreError>;
 
-    /// Removes versions of one name, and returns their number. A version number is free again when no higher one is left.
+    /// Removes versions of one name, and returns their number. A version number is free again when
+    /// no higher one is left.
     async fn delete(
         &self,
         scope: &Scope,
@@ -85,7 +90,8 @@ pub trait ArtifactStore: Send + Sync + 'static {
         which: Versions,
     ) -> Result<u64, StoreError>;
 
-    /// Returns how much the store holds and has evicted. Stores without a limit may keep the default.
+    /// Returns how much the store holds and has evicted. Stores without a limit may keep the
+    /// default.
     fn usage(&self) -> Usage {
         Usage::default()
     }
@@ -123,7 +129,8 @@ impl Scope {
     /// The longest part, in bytes.
     pub const MAX_PART_BYTES: usize = 256;
 
-    /// Creates a scope of three texts of 1 to 256 bytes. Stores escape them: no text can name another scope's files.
+    /// Creates a scope of three texts of 1 to 256 bytes. Stores escape them: no text can name
+    /// another scope's files.
     ///
     /// # Errors
     /// When a part is empty or too long.
@@ -188,7 +195,8 @@ pub struct NewArtifact {
 impl NewArtifact {
     /// Creates an artifact without metadata.
     ///
-    /// This hashes the bytes, at about a gigabyte a second: call it on a blocking thread for many megabytes.
+    /// This hashes the bytes, at about a gigabyte a second: call it on a blocking thread for many
+    /// megabytes.
     pub fn new(
         name: ArtifactName,
         mime_type: impl Into<String>,
@@ -269,7 +277,8 @@ impl Artifact {
         Self { record, content }
     }
 
-    /// Creates an artifact after checking the bytes against the hash. For implementations of stores.
+    /// Creates an artifact after checking the bytes against the hash. For implementations of
+    /// stores.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] when the hash differs.
@@ -399,8 +408,8 @@ pub struct Listing {
     pub records: Vec<Record>,
     /// The name to continue after; none on the last page.
     pub next: Option<ArtifactName>,
-    /// Number of artifacts on this page whose latest version is damaged. An earlier version is listed instead, if one is
-    /// readable.
+    /// Number of artifacts on this page whose latest version is damaged. An earlier version is
+    /// listed instead, if one is readable.
     pub damaged: usize,
 }
 

@@ -13,7 +13,8 @@ impl<O> Default for OwnersByBytes<O> {
 }
 
 impl<O: Clone + Ord> OwnersByBytes<O> {
-    /// Records that an owner holds `after` bytes instead of `before`. An owner who holds 0 bytes is forgotten.
+    /// Records that an owner holds `after` bytes instead of `before`. An owner who holds 0 bytes is
+    /// forgotten.
     pub(super) fn change(&mut self, owner: &O, before: u64, after: u64) {
         if before == after {
             return;
@@ -24,7 +25,8 @@ impl<O: Clone + Ord> OwnersByBytes<O> {
         }
     }
 
-    /// Returns the owner who holds the most bytes, where `writer` holds `held` bytes and is about to add `wanted`.
+    /// Returns the owner who holds the most bytes, where `writer` holds `held` bytes and is about
+    /// to add `wanted`.
     pub(super) fn largest(&self, writer: &O, held: u64, wanted: u64) -> Option<&O> {
         let (most, owner) = self.0.last()?;
         if *most > held.saturating_add(wanted) {

@@ -70,7 +70,8 @@ pub(super) fn charge(content: u64, record: u64) -> u64 {
 }
 
 impl Inner {
-    /// Makes and charges the directory of a scope with the file that names its owner, if it is not there.
+    /// Makes and charges the directory of a scope with the file that names its owner, if it is not
+    /// there.
     pub(super) fn make_scope(&self, writer: &Writer) -> io::Result<()> {
         match self.root.create_dir(format!("scopes/{}", writer.scope)) {
             Ok(()) => {
@@ -167,8 +168,8 @@ impl Inner {
         Ok(self.look_at(version)?.map_or(0, |(_, bytes)| bytes))
     }
 
-    /// Evicts versions by the rule of [`ArtifactStore`](crate::ArtifactStore) until `wanted` bytes of the writer fit, as far
-    /// as possible. Returns the charge of the remaining ones.
+    /// Evicts versions by the rule of [`ArtifactStore`](crate::ArtifactStore) until `wanted` bytes
+    /// of the writer fit, as far as possible. Returns the charge of the remaining ones.
     fn make_room(&self, writer: &Writer, wanted: u64) -> io::Result<u64> {
         let mut owners: HashMap<String, Holdings> = HashMap::new();
         for scope in self.directories("scopes")? {
@@ -232,8 +233,8 @@ impl Inner {
         Ok(total)
     }
 
-    /// Returns the least recently used versions in these scopes, in that order and without names that are `fixed`, and the
-    /// charge of the scopes with all versions.
+    /// Returns the least recently used versions in these scopes, in that order and without names
+    /// that are `fixed`, and the charge of the scopes with all versions.
     fn least_recently_used(
         &self,
         scopes: &[Arc<str>],
@@ -264,7 +265,8 @@ impl Inner {
         (earliest.into_sorted_vec().into(), bytes)
     }
 
-    /// Visits every version of a scope. Unreadable directories, such as those of another user, are skipped.
+    /// Visits every version of a scope. Unreadable directories, such as those of another user, are
+    /// skipped.
     fn each_version(&self, scope: &Arc<str>, mut see: impl FnMut(Candidate)) {
         for name in self.readable_directories(&format!("scopes/{scope}")) {
             for entry in self.readable_directories(&format!("scopes/{scope}/{name}")) {
@@ -330,8 +332,9 @@ impl Inner {
         Ok(Some((used, charge(content, record))))
     }
 
-    /// Evicts a version, and removes its scope if it is empty then and not the writer's. Returns the freed bytes; none when
-    /// the version cannot be removed, such as in a directory of another user.
+    /// Evicts a version, and removes its scope if it is empty then and not the writer's. Returns
+    /// the freed bytes; none when the version cannot be removed, such as in a directory of another
+    /// user.
     ///
     /// # Errors
     ///

@@ -209,7 +209,8 @@ async fn structured_content_follows_the_text() {
     let seen = capture(&limits(100, 400), of(&"x".repeat(100))).await;
     assert_eq!(seen.result()["structuredContent"]["value"], "x".repeat(100));
     assert_eq!(seen.artifacts.len(), 2);
-    // Too large: saved, and a note in its place, so that a client that wants structured content has some.
+    // Too large: saved, and a note in its place, so that a client that wants structured content has
+    // some.
     let seen = capture(&limits(100, 400), of(&"x".repeat(1000))).await;
     assert_eq!(seen.report().status, Status::ProcessedSavedAndTruncated);
     assert_eq!(seen.texts(), ["see data"]);

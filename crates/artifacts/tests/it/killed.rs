@@ -12,7 +12,8 @@ use marquetry_artifacts::{
     store::Page,
 };
 
-/// Names the directory that the child, which is this same test binary, is to write to until it is killed.
+/// Names the directory that the child, which is this same test binary, is to write to until it is
+/// killed.
 const CHILD: &str = "MARQUETRY_TEST_WRITE_TO";
 
 fn options() -> DirectoryOptions {
@@ -42,7 +43,8 @@ async fn kill_leaves_whole_artifacts_only() {
     let mut written = 0;
     for round in 0..25 {
         let mut children: Vec<_> = (0..2).map(|_| child(root.path())).collect();
-        // Waits for a different time in each round, long enough for both to be at work in most rounds.
+        // Waits for a different time in each round, long enough for both to be at work in most
+        // rounds.
         tokio::time::sleep(Duration::from_millis(60 + round * 7 % 50)).await;
         for child in &mut children {
             child.kill().unwrap();
@@ -63,8 +65,8 @@ fn child(path: &Path) -> std::process::Child {
         .unwrap()
 }
 
-/// Checks that every listed version can be read, that its hash is right, and that numbers have no gaps.
-/// Returns the number of versions.
+/// Checks that every listed version can be read, that its hash is right, and that numbers have no
+/// gaps. Returns the number of versions.
 async fn check(path: &Path) -> usize {
     let store = DirectoryStore::open(path, options()).unwrap();
     let page = Page::new(None, Page::MAX_LIMIT);

@@ -10,7 +10,8 @@ use crate::{Audience, Events, Viewer, calls::now_ms};
 
 /// Records that are kept of all Views together.
 const MAX_RECORDS: usize = 4_000;
-/// Maximum number of records for the Views of one principal, so that they cannot displace all records of others.
+/// Maximum number of records for the Views of one principal, so that they cannot displace all
+/// records of others.
 const MAX_OF_OWNER: usize = MAX_RECORDS / 4;
 
 /// The audit log of Views: one record for each message, without its text.
@@ -47,7 +48,8 @@ impl AuditLog {
         Self { kept: Mutex::default(), events }
     }
 
-    /// Adds a record, tells pages of it, and writes a line to the program's log. The bridge bounds how many messages a View sends.
+    /// Adds a record, tells pages of it, and writes a line to the program's log. The bridge bounds
+    /// how many messages a View sends.
     pub(super) fn push(&self, view: &LoggedView<'_>, record: &AuditRecord) {
         let LoggedView { number, sequence, tool, owner, call } = *view;
         tracing::debug!(
@@ -71,7 +73,8 @@ impl AuditLog {
         self.add(owner, call, shown);
     }
 
-    /// Adds a record of a View whose document was refused, and warns in the program's log. `why` is bounded.
+    /// Adds a record of a View whose document was refused, and warns in the program's log. `why` is
+    /// bounded.
     pub(super) fn push_refused(&self, view: &LoggedView<'_>, why: &str) {
         let LoggedView { number, sequence, tool, owner, call } = *view;
         tracing::warn!(view = number, tool, owner, call, why, "the document of a View is refused");
@@ -98,7 +101,8 @@ impl AuditLog {
         kept.push(OwnedRecord { owner, call, shown });
     }
 
-    /// The newest `most` records that the viewer may see, oldest first; those of one call if it is named.
+    /// The newest `most` records that the viewer may see, oldest first; those of one call if it is
+    /// named.
     pub(super) fn list(&self, viewer: &Viewer, call: Option<&str>, most: usize) -> Vec<Value> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = kept.records.iter().rev().filter(|record| {
@@ -112,8 +116,8 @@ impl AuditLog {
 }
 
 impl RecentRecords {
-    /// Adds a record. If the log is full, drops the oldest record: of the same principal if it has many, otherwise of all
-    /// principals.
+    /// Adds a record. If the log is full, drops the oldest record: of the same principal if it has
+    /// many, otherwise of all principals.
     fn push(&mut self, record: OwnedRecord) {
         let of_owner = self.counts.get(&record.owner).copied().unwrap_or_default();
         // Without authentication all viewers count as one.

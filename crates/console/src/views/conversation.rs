@@ -7,7 +7,8 @@ use marquetry_apps_ext::host::{ModelContext, UserMessage};
 use marquetry_protocol::types::Content;
 use serde_json::{Value, json};
 
-/// Messages and contexts that Views sent for the conversations of viewers. A context goes to the model with the next message.
+/// Messages and contexts that Views sent for the conversations of viewers. A context goes to the
+/// model with the next message.
 #[derive(Default)]
 pub(super) struct Conversation {
     /// The number of the last [`ForModel`].
@@ -20,8 +21,8 @@ struct OfViewer {
     owner: Option<String>,
     messages: Vec<Message>,
     contexts: Vec<Context>,
-    /// Items that no model has received yet, in order. A context stays here even after a console message has included it, since the console
-    /// has no model.
+    /// Items that no model has received yet, in order. A context stays here even after a console
+    /// message has included it, since the console has no model.
     for_model: Vec<ForModel>,
 }
 
@@ -67,8 +68,8 @@ const MAX_MESSAGES: usize = 200;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The newest contexts that are kept of one viewer.
 const MAX_CONTEXTS: usize = 32;
-/// Maximum size, in bytes, of each of these for one viewer: messages, contexts, and items that wait for a model. The newest item is kept
-/// whatever its size.
+/// Maximum size, in bytes, of each of these for one viewer: messages, contexts, and items that wait
+/// for a model. The newest item is kept whatever its size.
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of viewers with stored items.
 const MAX_VIEWERS: usize = 256;
@@ -180,7 +181,8 @@ impl OfViewer {
     }
 }
 
-/// Removes the oldest items, so that at most `most` are left and they have at most [`MAX_BYTES`]. The newest stays in any case.
+/// Removes the oldest items, so that at most `most` are left and they have at most [`MAX_BYTES`].
+/// The newest stays in any case.
 fn keep_newest<T>(items: &mut Vec<T>, most: usize, bytes: impl Fn(&T) -> usize) {
     let mut total = 0;
     let fitting = items.iter().rev().take(most).take_while(|item| {

@@ -33,7 +33,8 @@ pub(super) fn effect_for_page(effect: &Effect, server: &ServerTools) -> Option<S
         },
         Effect::Alive(is_alive) => json!({ "alive": is_alive }),
         Effect::Remove(reason) => json!({ "remove": { "reason": reason.to_string() } }),
-        // Records are in the audit log; effects of later versions of the bridge are not for this page.
+        // Records are in the audit log; effects of later versions of the bridge are not for this
+        // page.
         _ => return None,
     };
     Some(shown.to_string())

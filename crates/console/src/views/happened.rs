@@ -18,7 +18,8 @@ pub(super) enum Happened {
         id: Option<RequestId>,
         bytes: usize,
     },
-    /// A part of the arguments while the model still writes them (requirement `tool-input-partial`).
+    /// A part of the arguments while the model still writes them (requirement
+    /// `tool-input-partial`).
     PartialInput(String),
     Input(JsonObject),
     Result(Value),

@@ -1,8 +1,10 @@
 //! Views of tools, hosted for pages of the console.
 //!
-//! A page opens a View and gets a ticket for its socket. Over the socket it forwards the View's messages and carries out the effects of the
-//! host. All rules are in [`marquetry_apps_ext::host::Bridge`], none in the page. Each View is served once, as a document of another origin,
-//! under an id that only the page knows, with the policy in its header. A View lives as long as its socket.
+//! A page opens a View and gets a ticket for its socket. Over the socket it forwards the View's
+//! messages and carries out the effects of the host. All rules are in
+//! [`marquetry_apps_ext::host::Bridge`], none in the page. Each View is served once, as a document
+//! of another origin, under an id that only the page knows, with the policy in its header. A View
+//! lives as long as its socket.
 
 mod audit;
 mod conversation;
@@ -187,8 +189,9 @@ impl Views {
         let session = Arc::new(Session::new(opening, self.clone()));
         sessions.insert(session.id().to_owned(), session.clone());
         drop(sessions);
-        // A View that was left keeps its context until the user's next message: the user may have chosen something in it for that very
-        // message. One that is loaded again begins anew, and so does what the model is told.
+        // A View that was left keeps its context until the user's next message: the user may have
+        // chosen something in it for that very message. One that is loaded again begins anew, and
+        // so does what the model is told.
         self.conversation().forget_context(viewer.owner.as_deref(), session.speaker());
         // Specification, "Security": hosts log the policy under which a View runs.
         tracing::info!(
@@ -215,7 +218,8 @@ impl Views {
         });
     }
 
-    /// Returns the View that a ticket opens, with the receiver of events for its socket. A ticket works once.
+    /// Returns the View that a ticket opens, with the receiver of events for its socket. A ticket
+    /// works once.
     fn redeem(&self, ticket: &str) -> Option<(Arc<Session>, mpsc::Receiver<Event>)> {
         let sessions = self.sessions();
         sessions.values().find_map(|session| Some((session.clone(), session.redeem(ticket)?)))

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::{OpenError, OpenRequest, Views};
 use crate::{Backend, Console, Viewer};
 
-/// Allowance for the envelope around the document in a request, in bytes. Escaping as JSON can double the length of a
-/// document.
+/// Allowance for the envelope around the document in a request, in bytes. Escaping as JSON can
+/// double the length of a document.
 const AROUND: usize = 1 << 20;
 /// Records in one answer.
 const MAX_RECORDS: usize = 1_000;

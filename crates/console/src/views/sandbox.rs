@@ -9,17 +9,18 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::Views;
 
-/// The document between the page and a View. Its script forwards messages, and stops a View that floods it; it has no other rules.
+/// The document between the page and a View. Its script forwards messages, and stops a View that
+/// floods it; it has no other rules.
 const PROXY: &str = include_str!("../../page/sandbox.html");
 
-/// The routes of the sandbox's own listener, another origin than the page's: `/view/{id}`. They need no token, since an id is a secret that
-/// is valid for one request.
+/// The routes of the sandbox's own listener, another origin than the page's: `/view/{id}`. They
+/// need no token, since an id is a secret that is valid for one request.
 pub(crate) fn sandbox_router(views: Views) -> Router {
     Router::new().route("/view/{id}", get(frame)).fallback(async || gone()).with_state(views)
 }
 
-/// Serves the document around a View, with the View's policy. A second request is refused: a View that makes its frame load again gets
-/// nothing.
+/// Serves the document around a View, with the View's policy. A second request is refused: a View
+/// that makes its frame load again gets nothing.
 async fn frame(State(views): State<Views>, Path(id): Path<String>) -> Response {
     let Some(session) = views.take_frame(&id) else { return gone() };
     let sandbox = session.sandbox();

@@ -22,8 +22,9 @@ use super::{
 };
 use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESSAGE};
 
-/// Maximum number of host events that wait for the View's socket. A View that reads too slowly misses some. That is harmless: each event
-/// announces a changed list, and the View fetches the list after the next one.
+/// Maximum number of host events that wait for the View's socket. A View that reads too slowly
+/// misses some. That is harmless: each event announces a changed list, and the View fetches the
+/// list after the next one.
 const MAX_NEWS: usize = 64;
 
 /// One View that a page shows.
@@ -95,7 +96,8 @@ impl Session {
             notes,
             bridge,
         } = opening;
-        // The View of a call has one context, however often it is loaded: a later document takes the place of the one before.
+        // The View of a call has one context, however often it is loaded: a later document takes
+        // the place of the one before.
         let speaker = call.as_ref().map_or_else(|| id.clone(), |call| format!("{call} {uri}"));
         let (news, receiver) = mpsc::channel(MAX_NEWS);
         let state = State {
@@ -240,7 +242,8 @@ impl Session {
         effects.into_iter().filter_map(|effect| self.perform(&mut state, effect)).collect()
     }
 
-    /// Carries out the server's part of an effect, and returns the frame that tells the page its part.
+    /// Carries out the server's part of an effect, and returns the frame that tells the page its
+    /// part.
     fn perform(&self, state: &mut State, effect: Effect) -> Option<String> {
         let owner = self.viewer.owner.as_deref();
         match &effect {

@@ -22,13 +22,14 @@ use tokio::{
 
 use super::{Views, happened::Happened, session::Session};
 
-/// The subprotocol of the socket. The page names it together with the ticket, so that the ticket is in no URL and in no log of a proxy.
+/// The subprotocol of the socket. The page names it together with the ticket, so that the ticket is
+/// in no URL and in no log of a proxy.
 const PROTOCOL: &str = "marquetry-view";
 /// A page that does not take a frame within this time is gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `GET /api/console/views/socket`: the socket of a View. Its ticket takes the place of a token, which browsers do not send with a
-/// WebSocket.
+/// `GET /api/console/views/socket`: the socket of a View. Its ticket takes the place of a token,
+/// which browsers do not send with a WebSocket.
 pub(crate) fn socket_router(views: Views) -> Router {
     Router::new().route("/api/console/views/socket", get(open_socket)).with_state(views)
 }
@@ -71,8 +72,8 @@ enum Ended {
     Unreadable,
 }
 
-/// Forwards messages between the page and the bridge until one of them ends. There is no queue: while a frame waits to be sent to the page,
-/// no frame of the page is read.
+/// Forwards messages between the page and the bridge until one of them ends. There is no queue:
+/// while a frame waits to be sent to the page, no frame of the page is read.
 async fn run(
     session: &Arc<Session>,
     views: &Views,

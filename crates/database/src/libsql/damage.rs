@@ -5,8 +5,8 @@ use libsql::Connection;
 use super::engine::{get, select};
 use crate::DatabaseError;
 
-/// Returns statements each of which gives one column of one table a value of a type that it should not have. A store has to answer with
-/// errors afterwards; it must not panic.
+/// Returns statements each of which gives one column of one table a value of a type that it should
+/// not have. A store has to answer with errors afterwards; it must not panic.
 ///
 /// # Errors
 ///

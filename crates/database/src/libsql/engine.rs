@@ -1,6 +1,7 @@
 //! The engine: its errors, and the setup of connections.
 //!
-//! Futures of a local libSQL database do their work when they are polled for the first time, so that [`wait`] blocks.
+//! Futures of a local libSQL database do their work when they are polled for the first time, so
+//! that [`wait`] blocks.
 
 use std::{
     pin::pin,
@@ -42,12 +43,14 @@ pub(super) fn prepare(connection: &Connection, read_only: bool) -> Result<(), Da
     if read_only {
         return Ok(());
     }
-    // In WAL mode `NORMAL` survives a killed process; a power failure may cost the last commits, and damages nothing.
+    // In WAL mode `NORMAL` survives a killed process; a power failure may cost the last commits,
+    // and damages nothing.
     let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
     let started = Instant::now();
     loop {
         match wait(connection.execute_batch(pragmas)).map_err(error) {
-            // If several processes create a database at once, SQLite returns "busy" to one of them without waiting.
+            // If several processes create a database at once, SQLite returns "busy" to one of them
+            // without waiting.
             Err(DatabaseError::Busy) if started.elapsed() < BUSY => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -161,7 +164,8 @@ pub fn select<T, E: From<DatabaseError>>(
     Ok(all)
 }
 
-/// Returns a column of a row of a file, counted from 0. The engine's own conversion panics at the types that a damaged file may have.
+/// Returns a column of a row of a file, counted from 0. The engine's own conversion panics at the
+/// types that a damaged file may have.
 ///
 /// # Errors
 ///
@@ -190,7 +194,8 @@ pub fn json<T: DeserializeOwned>(row: &Row, column: i32) -> Result<T, DatabaseEr
     serde_json::from_str(&text).map_err(|error| DatabaseError::Damaged(error.to_string()))
 }
 
-/// Returns the output of a future of the engine. Those of a local database work when they are polled, and block.
+/// Returns the output of a future of the engine. Those of a local database work when they are
+/// polled, and block.
 pub fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

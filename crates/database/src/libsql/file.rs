@@ -19,8 +19,8 @@ const MAX_IDLE: usize = 4;
 
 /// A database in one file, which several processes may use at once.
 ///
-/// The file may be removed or replaced while it is open; writes would then be lost. So every access first checks that
-/// the path still names the open file.
+/// The file may be removed or replaced while it is open; writes would then be lost. So every access
+/// first checks that the path still names the open file.
 pub struct LibsqlFile {
     database: Database,
     path: PathBuf,
@@ -36,8 +36,9 @@ type Identity = (u64, u64);
 type Identity = ();
 
 impl LibsqlFile {
-    /// Opens the database in a file, for reading and writing or read-only. For writing, a missing file is created that
-    /// only its owner can access; the directory must exist. Nothing in the file is read yet.
+    /// Opens the database in a file, for reading and writing or read-only. For writing, a missing
+    /// file is created that only its owner can access; the directory must exist. Nothing in the
+    /// file is read yet.
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ impl LibsqlFile {
         )))
     }
 
-    /// Checks that the database is new, or has one of these tables: a database with only other tables belongs to
-    /// another program. Changes nothing.
+    /// Checks that the database is new, or has one of these tables: a database with only other
+    /// tables belongs to another program. Changes nothing.
     ///
     /// # Errors
     ///

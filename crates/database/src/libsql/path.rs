@@ -10,8 +10,8 @@ use crate::DatabaseError;
 
 /// Returns the URI by which a file is opened read-only.
 ///
-/// A file without a log (`-wal`) is complete and is opened as immutable: the engine then writes nothing beside it.
-/// Writes that another process begins later are not seen.
+/// A file without a log (`-wal`) is complete and is opened as immutable: the engine then writes
+/// nothing beside it. Writes that another process begins later are not seen.
 pub(super) fn to_read(path: &Path) -> Result<PathBuf, DatabaseError> {
     let unusable = |problem: &dyn std::fmt::Display| {
         DatabaseError::Unusable(format!("{} {problem}", path.display()))
@@ -33,15 +33,15 @@ pub(super) fn to_read(path: &Path) -> Result<PathBuf, DatabaseError> {
     Ok(uri.into())
 }
 
-/// Creates a missing file that only its owner can access: files beside it will get the same mode. An existing file
-/// keeps its mode.
+/// Creates a missing file that only its owner can access: files beside it will get the same mode.
+/// An existing file keeps its mode.
 ///
 /// Returns an absolute path, which the engine cannot mistake for anything but a file.
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Unusable`] for a path that cannot be a database, such as a folder, or cannot be created;
-/// [`DatabaseError::ReadOnly`] for a file without write permission.
+/// [`DatabaseError::Unusable`] for a path that cannot be a database, such as a folder, or cannot be
+/// created; [`DatabaseError::ReadOnly`] for a file without write permission.
 pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
     let unusable = |problem: &dyn std::fmt::Display| {
         DatabaseError::Unusable(format!("{} {problem}", path.display()))
@@ -58,8 +58,8 @@ pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
         Ok(_) if !may(path, Access::Write) => return Err(DatabaseError::ReadOnly),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A new file would adopt the log of the old one, and both would be damaged. Another process may have
-            // created the file just now.
+            // A new file would adopt the log of the old one, and both would be damaged. Another
+            // process may have created the file just now.
             let log = beside(path, "-wal");
             if log.exists() && !path.exists() {
                 return Err(unusable(&format_args!(
@@ -87,8 +87,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Returns whether an existing file can be read or written. It is not opened: closing it would release the locks that
-/// this process holds on it.
+/// Returns whether an existing file can be read or written. It is not opened: closing it would
+/// release the locks that this process holds on it.
 #[cfg(unix)]
 fn may(path: &Path, access: Access) -> bool {
     use rustix::{fs, io::Errno};

@@ -31,7 +31,8 @@ pub struct RemoteLibsql {
 }
 
 impl RemoteLibsql {
-    /// Returns the database at a URL: `libsql://host`, `https://host`, or `http://` for this machine. Nothing is sent.
+    /// Returns the database at a URL: `libsql://host`, `https://host`, or `http://` for this
+    /// machine. Nothing is sent.
     ///
     /// # Errors
     ///
@@ -291,7 +292,8 @@ impl Session {
         }
     }
 
-    /// Sends the queued statements and the end of the transaction, which is not reached if one of them fails.
+    /// Sends the queued statements and the end of the transaction, which is not reached if one of
+    /// them fails.
     fn commit(&self) -> Result<(), DatabaseError> {
         let mut queued = self.queued.take();
         queued.push(statement("COMMIT", Vec::new(), false)?);
@@ -340,7 +342,8 @@ impl Session {
         });
         self.in_transaction.set(false);
         self.queued.take();
-        // The end of the stream rolls back what was not committed. If it cannot be sent, the server ends the stream after some seconds.
+        // The end of the stream rolls back what was not committed. If it cannot be sent, the server
+        // ends the stream after some seconds.
         if self.baton.borrow().is_some() {
             _ = self.send(&[Request::Close]);
             self.baton.take();

@@ -19,12 +19,13 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Creates missing tables, migrates older versions, and checks the version. Changes nothing if the database is
-    /// read-only.
+    /// Creates missing tables, migrates older versions, and checks the version. Changes nothing if
+    /// the database is read-only.
     ///
     /// # Errors
     ///
-    /// As [`Self::check`]; [`DatabaseError::ReadOnly`] if there are no tables and none may be created.
+    /// As [`Self::check`]; [`DatabaseError::ReadOnly`] if there are no tables and none may be
+    /// created.
     pub fn open<'a>(
         &self,
         database: impl Into<Sql<'a>>,
@@ -69,8 +70,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] or [`DatabaseError::OlderSchema`] if not, [`DatabaseError::Damaged`] if they have
-    /// none.
+    /// [`DatabaseError::NewerSchema`] or [`DatabaseError::OlderSchema`] if not,
+    /// [`DatabaseError::Damaged`] if they have none.
     pub fn check<'a>(&self, database: impl Into<Sql<'a>>) -> Result<(), DatabaseError> {
         match self.found(database.into())? {
             Some(found) if found == self.version => Ok(()),

@@ -73,8 +73,8 @@ impl Sql<'_> {
         }
     }
 
-    /// Runs a statement without rows. In a transaction with a server it may be sent later: with the next query, or at the end of the
-    /// transaction, which then has its error.
+    /// Runs a statement without rows. In a transaction with a server it may be sent later: with the
+    /// next query, or at the end of the transaction, which then has its error.
     ///
     /// # Errors
     ///

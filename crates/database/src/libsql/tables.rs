@@ -8,8 +8,8 @@ use tokio::sync::Mutex;
 use super::{LibsqlFile, Schema, limit};
 use crate::{DatabaseError, blocking};
 
-/// The tables of one store in a libSQL file: many read at once, and writes of this process wait for each other rather than for the lock of the
-/// file. `W` has the connection for writing.
+/// The tables of one store in a libSQL file: many read at once, and writes of this process wait for
+/// each other rather than for the lock of the file. `W` has the connection for writing.
 pub struct Tables<W = Connection> {
     file: Arc<LibsqlFile>,
     writer: Arc<Mutex<W>>,
@@ -18,15 +18,16 @@ pub struct Tables<W = Connection> {
 /// How the tables of a store are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TablesOptions {
-    /// Largest size of the database in bytes, for writes of this store; beyond it they fail with [`DatabaseError::Full`]. No limit by
-    /// default.
+    /// Largest size of the database in bytes, for writes of this store; beyond it they fail with
+    /// [`DatabaseError::Full`]. No limit by default.
     pub max_bytes: Option<u64>,
     /// Opens the file for reading only: nothing is created or changed in the file or beside it.
     pub read_only: bool,
 }
 
 impl<W: Send + 'static> Tables<W> {
-    /// Opens the tables of `schema` in the file, and creates missing ones. `writer` gets the connection for writing.
+    /// Opens the tables of `schema` in the file, and creates missing ones. `writer` gets the
+    /// connection for writing.
     ///
     /// # Errors
     ///

@@ -10,18 +10,21 @@ use tokio::{runtime::Handle, time::timeout};
 
 use super::tls::Tls;
 
-/// Time in which an abandoned statement may end by itself. Most need less, and cancelling one costs a connection.
+/// Time in which an abandoned statement may end by itself. Most need less, and cancelling one costs
+/// a connection.
 const GRACE: Duration = Duration::from_millis(50);
-/// Number of attempts to cancel, and the time limit of each. After that, the server's timeouts apply.
+/// Number of attempts to cancel, and the time limit of each. After that, the server's timeouts
+/// apply.
 const CANCELS: usize = 5;
 const CANCEL_TAKES: Duration = Duration::from_secs(2);
 
 /// A connection in use, which goes back to the pool when it is idle.
 ///
-/// Call [`Self::done`] once all answers are read. Dropping a lease before that may leave a statement at work, since
-/// dropping a future tells the server nothing; a background task then cancels the statement if it does not end at once.
-/// A cancellation may arrive late and hit another statement, so that the connection is closed after it. Until then it
-/// counts as in use: there are never more connections, nor more of these tasks, than `max_connections`.
+/// Call [`Self::done`] once all answers are read. Dropping a lease before that may leave a
+/// statement at work, since dropping a future tells the server nothing; a background task then
+/// cancels the statement if it does not end at once. A cancellation may arrive late and hit another
+/// statement, so that the connection is closed after it. Until then it counts as in use: there are
+/// never more connections, nor more of these tasks, than `max_connections`.
 pub struct Lease {
     /// `None` only while the lease is dropped.
     object: Option<Object>,

@@ -1,6 +1,7 @@
 //! Pools of connections to a PostgreSQL.
 //!
-//! Statements and rows are types of the crate `tokio_postgres`; users of this module depend on it, too.
+//! Statements and rows are types of the crate `tokio_postgres`; users of this module depend on it,
+//! too.
 
 mod error;
 mod lease;
@@ -22,8 +23,8 @@ pub type Parameter<'a> = &'a (dyn ToSql + Sync);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// Most connections; 8 by default. Further calls wait for a free one. Two more connections may exist: that of
-    /// [`PostgresPool::connect`], and for a short time one that cancels a statement.
+    /// Most connections; 8 by default. Further calls wait for a free one. Two more connections may
+    /// exist: that of [`PostgresPool::connect`], and for a short time one that cancels a statement.
     pub max_connections: usize,
     /// Time limit of a statement on the server; 60 s by default.
     pub statement_timeout: Duration,
@@ -44,8 +45,8 @@ impl Default for PoolOptions {
     }
 }
 
-/// Number of the advisory lock that is held while tables are created: two processes at once would fail. Other programs
-/// are unlikely to use it.
+/// Number of the advisory lock that is held while tables are created: two processes at once would
+/// fail. Other programs are unlikely to use it.
 const CREATING_TABLES: i64 = 0x6d61_7271_7565_7472;
 
 /// Connections to one database. Each is handed out as a [`Lease`].
@@ -62,13 +63,15 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Unusable`] if the URL does not parse, or names a file of certificates that cannot be used.
+    /// [`DatabaseError::Unusable`] if the URL does not parse, or names a file of certificates that
+    /// cannot be used.
     pub fn new(url: &str, options: PoolOptions) -> Result<Self, DatabaseError> {
         let (mut config, tls) = tls::read(url)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.connect_timeout);
         }
-        // Otherwise a call would wait for hours for a server that vanished without closing its connections.
+        // Otherwise a call would wait for hours for a server that vanished without closing its
+        // connections.
         config.keepalives_idle(Duration::from_secs(30));
         config.tcp_user_timeout(Duration::from_secs(30));
         if config.get_application_name().is_none() {
@@ -101,14 +104,15 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NoConnection`] or [`DatabaseError::Disconnected`] if no connection is available in time.
+    /// [`DatabaseError::NoConnection`] or [`DatabaseError::Disconnected`] if no connection is
+    /// available in time.
     pub async fn get(&self) -> Result<Lease, DatabaseError> {
         let got = self.pool.get().await.map(|object| Lease::new(object, self.tls.clone()));
         got.map_err(|error| error::of_pool(error, self.options.max_connections))
     }
 
-    /// Opens a connection outside of the pool, for statements that take long. It closes when it is dropped and has
-    /// answered everything.
+    /// Opens a connection outside of the pool, for statements that take long. It closes when it is
+    /// dropped and has answered everything.
     ///
     /// # Errors
     ///
@@ -120,7 +124,8 @@ impl PostgresPool {
         Ok(client)
     }
 
-    /// Runs statements if `condition`, a query, returns true, while no other process creates tables.
+    /// Runs statements if `condition`, a query, returns true, while no other process creates
+    /// tables.
     ///
     /// # Errors
     ///
@@ -162,7 +167,8 @@ const IS_THERE: &str =
 
 /// Settings of each connection.
 fn session(options: &PoolOptions) -> String {
-    // The types of an extension may be in any schema. JIT compilation takes longer than these queries.
+    // The types of an extension may be in any schema. JIT compilation takes longer than these
+    // queries.
     format!(
         "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET jit = off; \
          SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(n.nspname), false) \

@@ -22,9 +22,10 @@ use tokio_postgres::{
 
 use crate::DatabaseError;
 
-/// Parses a URL. A server on another machine is reached by TLS, unless the URL has `sslmode=disable`; one on this
-/// machine only with `sslmode=require`. The certificate is always checked, with its name, as with `verify-full`: by
-/// Mozilla's roots, or by those in the file of `sslrootcert`.
+/// Parses a URL. A server on another machine is reached by TLS, unless the URL has
+/// `sslmode=disable`; one on this machine only with `sslmode=require`. The certificate is always
+/// checked, with its name, as with `verify-full`: by Mozilla's roots, or by those in the file of
+/// `sslrootcert`.
 pub(super) fn read(url: &str) -> Result<(Config, Tls), DatabaseError> {
     let (url, roots) = split(url);
     // The error of the parser may quote the URL, and so the password.
@@ -49,8 +50,8 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), DatabaseError> {
     Ok((config, Tls(tls)))
 }
 
-/// Removes from a URL the parameters that the driver does not know: `sslrootcert`, and `verify-full`, which `require`
-/// means here.
+/// Removes from a URL the parameters that the driver does not know: `sslrootcert`, and
+/// `verify-full`, which `require` means here.
 fn split(url: &str) -> (String, Option<String>) {
     let Some((base, options)) = url.split_once('?') else { return (url.to_owned(), None) };
     let (mut kept, mut roots) = (Vec::new(), None);
@@ -109,8 +110,9 @@ fn client(roots: Option<&str>) -> Result<Arc<ClientConfig>, DatabaseError> {
     Ok(Arc::new(client.with_root_certificates(store).with_no_client_auth()))
 }
 
-// `tokio-postgres-rustls` 0.13 does the same and binds the channel besides, for which it parses certificates: seven more
-// crates (`x509-cert`, `der`, `spki`, a second `const-oid` …) instead of the 60 lines below.
+// `tokio-postgres-rustls` 0.13 does the same and binds the channel besides, for which it parses
+// certificates: seven more crates (`x509-cert`, `der`, `spki`, a second `const-oid` …) instead of
+// the 60 lines below.
 /// The TLS configuration; None without TLS.
 #[derive(Clone)]
 pub(super) struct Tls(Option<Arc<ClientConfig>>);

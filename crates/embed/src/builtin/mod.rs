@@ -13,7 +13,8 @@ use crate::{
     turns::{blocking, turn},
 };
 
-/// The built-in model, `minilm-static-256-i8`: English, 256 dimensions, no download, some million tokens a second.
+/// The built-in model, `minilm-static-256-i8`: English, 256 dimensions, no download, some million
+/// tokens a second.
 ///
 /// Distilled from all-MiniLM-L6-v2; `model/README.md` in the crate has the method and the licences.
 ///
@@ -42,7 +43,8 @@ impl Default for EmbeddingModel {
 }
 
 impl StaticModel {
-    /// The identity that is stored beside vectors, so that vectors of different models are not compared.
+    /// The identity that is stored beside vectors, so that vectors of different models are not
+    /// compared.
     pub const IDENTITY: &str = "minilm-static-256-i8";
     /// The dimension of the vectors.
     pub const DIMENSION: usize = 256;
@@ -59,7 +61,8 @@ impl StaticModel {
         &MODEL
     }
 
-    /// Returns the vector of a text, of length 1; all zeros if the model knows no token of the text.
+    /// Returns the vector of a text, of length 1; all zeros if the model knows no token of the
+    /// text.
     pub fn embed(&self, text: &str) -> Vec<f32> {
         let mut ids = Vec::new();
         self.tokens.tokenize(text, &mut ids);
@@ -81,9 +84,9 @@ impl StaticModel {
         sum
     }
 
-    /// Returns the share of a question's words that are whole entries of the vocabulary, from 0 to 1. Other words are
-    /// split into pieces, which have little meaning. Single characters of other scripts, which English texts mention in
-    /// passing, do not count.
+    /// Returns the share (0 to 1) of a question's words that are whole entries of the vocabulary.
+    /// Other words are split into pieces, which have little meaning. Single characters of other
+    /// scripts, which English texts mention in passing, do not count.
     pub fn coverage(&self, question: &str) -> f32 {
         let (mut known, mut all) = (0_u32, 0_u32);
         self.tokens.words(question, |word, is_entry| {
@@ -129,15 +132,16 @@ impl StaticModel {
     }
 }
 
-/// Texts up to this many bytes together, such as a question, are computed on the calling thread: some 2,000 tokens take
-/// a fraction of a millisecond, less than a switch to another thread.
+/// Texts up to this many bytes together, such as a question, are computed on the calling thread:
+/// some 2,000 tokens take a fraction of a millisecond, less than a switch to another thread.
 const AT_ONCE: usize = 8 << 10;
 
-/// Bytes that a thread computes before it lets others run and checks whether the caller has gone. A text is never
-/// divided.
+/// Bytes that a thread computes before it lets others run and checks whether the caller has gone. A
+/// text is never divided.
 const PORTION: usize = 256 << 10;
 
-/// Returns ranges of neighbouring texts with at most [`PORTION`] bytes together. A longer text is a separate range.
+/// Returns ranges of neighbouring texts with at most [`PORTION`] bytes together. A longer text is a
+/// separate range.
 fn portions(texts: &[String]) -> Vec<Range<usize>> {
     let mut portions: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
@@ -171,7 +175,8 @@ impl Embedder for &'static StaticModel {
             let turn = turn().await;
             let texts = texts[portion].to_vec();
             let compute = move || {
-                // The permit is held until the work ends, since dropping the call does not end the work.
+                // The permit is held until the work ends, since dropping the call does not end the
+                // work.
                 let _turn = turn;
                 Ok(texts.iter().map(|text| model.embed(text)).collect::<Vec<_>>())
             };

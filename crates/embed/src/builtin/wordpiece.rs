@@ -1,12 +1,13 @@
-//! BERT's WordPiece tokenizer, lower-cased: words by white space and punctuation, then the longest known pieces of
-//! each.
+//! BERT's WordPiece tokenizer, lower-cased: words by white space and punctuation, then the longest
+//! known pieces of each.
 
 use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// The tokens of BERT's uncased vocabulary. Makes no special tokens and leaves out words that it cannot spell.
+/// The tokens of BERT's uncased vocabulary. Makes no special tokens and leaves out words that it
+/// cannot spell.
 pub(super) struct WordPiece {
     ids: HashMap<&'static str, u32>,
     longest: usize,
@@ -26,7 +27,8 @@ impl WordPiece {
         divide(text, |word| self.spell(word, &mut scratch, ids));
     }
 
-    /// Calls back for each word of a text, with whether it is a token as a whole. Punctuation is skipped.
+    /// Calls back for each word of a text, with whether it is a token as a whole. Punctuation is
+    /// skipped.
     pub(super) fn words(&self, text: &str, mut see: impl FnMut(&str, bool)) {
         divide(text, |word| {
             if !word.is_empty() && !word.starts_with(is_punctuation) {
@@ -107,7 +109,8 @@ fn divide(text: &str, mut take: impl FnMut(&mut String)) {
     add(' ');
 }
 
-/// Returns whether a character is dropped: control and format characters, and the replacement character.
+/// Returns whether a character is dropped: control and format characters, and the replacement
+/// character.
 fn is_dropped(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control() && !matches!(character, '\t' | '\n' | '\r');
@@ -139,8 +142,9 @@ fn is_ideograph(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// `testdata/tokens.json` has texts, many of them random, and the ids that the `tokenizers` library 0.23 gives for
-    /// the same vocabulary, but for characters that became marks after its version of Unicode.
+    /// `testdata/tokens.json` has texts, many of them random, and the ids that the `tokenizers`
+    /// library 0.23 gives for the same vocabulary, but for characters that became marks after its
+    /// version of Unicode.
     #[test]
     fn tokens_are_those_of_the_tokenizers_library() {
         let cases: Vec<(String, Vec<u32>)> =

@@ -55,23 +55,25 @@ pub struct RemoteOptions {
     /// Name of the model at the endpoint.
     pub model: String,
     /// Base URL, to which the API's path is appended: `https://host/v1`, `http://127.0.0.1:11434`.
-    /// [`EmbeddingApi::default_base_url`] if not set. Plain `http:` reaches loopback addresses only, unless
-    /// [`Self::allow_plain_http`] is set.
+    /// [`EmbeddingApi::default_base_url`] if not set. Plain `http:` reaches loopback addresses
+    /// only, unless [`Self::allow_plain_http`] is set.
     pub base_url: Option<String>,
     /// API key, if the endpoint requires one.
     pub api_key: Option<ApiKey>,
-    /// Dimension of the vectors. If not set, [`RemoteEmbedder::open`](super::RemoteEmbedder::open) embeds a short text to find it.
+    /// Dimension of the vectors. If not set, [`RemoteEmbedder::open`](super::RemoteEmbedder::open)
+    /// embeds a short text to find it.
     pub dimension: Option<usize>,
     /// Requests vectors of [`Self::dimension`] numbers, from models that can shorten their vectors.
     pub ask_for_dimension: bool,
-    /// Identity that is stored beside the vectors, instead of `openai:model@https://host`, for an endpoint that has
-    /// moved. Different models need different identities.
+    /// Identity that is stored beside the vectors, instead of `openai:model@https://host`, for an
+    /// endpoint that has moved. Different models need different identities.
     pub identity: Option<String>,
     /// Time limit of one attempt, answer included; 60 s by default.
     pub timeout: Duration,
     /// Number of retries when the endpoint is busy or cannot be reached; 3 by default.
     pub retries: u32,
-    /// Longest wait before a retry; an endpoint that asks for a longer one gets no retry. 30 s by default.
+    /// Longest wait before a retry; an endpoint that asks for a longer one gets no retry. 30 s by
+    /// default.
     pub longest_wait: Duration,
     /// Most texts in one request; 64 by default.
     pub batch_texts: usize,

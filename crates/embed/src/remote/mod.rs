@@ -15,9 +15,9 @@ use crate::{EmbedError, Embedder, EmbeddingModel, vector::normalized};
 
 /// A model behind OpenAI's `/v1/embeddings`, a compatible service, or Ollama's `/api/embed`.
 ///
-/// Texts are sent in batches, a few in flight at a time, with retries while the endpoint is busy; redirects are not
-/// followed. Vectors are checked against the model's dimension and normalised to length 1. Blank texts, which endpoints
-/// refuse, are not sent and get a vector of zeros.
+/// Texts are sent in batches, a few in flight at a time, with retries while the endpoint is busy;
+/// redirects are not followed. Vectors are checked against the model's dimension and normalised to
+/// length 1. Blank texts, which endpoints refuse, are not sent and get a vector of zeros.
 ///
 /// ```no_run
 /// use marquetry_embed::{Embedder, remote::{EmbeddingApi, RemoteEmbedder, RemoteOptions}};
@@ -39,7 +39,8 @@ pub struct RemoteEmbedder {
 }
 
 impl RemoteEmbedder {
-    /// Opens a model. Calls the endpoint only if [`RemoteOptions::dimension`] is not set: it embeds a short text then.
+    /// Opens a model. Calls the endpoint only if [`RemoteOptions::dimension`] is not set: it embeds
+    /// a short text then.
     ///
     /// # Errors
     ///
@@ -142,7 +143,8 @@ impl Embedder for RemoteEmbedder {
     }
 }
 
-/// Counts a token for each sign and each character beyond ASCII, and one for every four letters or digits of a word.
+/// Counts a token for each sign and each character beyond ASCII, and one for every four letters or
+/// digits of a word.
 fn estimated_tokens(text: &str) -> usize {
     let mut tokens = 0;
     let mut word = 0_usize;

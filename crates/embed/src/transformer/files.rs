@@ -18,7 +18,8 @@ pub(super) enum Pooling {
     First,
 }
 
-/// Maximum size of a JSON file, in bytes. The `tokenizer.json` of a vocabulary of 250,000 tokens has 17 MB.
+/// Maximum size of a JSON file, in bytes. The `tokenizer.json` of a vocabulary of 250,000 tokens
+/// has 17 MB.
 const JSON_BYTES: u64 = 64 << 20;
 
 /// The contents of a model's folder.

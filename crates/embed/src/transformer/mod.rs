@@ -18,10 +18,11 @@ use crate::{EmbedError, Embedder, EmbeddingModel, turns::blocking, vector::norma
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransformerOptions {
-    /// The folder: `config.json`, `model.safetensors` and `tokenizer.json`, and optionally `1_Pooling/config.json` and
-    /// `sentence_bert_config.json`.
+    /// The folder: `config.json`, `model.safetensors` and `tokenizer.json`, and optionally
+    /// `1_Pooling/config.json` and `sentence_bert_config.json`.
     pub folder: PathBuf,
-    /// Most tokens that are computed together, padding included; 4,096 by default. More need more memory.
+    /// Most tokens that are computed together, padding included; 4,096 by default. More need more
+    /// memory.
     pub batch_tokens: usize,
     /// Largest size of each file, in bytes; 2 GiB by default.
     pub max_file_bytes: u64,
@@ -36,8 +37,9 @@ impl TransformerOptions {
 
 /// A sentence transformer of the type BERT in a local folder, such as all-MiniLM-L6-v2.
 ///
-/// It is computed on Tokio's blocking threads, one batch after the other. A text that is longer than the model reads is
-/// truncated. Its identity holds a hash of its files: the same files are the same model, in any folder.
+/// It is computed on Tokio's blocking threads, one batch after the other. A text that is longer
+/// than the model reads is truncated. Its identity holds a hash of its files: the same files are
+/// the same model, in any folder.
 ///
 /// ```no_run
 /// use marquetry_embed::{Embedder, transformer::{Transformer, TransformerOptions}};
@@ -119,7 +121,8 @@ impl Embedder for Transformer {
             let turn = Arc::clone(&self.turn).acquire_owned().await.expect("nobody closes it");
             let shared = Arc::clone(&self.shared);
             let compute = move || {
-                // The permit is held until the work ends, since dropping the call does not end the work.
+                // The permit is held until the work ends, since dropping the call does not end the
+                // work.
                 let _turn = turn;
                 shared.compute(&batch)
             };

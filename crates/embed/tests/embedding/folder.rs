@@ -33,7 +33,8 @@ pub(crate) fn write(folder: &Path, seed: u32) {
         "tokenizer.json",
         json!({
             "version": "1.0",
-            // As in files of sentence transformers, whose settings for padding and truncation must be ignored.
+            // As in files of sentence transformers, whose settings for padding and truncation must
+            // be ignored.
             "truncation": {"max_length": 4, "strategy": "LongestFirst", "stride": 0},
             "padding": {"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
                 "pad_type_id": 0, "pad_token": "[PAD]"},
@@ -92,7 +93,8 @@ fn weights(seed: u32) -> Vec<u8> {
         for _ in 0..shape.iter().product::<usize>() {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let number = (random >> 8) as f32 / (1 << 23) as f32 - 1.0;
-            // As in trained models, so that the common part of all vectors is not larger than the differences.
+            // As in trained models, so that the common part of all vectors is not larger than the
+            // differences.
             let number = match &*name {
                 name if name.ends_with("LayerNorm.weight") => 1.0 + number / 10.0,
                 name if name.ends_with(".bias") => number / 10.0,

@@ -174,7 +174,8 @@ async fn a_folder_that_is_none_is_told() {
     assert!(refusal(options).await.contains("batch_tokens"));
 }
 
-/// The beginnings of vectors that were computed from the same weights by forty lines of NumPy, in 64 bits.
+/// The beginnings of vectors that were computed from the same weights by forty lines of NumPy, in
+/// 64 bits.
 #[tokio::test]
 async fn minilm_gives_the_vectors_that_it_should() {
     const EXPECTED: [(&str, [f32; 6]); 3] = [

@@ -76,8 +76,8 @@ impl<'a> Body<'a> {
         let breaks = [&self.rendered_breaks, &self.asked_breaks];
         let mut breaks =
             breaks.into_iter().find(|breaks| !breaks.is_empty()).cloned().unwrap_or_default();
-        // A break before all text, or a second one at the same position, makes no page with text. The number of pages
-        // comes from Word.
+        // A break before all text, or a second one at the same position, makes no page with text.
+        // The number of pages comes from Word.
         breaks.dedup();
         breaks
     }
@@ -160,7 +160,8 @@ impl TextElements for Body<'_> {
     fn start(&mut self, element: &BytesStart<'_>) {
         let name = element.local_name();
         match name.as_ref() {
-            // `Fallback` repeats the content for older programs; `moveFrom` is text that was moved to another place.
+            // `Fallback` repeats the content for older programs; `moveFrom` is text that was moved
+            // to another place.
             "Fallback" | "moveFrom" => self.left_out += 1,
             "p" => self.paragraphs.push(Paragraph::default()),
             "pStyle" => {

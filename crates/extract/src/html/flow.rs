@@ -107,7 +107,8 @@ impl Flow {
     }
 
     fn preformatted(&mut self, text: &str) {
-        // The line break after `<pre>` is not part of the text; line breaks at the ends separate blocks.
+        // The line break after `<pre>` is not part of the text; line breaks at the ends separate
+        // blocks.
         let text =
             if self.pending >= Break::Line { text.trim_start_matches(['\r', '\n']) } else { text };
         if !text.is_empty() {

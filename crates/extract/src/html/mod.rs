@@ -14,10 +14,11 @@ use super::{
 use flow::{Break, Flow};
 use open::OpenElements;
 
-// `html5ever` 0.40 builds a tree, so that memory and recursion grow with the depth of an untrusted page, and would
-// add nine crates, among them a second `phf`. `html5gum` has the same tokenizer of the standard without a tree.
-/// Reads web pages. Elements are tracked only as far as needed to know whether text is hidden. No tree is built, so
-/// deep nesting costs nothing.
+// `html5ever` 0.40 builds a tree, so that memory and recursion grow with the depth of an untrusted
+// page, and would add nine crates, among them a second `phf`. `html5gum` has the same tokenizer of
+// the standard without a tree.
+/// Reads web pages. Elements are tracked only as far as needed to know whether text is hidden. No
+/// tree is built, so deep nesting costs nothing.
 pub(super) struct Html;
 
 impl Extractor for Html {
@@ -76,8 +77,8 @@ fn tokens(html: &str) -> impl Iterator<Item = Token<usize>> {
     })
 }
 
-/// Finds hidden passages in the pieces of HTML in a Markdown text: comments, and elements that are not shown. One
-/// value reads all pieces of a text in order.
+/// Finds hidden passages in the pieces of HTML in a Markdown text: comments, and elements that are
+/// not shown. One value reads all pieces of a text in order.
 #[derive(Default)]
 pub(super) struct HiddenPassages {
     open: OpenElements,

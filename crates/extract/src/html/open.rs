@@ -1,5 +1,5 @@
-//! Tracks open elements, and whether their contents are visible: the part of tree construction in the HTML Standard
-//! (section 13.2.6) that determines this.
+//! Tracks open elements, and whether their contents are visible: the part of tree construction in
+//! the HTML Standard (section 13.2.6) that determines this.
 
 use super::Attributes;
 
@@ -18,8 +18,9 @@ struct Open {
     is_hidden: bool,
 }
 
-/// Number of open elements that are searched for the start of an end tag. People do not write deeper nesting;
-/// searching all of a hundred thousand open elements for as many end tags would take minutes.
+/// Number of open elements that are searched for the start of an end tag. People do not write
+/// deeper nesting; searching all of a hundred thousand open elements for as many end tags would
+/// take minutes.
 const MAX_LOOK: usize = 256;
 
 impl OpenElements {
@@ -50,10 +51,12 @@ impl OpenElements {
         self.count(name, is_hidden, usize::wrapping_add);
     }
 
-    /// Closes the element of an end tag, and the elements within it. An end tag without an element is ignored.
+    /// Closes the element of an end tag, and the elements within it. An end tag without an element
+    /// is ignored.
     pub(super) fn end(&mut self, name: &[u8]) {
-        // `</b>` does not end a block that was opened within `<b>`, and `</div>` does not end a table that was opened
-        // within `<div>`. Otherwise text that a browser hides would be extracted.
+        // `</b>` does not end a block that was opened within `<b>`, and `</div>` does not end a
+        // table that was opened within `<div>`. Otherwise text that a browser hides would be
+        // extracted.
         let stops: fn(&[u8]) -> bool = if is_special(name) { is_scope } else { is_special };
         self.close(|open| open == name, |open| stops(open) && open != name);
     }
@@ -91,7 +94,8 @@ impl OpenElements {
         }
     }
 
-    /// Closes the innermost element that `is_it` accepts, unless an element that `stops` accepts is within it.
+    /// Closes the innermost element that `is_it` accepts, unless an element that `stops` accepts is
+    /// within it.
     fn close(&mut self, is_it: impl Fn(&[u8]) -> bool, stops: impl Fn(&[u8]) -> bool) {
         for (above, open) in self.stack.iter().rev().take(MAX_LOOK).enumerate() {
             if is_it(&open.name) {
@@ -170,7 +174,8 @@ fn is_heading(name: &[u8]) -> bool {
     matches!(name, [b'h', b'1'..=b'6'])
 }
 
-/// Returns whether an element is in the Standard's category "special": end tags of other elements do not close it.
+/// Returns whether an element is in the Standard's category "special": end tags of other elements
+/// do not close it.
 fn is_special(name: &[u8]) -> bool {
     is_block(name)
         || is_scope(name)

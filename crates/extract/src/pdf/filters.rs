@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Returns the data without encodings as text around it (ISO 32000-2, 7.4.2 and 7.4.3). Data that looks encoded is
-/// decoded, so call this only for data that may be encoded.
+/// Returns the data without encodings as text around it (ISO 32000-2, 7.4.2 and 7.4.3). Data that
+/// looks encoded is decoded, so call this only for data that may be encoded.
 pub(super) fn without_text_encodings(data: &[u8]) -> Cow<'_, [u8]> {
     const MAX_LAYERS: usize = 4;
     let mut data = Cow::Borrowed(data);
@@ -67,15 +67,17 @@ fn base_85(data: &[u8]) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Returns the number of bytes that LZW data unpacks to, up to slightly more than `allowed` (ISO 32000-2, 7.4.4), and
-/// the number of bytes read. Other data soon has an impossible code, which ends the count.
+/// Returns the number of bytes that LZW data unpacks to, up to slightly more than `allowed` (ISO
+/// 32000-2, 7.4.4), and the number of bytes read. Other data soon has an impossible code, which
+/// ends the count.
 pub(super) fn lzw_length(data: &[u8], allowed: u64) -> (u64, usize) {
     let early = lzw_length_if(data, allowed, 1);
     let late = lzw_length_if(data, allowed, 0);
     (early.0.max(late.0), early.1 + late.1)
 }
 
-/// Counts for one variant of LZW; `early` is the number of codes by which the code length grows earlier.
+/// Counts for one variant of LZW; `early` is the number of codes by which the code length grows
+/// earlier.
 fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> (u64, usize) {
     const CLEAR: usize = 256;
     const END: usize = 257;
@@ -143,8 +145,8 @@ mod tests {
         // The example of the standard: 45 45 45 45 45 65 45 45 45 66.
         let example = [0x80, 0x0B, 0x60, 0x50, 0x22, 0x0C, 0x0C, 0x85, 0x01];
         assert_eq!(lzw_length(&example, 100).0, 10);
-        // One letter, and then repeatedly the code that is being defined: each string is longer than the previous
-        // one.
+        // One letter, and then repeatedly the code that is being defined: each string is longer
+        // than the previous one.
         let mut bits = format!("{:09b}{:09b}", 256, 65);
         for code in 258..4096_usize {
             let width = match code + 1 {

@@ -12,8 +12,8 @@ use hayro_interpret::{
 use crate::Stop;
 use crate::{ExtractError, Limits};
 
-/// The reason why reading a page ended. It is thrown as a panic, because the interpreter cannot be stopped in another
-/// way.
+/// The reason why reading a page ended. It is thrown as a panic, because the interpreter cannot be
+/// stopped in another way.
 pub(super) struct PageStopped(pub(super) ExtractError);
 
 /// Collects the text of a page.
@@ -100,7 +100,8 @@ fn between(last: &GlyphPosition, next: &GlyphPosition, is_apart: bool) -> &'stat
         let is_next_line = way.cross(last.direction) < 0.0 && across < 1.9 * size && !is_turned;
         return if is_next_line { "\n" } else { "\n\n" };
     }
-    // Spaces between words are a quarter of the font size and more; gaps between letters are seldom a tenth.
+    // Spaces between words are a quarter of the font size and more; gaps between letters are seldom
+    // a tenth.
     if along > 0.17 * size && !is_apart { " " } else { "" }
 }
 

@@ -10,12 +10,12 @@ use super::{
 };
 use crate::Stop;
 
-/// Counts the bytes that all streams unpack to, without storing them. Finds streams by their keyword, because the
-/// document's table may be damaged or wrong.
+/// Counts the bytes that all streams unpack to, without storing them. Finds streams by their
+/// keyword, because the document's table may be damaged or wrong.
 ///
-/// Streams come one after the other, so reading all of them reads about as many bytes as the document has. If
-/// keywords are within the data of other streams, the same data would be read again and again; such a document is
-/// refused early.
+/// Streams come one after the other, so reading all of them reads about as many bytes as the
+/// document has. If keywords are within the data of other streams, the same data would be read
+/// again and again; such a document is refused early.
 pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<u64, ExtractError> {
     let work = Work::new(bytes.len(), stop);
     let mut unpacked = 0;
@@ -59,8 +59,8 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(length: usize, stop: &'a Stop) -> Self {
-        /// Most bytes that are read per byte of the document: its dictionaries, and its streams by two decoders, with
-        /// a margin.
+        /// Most bytes that are read per byte of the document: its dictionaries, and its streams by
+        /// two decoders, with a margin.
         const TIMES: u64 = 16;
         const AT_LEAST: u64 = 1 << 20;
         let most = (length as u64).saturating_mul(TIMES).max(AT_LEAST);
@@ -96,8 +96,8 @@ fn dictionary_before(bytes: &[u8], here: usize) -> &[u8] {
     &before[start..]
 }
 
-/// Returns whether a dictionary names a filter that encodes as text, or names filters in a form that is not parsed
-/// here: by a reference to another object, or with escapes.
+/// Returns whether a dictionary names a filter that encodes as text, or names filters in a form
+/// that is not parsed here: by a reference to another object, or with escapes.
 fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
     let filter = memchr::memmem::find(dictionary, b"/Filter").map(|at| &dictionary[at + 7..]);
     let is_reference =
@@ -174,7 +174,8 @@ struct Packed<'a> {
 
 impl Read for Packed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        /// Bytes per read. It limits the cost of data that is damaged at its start, because a decoder reads ahead.
+        /// Bytes per read. It limits the cost of data that is damaged at its start, because a
+        /// decoder reads ahead.
         const AT_ONCE: usize = 64;
         if self.work.is_over() {
             return Ok(0);

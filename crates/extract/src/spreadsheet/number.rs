@@ -1,4 +1,5 @@
-//! Formats numbers as displayed: plain, percent, date, or no text (ECMA-376 part 1, 18.8.30 and 18.8.31).
+//! Formats numbers as displayed: plain, percent, date, or no text (ECMA-376 part 1, 18.8.30 and
+//! 18.8.31).
 
 /// The kind of a number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +17,8 @@ pub(super) enum NumberFormat {
 }
 
 impl NumberFormat {
-    /// Returns the kind of a built-in format, which has a number and no code. Those from 27 on are dates of East
-    /// Asian calendars.
+    /// Returns the kind of a built-in format, which has a number and no code. Those from 27 on are
+    /// dates of East Asian calendars.
     pub(super) fn built_in(id: u32) -> Self {
         match id {
             9 | 10 => Self::Percent,
@@ -47,7 +48,8 @@ impl NumberFormat {
                 }
                 '[' => {
                     let inside: String = characters.by_ref().take_while(|&it| it != ']').collect();
-                    // `[h]` counts hours beyond a day; colours, conditions and languages do not change the kind.
+                    // `[h]` counts hours beyond a day; colours, conditions and languages do not
+                    // change the kind.
                     let inside = inside.to_ascii_lowercase();
                     if !inside.is_empty()
                         && inside.bytes().all(|it| matches!(it, b'h' | b'm' | b's'))
@@ -81,7 +83,8 @@ impl NumberFormat {
         }
     }
 
-    /// Returns a number approximately as displayed: with full precision, and with dates in ISO 8601.
+    /// Returns a number approximately as displayed: with full precision, and with dates in ISO
+    /// 8601.
     pub(super) fn text(self, stored: &str, since_1904: bool) -> String {
         let stored = stored.trim();
         let Some(number) = stored.parse::<f64>().ok().filter(|number| number.is_finite()) else {
@@ -134,10 +137,13 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
     Some(text)
 }
 
-// `jiff` would add two crates for these lines; `humantime`, which we already use, supports no day before 1970.
-/// Returns year, month and day in the Gregorian calendar, for a day that is counted from 1 January 1970.
+// `jiff` would add two crates for these lines; `humantime`, which we already use, supports no day
+// before 1970.
+/// Returns year, month and day in the Gregorian calendar, for a day that is counted from 1 January
+/// 1970.
 fn date(days: i64) -> (i64, i64, i64) {
-    // Counted from 1 March of the year 0, so that leap days are at the end of years; 400 years have 146,097 days.
+    // Counted from 1 March of the year 0, so that leap days are at the end of years; 400 years have
+    // 146,097 days.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day = days.rem_euclid(146_097);

@@ -245,8 +245,8 @@ impl Cells<'_> {
     }
 }
 
-/// Returns whether an element is left out: comments, drawings beside the cells, phonetic readings of East Asian text,
-/// tracked changes.
+/// Returns whether an element is left out: comments, drawings beside the cells, phonetic readings
+/// of East Asian text, tracked changes.
 fn is_left_out(name: &str) -> bool {
     matches!(name, "annotation" | "shapes" | "ruby-text" | "tracked-changes" | "desc" | "title")
 }

@@ -48,14 +48,14 @@ impl<'a> Sheets<'a> {
         self.hidden += 1;
     }
 
-    /// Hides a range of columns, both ends counted from 0. Both formats declare hidden columns before the first cell of
-    /// a sheet; later declarations are ignored.
+    /// Hides a range of columns, both ends counted from 0. Both formats declare hidden columns
+    /// before the first cell of a sheet; later declarations are ignored.
     pub(super) fn hide_columns(&mut self, first: usize, last: usize) {
         self.hidden_columns.hide(first, last);
     }
 
-    /// Adds a cell to the current row. The limit of the text also applies to the row, because many cells may share
-    /// one text.
+    /// Adds a cell to the current row. The limit of the text also applies to the row, because many
+    /// cells may share one text.
     pub(super) fn cell(&mut self, column: usize, text: &str) -> Result<(), ExtractError> {
         let text = text.trim();
         // A row that repeats columns still has at most as many cells as columns.

@@ -13,8 +13,8 @@ use super::{
     sheets::Sheets,
 };
 
-// `calamine` 0.38 would add eight crates, and does not report hidden rows and columns (tafia/calamine#237, closed as
-// not planned). A search must not find text that Excel hides.
+// `calamine` 0.38 would add eight crates, and does not report hidden rows and columns
+// (tafia/calamine#237, closed as not planned). A search must not find text that Excel hides.
 /// Reads workbooks of Excel.
 pub(crate) struct Xlsx;
 
@@ -99,7 +99,8 @@ struct Sheet {
 }
 
 impl Workbook {
-    /// Reads the list of sheets. Each entry counts as unpacked bytes, since a [`Sheet`] takes more memory than its XML element.
+    /// Reads the list of sheets. Each entry counts as unpacked bytes, since a [`Sheet`] takes more
+    /// memory than its XML element.
     fn read(package: &mut Package<'_>) -> Result<Self, ExtractError> {
         const PART: &str = "xl/workbook.xml";
         let xml = package.required(PART)?;
@@ -180,8 +181,8 @@ struct Strings {
 }
 
 impl Strings {
-    /// Reads the texts. They and their ends count as unpacked bytes, and not as text of the document, because perhaps only hidden
-    /// sheets refer to them, or no sheet.
+    /// Reads the texts. They and their ends count as unpacked bytes, and not as text of the
+    /// document, because perhaps only hidden sheets refer to them, or no sheet.
     fn read(package: &mut Package<'_>, part: &str) -> Result<Self, ExtractError> {
         let xml = package.optional(part)?;
         let mut strings = Self::default();
@@ -439,8 +440,8 @@ fn column(reference: &str) -> Option<usize> {
     number.checked_sub(1)
 }
 
-/// Returns a text with its `_x000D_` escapes decoded, which represent characters that XML forbids (ECMA-376 part 1,
-/// 22.9.2.19).
+/// Returns a text with its `_x000D_` escapes decoded, which represent characters that XML forbids
+/// (ECMA-376 part 1, 22.9.2.19).
 fn unescaped(text: &str) -> Cow<'_, str> {
     let mut unescaped = String::new();
     let mut rest = text;

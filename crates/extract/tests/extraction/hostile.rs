@@ -6,8 +6,8 @@ use marquetry_extract::{ExtractError, Hint, Problem};
 
 use super::{extract, file, refusal};
 
-/// Much longer than each of these takes on a slow machine without optimization; without their limits they take
-/// minutes.
+/// Much longer than each of these takes on a slow machine without optimization; without their
+/// limits they take minutes.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 #[test]

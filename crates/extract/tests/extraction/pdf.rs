@@ -153,7 +153,8 @@ fn time_is_bounded() {
 
 #[test]
 fn keywords_within_streams_are_not_read_again_and_again() {
-    // The bytes before each keyword are searched and those after it unpacked: each time the rest of the document.
+    // The bytes before each keyword are searched and those after it unpacked: each time the rest of
+    // the document.
     let bare = "stream\n".repeat(1 << 17);
     // A code of LZW without output, repeated many times.
     let cleared =

@@ -24,7 +24,8 @@ fn a_note_is_its_text() {
     assert_eq!(note.extract().content, "Note content here.");
 }
 
-/// The null record itself is tested where JSON arrives: `tests/scenarios/knowledge/extract_from_null.yaml`.
+/// The null record itself is tested where JSON arrives:
+/// `tests/scenarios/knowledge/extract_from_null.yaml`.
 #[test]
 fn a_note_whose_text_is_null_or_absent_has_no_text() {
     for json in [r#"{"name": "Empty", "text": null}"#, r#"{"name": "Empty"}"#] {

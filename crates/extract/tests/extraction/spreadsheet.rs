@@ -9,8 +9,8 @@ use super::{
     support::spreadsheet::{rows, tables, workbook},
 };
 
-/// Much longer than each of these takes on a slow machine without optimization; without their limits they take
-/// minutes.
+/// Much longer than each of these takes on a slow machine without optimization; without their
+/// limits they take minutes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn titles(extracted: &Extracted) -> Vec<&str> {
@@ -343,7 +343,8 @@ fn texts_above_the_limit_are_refused() {
     }
 }
 
-/// Only text that is taken counts for the limit on text. What Excel keeps for all sheets counts as unpacked.
+/// Only text that is taken counts for the limit on text. What Excel keeps for all sheets counts as
+/// unpacked.
 #[test]
 fn shared_texts_count_for_the_unpacked_bytes() {
     let text = "x".repeat(2_000);

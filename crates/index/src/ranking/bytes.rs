@@ -9,9 +9,9 @@ const LARGE: usize = 4 << 20;
 
 /// A growing list of bytes.
 ///
-/// Memory has pages of 4 KiB, and a processor takes longer to look up the next page than to read it. Linux offers pages
-/// of 2 MiB: with them, a scan of 100,000 vectors takes a quarter less time, and filling them half the time. Without
-/// large pages the bytes are in a `Vec`.
+/// Memory has pages of 4 KiB, and a processor takes longer to look up the next page than to read
+/// it. Linux offers pages of 2 MiB: with them, a scan of 100,000 vectors takes a quarter less time,
+/// and filling them half the time. Without large pages the bytes are in a `Vec`.
 #[derive(Debug)]
 pub(super) struct Bytes(Memory);
 

@@ -37,7 +37,8 @@ pub(crate) struct Ranking {
 
 /// Returns the best rows of both rankings, best first.
 ///
-/// With `distinct`, documents are in the order of their best rows; documents without a row among the best follow.
+/// With `distinct`, documents are in the order of their best rows; documents without a row among
+/// the best follow.
 pub(crate) fn fuse(
     query: &Query<'_>,
     semantic: &Ranking,
@@ -87,8 +88,8 @@ fn both(
     rows: &impl Ranked,
     key: impl Fn(u32) -> u32,
 ) -> Vec<(f64, Both)> {
-    // A document's best row by vectors may differ from its best row by words. The document gets the ranks of both,
-    // and the row that contributes more is shown.
+    // A document's best row by vectors may differ from its best row by words. The document gets the
+    // ranks of both, and the row that contributes more is shown.
     let mut ranked: HashMap<u32, Both> = HashMap::new();
     for &(rank, row) in semantic {
         ranked.insert(key(row), Both { row, semantic: Some(rank), keyword: None });
@@ -199,7 +200,8 @@ struct OfDocuments<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Returns a collector for as many rows as a query fuses. `documents` has the document of each row.
+    /// Returns a collector for as many rows as a query fuses. `documents` has the document of each
+    /// row.
     pub(crate) fn new(query: &Query<'_>, documents: &'a [u32]) -> Self {
         Self::of(query.depth(), query.distinct.then_some(documents))
     }

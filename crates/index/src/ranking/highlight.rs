@@ -9,7 +9,8 @@ use super::{
 };
 use crate::types::SearchRequest;
 
-/// Returns the spans of the words in a text that match a question: in order, in bytes of UTF-8, without overlap.
+/// Returns the spans of the words in a text that match a question: in order, in bytes of UTF-8,
+/// without overlap.
 ///
 /// Words are compared by their stems, as in a search.
 ///
@@ -57,8 +58,8 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns the words of [`highlights`] that lie closest together: the group with the most words that fits into a few
-/// lines; of several, the first one.
+/// Returns the words of [`highlights`] that lie closest together: the group with the most words
+/// that fits into a few lines; of several, the first one.
 ///
 /// ```
 /// let text = format!("A mill. {} Rye from the mill.", "Nothing. ".repeat(99));

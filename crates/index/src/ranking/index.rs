@@ -132,7 +132,8 @@ impl Index {
         kept.rows.len()
     }
 
-    /// Frees the memory of dead rows once there are many, so that the average cost per row is small.
+    /// Frees the memory of dead rows once there are many, so that the average cost per row is
+    /// small.
     fn tidy(&mut self) {
         if self.dead < 1_024 || self.dead < self.len() / 2 {
             return;
@@ -166,7 +167,8 @@ impl Index {
         rows.map(|row| self.vectors.vector(row)).collect()
     }
 
-    /// Returns the documents that pass a filter, with their numbers of rows, in the order of their numbers.
+    /// Returns the documents that pass a filter, with their numbers of rows, in the order of their
+    /// numbers.
     pub(crate) fn select(
         &self,
         scope: Option<Label>,
@@ -204,7 +206,8 @@ impl Index {
         fuse(query, &semantic, &keyword, &rows)
     }
 
-    /// Returns the rows that the readers of the query may read. Only these rows determine the weights of words.
+    /// Returns the rows that the readers of the query may read. Only these rows determine the
+    /// weights of words.
     fn weighed(&self, query: &Query<'_>, runs: &[Range<u32>]) -> Weighed {
         if query.words.is_empty() || (query.scope.is_none() && query.filter == query.readers) {
             return self.postings.weighed(runs, self.len());
@@ -347,7 +350,8 @@ impl Adding<'_> {
         self.row_without_terms(row);
     }
 
-    /// Adds the next row; its terms are added later, together with those of all rows: see [`Index::set_postings`].
+    /// Adds the next row; its terms are added later, together with those of all rows: see
+    /// [`Index::set_postings`].
     pub(crate) fn row_without_terms(&mut self, row: RowRef<'_>) {
         let Self { index, number } = self;
         index.vectors.push(row.scale, row.coarse, row.fine);
@@ -422,7 +426,8 @@ mod tests {
     use super::*;
     use crate::types::SearchRequest;
 
-    /// Compares enough rows for several threads. Documents have three rows, so that some are divided between threads.
+    /// Compares enough rows for several threads. Documents have three rows, so that some are
+    /// divided between threads.
     #[test]
     fn several_threads_find_what_one_would() {
         let (mut index, mut state) = (Index::new(8), 1_u32);

@@ -1,7 +1,7 @@
 //! Languages of texts: detection and stemming.
 //!
-//! A script other than Latin determines the stemmer. Languages in Latin script are detected by their frequent short
-//! words; a text with too few of them counts as English.
+//! A script other than Latin determines the stemmer. Languages in Latin script are detected by
+//! their frequent short words; a text with too few of them counts as English.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -13,8 +13,8 @@ pub(crate) struct Language(u8);
 
 /// Properties of a [`Language`].
 struct Properties {
-    /// Suffix of each stem, so that stems of two languages are never confused. Empty for English and for scripts with
-    /// one stemmer.
+    /// Suffix of each stem, so that stems of two languages are never confused. Empty for English
+    /// and for scripts with one stemmer.
     tag: &'static str,
     /// The stemmer; `None` for languages without inflection.
     algorithm: Option<Algorithm>,
@@ -170,8 +170,8 @@ impl Language {
         (0..LATIN.len() as u8).map(Self)
     }
 
-    /// Returns the languages in which a question must be stemmed: English, and those of the store's documents. A
-    /// store has documents in a language if it has the language's tag as a term.
+    /// Returns the languages in which a question must be stemmed: English, and those of the store's
+    /// documents. A store has documents in a language if it has the language's tag as a term.
     pub(crate) fn of_store<E>(
         mut has_term: impl FnMut(&str) -> Result<bool, E>,
     ) -> Result<Vec<Self>, E> {
@@ -184,8 +184,8 @@ impl Language {
         Ok(languages)
     }
 
-    /// Returns the language that stems words of the script of a character; None for Latin, and for scripts without a
-    /// stemmer.
+    /// Returns the language that stems words of the script of a character; None for Latin, and for
+    /// scripts without a stemmer.
     pub(crate) fn of_script(character: char) -> Option<Self> {
         let script = match character {
             '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => 0,
@@ -199,8 +199,8 @@ impl Language {
         Some(Self(LATIN.len() as u8 + script))
     }
 
-    /// Detects the language of a text in Latin script by its stop words; None if they are ambiguous. The text is in
-    /// lower case and without accents.
+    /// Detects the language of a text in Latin script by its stop words; None if they are
+    /// ambiguous. The text is in lower case and without accents.
     pub(crate) fn of_plain(text: &str) -> Option<Self> {
         let text = &text[..text.floor_char_boundary(SAMPLE_BYTES)];
         let (mut counts, mut words) = ([0_u32; LATIN.len()], 0_u32);

@@ -3,15 +3,16 @@
 use super::highlight::{densest, highlights};
 use crate::types::StoredChunk;
 
-/// Returns the page with most of the [`densest`] words that match a question; the page on which the chunk begins if no
-/// word matches.
+/// Returns the page with most of the [`densest`] words that match a question; the page on which the
+/// chunk begins if no word matches.
 pub(super) fn page_of_match(chunk: &StoredChunk, question: &str) -> Option<u32> {
     if chunk.page_starts.is_empty() {
         return chunk.page;
     }
     let found = highlights(&chunk.content, question);
     let pages: Vec<_> = densest(&found).iter().map(|word| chunk.page_at(word.start)).collect();
-    // The words of a page are adjacent. Of pages with the same number of words, the first one counts.
+    // The words of a page are adjacent. Of pages with the same number of words, the first one
+    // counts.
     let best = pages.chunk_by(|left, right| left == right).rev().max_by_key(|page| page.len());
     best.map_or(chunk.page, |page| page[0])
 }

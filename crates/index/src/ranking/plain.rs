@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Removes compatibility forms, accents that do not distinguish words, and characters that only join letters.
+/// Removes compatibility forms, accents that do not distinguish words, and characters that only
+/// join letters.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -16,8 +17,9 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     text.nfkd().filter(is_kept).nfc().collect::<String>().into()
 }
 
-/// Returns whether a mark can be removed: marks of Latin, Greek and Cyrillic, Arabic vowels and Hebrew points. In
-/// other scripts a mark changes the letter, as in Devanagari, Thai and Bengali, or the sound, as in Japanese.
+/// Returns whether a mark can be removed: marks of Latin, Greek and Cyrillic, Arabic vowels and
+/// Hebrew points. In other scripts a mark changes the letter, as in Devanagari, Thai and Bengali,
+/// or the sound, as in Japanese.
 pub(super) fn is_spared_mark(character: char) -> bool {
     matches!(character,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}'

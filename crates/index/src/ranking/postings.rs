@@ -74,7 +74,8 @@ impl List {
         self.postings.push(Posting::new(row, count));
     }
 
-    /// Returns the first position, at or after `from`, whose row is `row` or a later one. Near positions are found quickly.
+    /// Returns the first position, at or after `from`, whose row is `row` or a later one. Near
+    /// positions are found quickly.
     fn position(&self, from: usize, row: u32) -> usize {
         let rest = &self.postings[from..];
         let mut step = 1;
@@ -86,8 +87,8 @@ impl List {
     }
 }
 
-/// The rows from which weights of words are computed: those that the searcher may read, so that scores reveal nothing
-/// about others.
+/// The rows from which weights of words are computed: those that the searcher may read, so that
+/// scores reveal nothing about others.
 pub(crate) struct Weighed {
     rows: usize,
     total_length: u64,
@@ -159,8 +160,8 @@ impl Postings {
         self.total_length -= u64::from(self.lengths[row as usize]);
     }
 
-    /// Returns the rows of these runs as those from which weights are computed. `alive` is the number of all rows
-    /// that are not dead.
+    /// Returns the rows of these runs as those from which weights are computed. `alive` is the
+    /// number of all rows that are not dead.
     pub(crate) fn weighed(&self, runs: &[Range<u32>], alive: usize) -> Weighed {
         let rows = runs.iter().map(Range::len).sum();
         if rows == self.lengths.len() && rows == alive {
@@ -210,7 +211,8 @@ impl Postings {
         }
     }
 
-    /// Renumbers rows. `new_rows` has the new number of each row, or `u32::MAX` for a row to remove.
+    /// Renumbers rows. `new_rows` has the new number of each row, or `u32::MAX` for a row to
+    /// remove.
     pub(crate) fn renumber(&mut self, new_rows: &[u32]) {
         for list in &mut self.lists {
             list.postings.retain_mut(|posting| {
@@ -246,8 +248,8 @@ impl Scorer<'_> {
         self.score(wanted, self.postings.lengths[row as usize], count)
     }
 
-    /// Passes matching rows of the ranges, which are in order, with their BM25 scores to `see`, in order. `see`
-    /// returns the score that later rows must exceed.
+    /// Passes matching rows of the ranges, which are in order, with their BM25 scores to `see`, in
+    /// order. `see` returns the score that later rows must exceed.
     pub(crate) fn scan(
         &self,
         matching: Matching,
@@ -294,12 +296,12 @@ impl Scorer<'_> {
         }
     }
 
-    /// Scores rows by MaxScore (Turtle and Flood 1995), one window at a time. Once enough rows are known, terms that
-    /// cannot lift a row among the best by themselves are looked up only for rows that other terms have brought
-    /// close.
+    /// Scores rows by MaxScore (Turtle and Flood 1995), one window at a time. Once enough rows are
+    /// known, terms that cannot lift a row among the best by themselves are looked up only for rows
+    /// that other terms have brought close.
     fn scan_any(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32) -> f32) {
-        // Scores are summed as integers, so that equal scores are equal in whatever order terms come. The rounding
-        // depends on no row, which could belong to another user.
+        // Scores are summed as integers, so that equal scores are equal in whatever order terms
+        // come. The rounding depends on no row, which could belong to another user.
         let bound =
             |wanted: &QueryTerm<'_>| self.score(wanted, wanted.list.shortest, wanted.list.most);
         let all: f32 = self.wanted.iter().map(|wanted| wanted.weight * (K1 + 1.0)).sum();
@@ -311,7 +313,8 @@ impl Scorer<'_> {
             .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, position: 0 })
             .collect();
         terms.sort_by_key(|term| term.bound);
-        // The number of leading terms that cannot bring a row among the best together, and the bound of their sum.
+        // The number of leading terms that cannot bring a row among the best together, and the
+        // bound of their sum.
         let (mut minor, mut of_minor) = (0, 0);
         // The score that a row must exceed.
         let mut least = 0;
@@ -343,8 +346,8 @@ impl Scorer<'_> {
                 let first = run.start - window.start;
                 let scores = &scores[first as usize..(run.end - window.start) as usize];
                 for (rows, scores) in run.step_by(LANES).zip(scores.chunks(LANES)) {
-                    // Most rows are far below the threshold. The compiler turns this into one comparison of many
-                    // rows.
+                    // Most rows are far below the threshold. The compiler turns this into one
+                    // comparison of many rows.
                     if !scores.iter().fold(false, |any, &score| any | (score > least - of_minor)) {
                         continue;
                     }
@@ -565,7 +568,8 @@ mod tests {
     }
 
     proptest! {
-        /// Skipping rows does not change the result: the best rows equal those of a plain sum over all rows.
+        /// Skipping rows does not change the result: the best rows equal those of a plain sum over
+        /// all rows.
         #[test]
         fn the_best_are_the_best_of_all(
             seed: u64, rows in 1_u32..40_000, limit in 1_usize..30,

@@ -9,12 +9,14 @@ pub(crate) struct Asked {
     pub(crate) terms: Vec<String>,
     /// Number of occurrences in the question.
     pub(crate) count: u32,
-    /// An English stop word in a question of another language. It counts only if a chunk that the searcher may read has
-    /// it as a word of another language; else the question is searched without it.
+    /// An English stop word in a question of another language. It counts only if a chunk that the
+    /// searcher may read has it as a word of another language; else the question is searched
+    /// without it.
     pub(crate) is_optional: bool,
 }
 
-/// A word of a question: the terms that may stand for it in a row, and its frequency in the question.
+/// A word of a question: the terms that may stand for it in a row, and its frequency in the
+/// question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
     /// The terms that the store knows.
@@ -25,7 +27,8 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// Returns words with the numbers of their terms in a store. `None` is a term that no chunk has.
+    /// Returns words with the numbers of their terms in a store. `None` is a term that no chunk
+    /// has.
     pub(crate) fn all<E>(
         asked: &[Asked],
         mut number: impl FnMut(&str) -> Result<Option<Term>, E>,

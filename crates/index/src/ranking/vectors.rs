@@ -1,4 +1,5 @@
-//! Vectors with two bytes per number: a coarse byte to scan all vectors, and a fine byte to order the best exactly.
+//! Vectors with two bytes per number: a coarse byte to scan all vectors, and a fine byte to order
+//! the best exactly.
 
 use std::ops::Range;
 
@@ -80,7 +81,8 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Largest number after rounding: sums of products of up to 8,000 such numbers fit into 32 bits.
+    /// Largest number after rounding: sums of products of up to 8,000 such numbers fit into 32
+    /// bits.
     const LARGEST: f32 = 2_047.0;
 
     /// Returns None for a vector of zeros.
@@ -117,7 +119,8 @@ impl Matrix {
         self.fine.extend(fine);
     }
 
-    /// Returns the cosine of a row and a question, in the stored precision. None for a vector of zeros.
+    /// Returns the cosine of a row and a question, in the stored precision. None for a vector of
+    /// zeros.
     pub(crate) fn cosine(&self, row: u32, probe: &Probe) -> Option<f32> {
         let row = row as usize;
         let scale = self.scales[row];
@@ -134,7 +137,8 @@ impl Matrix {
         unpacked(self.scales[row], &self.coarse[range.clone()], &self.fine[range])
     }
 
-    /// Passes each row of the ranges to `see`, with its approximate cosine times a constant. Skips vectors of zeros.
+    /// Passes each row of the ranges to `see`, with its approximate cosine times a constant. Skips
+    /// vectors of zeros.
     pub(crate) fn scan(&self, probe: &Probe, runs: &[Range<u32>], see: impl FnMut(u32, f32)) {
         let scan = Scan { matrix: self, probe: &probe.rounded, runs, see };
         #[cfg(target_arch = "x86_64")]
@@ -167,8 +171,8 @@ impl Matrix {
 
 /// [`Matrix::scan`], compiled once for each kind of multiplication.
 ///
-/// Uses plain loops: functions that are not inlined into `run` are compiled for the oldest processor, and iterators are
-/// not always inlined.
+/// Uses plain loops: functions that are not inlined into `run` are compiled for the oldest
+/// processor, and iterators are not always inlined.
 struct Scan<'a, F> {
     matrix: &'a Matrix,
     probe: &'a [i16],
@@ -233,8 +237,8 @@ impl Products for Portable {
     }
 }
 
-/// Uses an instruction that the compiler does not generate: it multiplies sixteen pairs, and adds neighbouring
-/// products.
+/// Uses an instruction that the compiler does not generate: it multiplies sixteen pairs, and adds
+/// neighbouring products.
 #[cfg(target_arch = "x86_64")]
 impl Products for pulp::x86::V3 {
     type Sums = pulp::i32x8;

@@ -26,7 +26,8 @@ struct Stems {
     terms: HashMap<Box<str>, Box<str>>,
 }
 
-/// Longest word in characters; of longer ones only the beginning counts. Most of those are not words.
+/// Longest word in characters; of longer ones only the beginning counts. Most of those are not
+/// words.
 const MAX_WORD_CHARS: usize = 64;
 /// Most words in the caches, which takes about ten megabytes.
 const MAX_STEMS: usize = 1 << 16;
@@ -51,8 +52,9 @@ impl Default for Analyzer {
 impl Analyzer {
     /// Passes each term of a text to `see`, in order.
     ///
-    /// Words are runs of letters and digits, in lower case, without accents that do not distinguish words. Scripts
-    /// that are written without spaces are split into overlapping groups of characters.
+    /// Words are runs of letters and digits, in lower case, without accents that do not distinguish
+    /// words. Scripts that are written without spaces are split into overlapping groups of
+    /// characters.
     pub(crate) fn analyze(&mut self, text: &str, language: Language, mut see: impl FnMut(&str)) {
         pieces(&plain(text), |piece| match piece {
             Piece::Group(group) => see(group),
@@ -63,8 +65,9 @@ impl Analyzer {
         });
     }
 
-    /// Returns the terms of the chunks of a document. Words of the title, of the headings above a chunk, and of file
-    /// name and folder count as if the chunk contained them several times; the length of a chunk is that of its text.
+    /// Returns the terms of the chunks of a document. Words of the title, of the headings above a
+    /// chunk, and of file name and folder count as if the chunk contained them several times; the
+    /// length of a chunk is that of its text.
     pub(crate) fn rows<E>(
         &mut self,
         document: &Document,
@@ -74,7 +77,8 @@ impl Analyzer {
         let context = document.context();
         let language = language_of(chunks);
         let mut rows = Vec::with_capacity(chunks.len());
-        // Document fields as terms, by language, for chunks in another language than most of the document.
+        // Document fields as terms, by language, for chunks in another language than most of the
+        // document.
         let mut shared: Vec<(Language, Vec<(Term, u32)>)> = Vec::new();
         for chunk in chunks {
             let own = Language::of_plain(&plain(&chunk.content));
@@ -144,12 +148,12 @@ impl Analyzer {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Returns the words of a question, each once, up to a maximum. A word has a term for each language of `languages`
-    /// in which it may be meant, since a question is too short to tell.
+    /// Returns the words of a question, each once, up to a maximum. A word has a term for each
+    /// language of `languages` in which it may be meant, since a question is too short to tell.
     ///
-    /// `languages` begins with English, and may leave out languages without documents in the store. This saves time
-    /// without changing scores: the words and their counts depend only on the question, so the languages of documents
-    /// that the searcher may not read have no influence.
+    /// `languages` begins with English, and may leave out languages without documents in the store.
+    /// This saves time without changing scores: the words and their counts depend only on the
+    /// question, so the languages of documents that the searcher may not read have no influence.
     pub(crate) fn question(
         &mut self,
         text: &str,
@@ -183,7 +187,8 @@ impl Analyzer {
             if terms.is_empty() && !is_optional {
                 return;
             }
-            // The English stem, or the word itself if it has no English stem. No stem contains a space.
+            // The English stem, or the word itself if it has no English stem. No stem contains a
+            // space.
             let key = match piece {
                 Piece::Word(word) if is_optional => format!(" {word}"),
                 _ => terms[0].clone(),
@@ -256,8 +261,8 @@ fn language_of(chunks: &[NewChunk]) -> Option<Language> {
     Language::of_plain(&plain(&sample))
 }
 
-/// Returns the language by which all words of the script of the first letter are stemmed, if that script has one
-/// stemmer or none; None for Latin.
+/// Returns the language by which all words of the script of the first letter are stemmed, if that
+/// script has one stemmer or none; None for Latin.
 fn script_of(word: &str) -> Option<Option<Language>> {
     let first = word.chars().find(|character| character.is_alphabetic())?;
     match Language::of_script(first) {
@@ -267,8 +272,8 @@ fn script_of(word: &str) -> Option<Option<Language>> {
     }
 }
 
-/// Returns a name, followed by its words, separated and joined: `SetupGuide_v2.md` is also `Setup Guide v 2 md` and
-/// `SetupGuidev2`.
+/// Returns a name, followed by its words, separated and joined: `SetupGuide_v2.md` is also `Setup
+/// Guide v 2 md` and `SetupGuidev2`.
 fn with_parts(name: &str) -> String {
     let mut parts = String::new();
     let mut has_more = false;
@@ -342,8 +347,9 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
     }
 }
 
-/// Returns the number of characters in a group, for scripts that are written without spaces; [`None`] for others.
-/// Chinese and Japanese words have about two characters, South-East Asian words four or five.
+/// Returns the number of characters in a group, for scripts that are written without spaces;
+/// [`None`] for others. Chinese and Japanese words have about two characters, South-East Asian
+/// words four or five.
 pub(super) fn group_size(character: char) -> Option<usize> {
     match character {
         '\u{3040}'..='\u{30ff}'

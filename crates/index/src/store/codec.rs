@@ -5,9 +5,11 @@ use crate::{
     types::StoreError,
 };
 
-/// Appends a row: scale, length, number of bytes of its terms, two bytes for each number of the vector, the terms.
+/// Appends a row: scale, length, number of bytes of its terms, two bytes for each number of the
+/// vector, the terms.
 ///
-/// Terms are written as the distance to the one before, in groups of seven bits, with a byte for the count.
+/// Terms are written as the distance to the one before, in groups of seven bits, with a byte for
+/// the count.
 pub(crate) fn encode(row: &Row, bytes: &mut Vec<u8>) {
     let mut terms = Vec::with_capacity(4 * row.terms.len());
     let mut last = 0;

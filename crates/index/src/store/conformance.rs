@@ -1,7 +1,7 @@
 //! The tests that every [`ChunkStore`] must pass.
 //!
-//! They need a tokio runtime with several threads, and panic with the broken rule. Vectors come from [`embed`], a
-//! simple function of the words of a text that works with any dimension.
+//! They need a tokio runtime with several threads, and panic with the broken rule. Vectors come
+//! from [`embed`], a simple function of the words of a text that works with any dimension.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -61,7 +61,8 @@ pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     writers_do_not_lose_each_other(Arc::new(make().await)).await;
 }
 
-/// A vector of a text: its words, each hashed to some of the numbers. Texts that share words are near each other.
+/// A vector of a text: its words, each hashed to some of the numbers. Texts that share words are
+/// near each other.
 pub fn embed(text: &str, dimension: usize) -> Vec<f32> {
     let mut vector = vec![0.0; dimension];
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -423,8 +424,8 @@ async fn filters_are_exact(store: &impl ChunkStore) {
     }
 }
 
-/// The exact rows are found even if only a thousandth of all rows passes the filter. Stores that filter after an
-/// approximate search fail here.
+/// The exact rows are found even if only a thousandth of all rows passes the filter. Stores that
+/// filter after an approximate search fail here.
 async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     let dimension = store.model().dimension;
     let documents = (0..2_000).map(|number| {
@@ -476,12 +477,13 @@ async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     assert_eq!(hits[0].chunk.document, "doc-0300");
 }
 
-/// Rows that pass the filter are found in the order of an exact search, even far from the question and with thousands
-/// of nearer rows that do not pass.
+/// Rows that pass the filter are found in the order of an exact search, even far from the question
+/// and with thousands of nearer rows that do not pass.
 async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
     const CHUNKS: usize = 4_000;
     let dimension = store.model().dimension;
-    // The words of a subject make its vectors near each other; the question is about the first subject.
+    // The words of a subject make its vectors near each other; the question is about the first
+    // subject.
     let text = |number: usize| {
         let subject =
             if number % 20 == 7 { "river water boat shore" } else { "tower stone wall gate" };
@@ -495,7 +497,8 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
                 |number: &usize| NewChunk::of_text(text(*number), embed(&text(*number), dimension));
             (document, pair.iter().map(chunk).collect::<Vec<_>>())
         });
-        // A document has two chunks; those with the numbers 7, 27, … are on one side, and make the twentieth.
+        // A document has two chunks; those with the numbers 7, 27, … are on one side, and make the
+        // twentieth.
         let documents = documents.enumerate().map(|(pair, (mut document, chunks))| {
             let number = numbers[2 * pair] + 1;
             if number % 20 == 7 {
@@ -538,7 +541,8 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
                 for (at, hit) in hits.iter().enumerate() {
                     let got = hit.similarity.expect("two vectors");
                     let is_near = |want: &&f32| (got - f64::from(**want)).abs() < 2e-3;
-                    // An approximate vector index may miss a few rows, which moves the rows after them up.
+                    // An approximate vector index may miss a few rows, which moves the rows after
+                    // them up.
                     let missed = if store.is_approximate() { limit / 50 } else { 0 };
                     let near = want[at..].iter().take(1 + missed).find(is_near);
                     assert!(
@@ -643,8 +647,9 @@ async fn tags_are_all_needed(store: &impl ChunkStore) {
     }
 }
 
-/// The seed makes a row of a vector store of what a search returns: its reference, type, score, number and content. Here
-/// a search returns such rows, with the seed's numbers: the fusions give .85 and .5 to the first by words.
+/// The seed makes a row of a vector store of what a search returns: its reference, type, score,
+/// number and content. Here a search returns such rows, with the seed's numbers: the fusions give
+/// .85 and .5 to the first by words.
 ///
 /// seed: 003/VectorUtilStoreTest.testNewVectorStorePartialReference
 /// seed: 003/VectorUtilStoreTest.testNewVectorStoreNullReference
@@ -855,8 +860,8 @@ async fn unreadable_chunks_change_no_score(store: &impl ChunkStore) {
     assert!(ask().await != before, "what one could read counted");
 }
 
-/// A question is stemmed in every language of the store. The languages of unreadable documents do not change the
-/// weights of its words.
+/// A question is stemmed in every language of the store. The languages of unreadable documents do
+/// not change the weights of its words.
 async fn languages_of_unreadable_documents_move_no_score(store: &impl ChunkStore) {
     let add = async |name: &str, reader: &str, text: &str| {
         let mut document = Document::new(name);

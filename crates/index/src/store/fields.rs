@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::{Chapter, ChunkId, NewChunk, PageStart, StoredChunk};
 
-/// The values of a chunk besides its text, as an array. The last element is missing if it is empty, as in databases
-/// of earlier programs.
+/// The values of a chunk besides its text, as an array. The last element is missing if it is empty,
+/// as in databases of earlier programs.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct ChunkFields<'a>(
     Range<usize>,

@@ -1,4 +1,5 @@
-//! The context of chunks, which searches use besides their text: titles, headings, names of files and folders.
+//! The context of chunks, which searches use besides their text: titles, headings, names of files
+//! and folders.
 
 use serde_json::Value;
 
@@ -74,8 +75,8 @@ impl Context {
             .filter(|heading| Some(*heading) != self.title.as_deref())
     }
 
-    /// Returns the text to embed for a chunk: the folder, the title (or the name without one), the headings above the
-    /// chunk, and its text.
+    /// Returns the text to embed for a chunk: the folder, the title (or the name without one), the
+    /// headings above the chunk, and its text.
     pub fn embedded(&self, chunk: &NewChunk) -> String {
         let mut text = String::new();
         if self.is_embedded {

@@ -22,8 +22,8 @@ pub struct Document {
     pub vector_model: String,
     /// URI of the owner.
     pub owner: Option<String>,
-    /// URIs of the users and groups that may read the document, including the owner. A document without readers is
-    /// found only by searches without a filter of readers.
+    /// URIs of the users and groups that may read the document, including the owner. A document
+    /// without readers is found only by searches without a filter of readers.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub readers: BTreeSet<String>,
     /// Names or URIs of tags.
@@ -93,7 +93,8 @@ pub struct NewChunk {
     pub chapter: Option<Chapter>,
     /// The headings above the chunk, outermost first.
     pub headings: Vec<String>,
-    /// The vector, of the model's dimension and any norm. If it is all zeros, the chunk is found only by its words.
+    /// The vector, of the model's dimension and any norm. If it is all zeros, the chunk is found
+    /// only by its words.
     pub vector: Vec<f32>,
 }
 

@@ -35,13 +35,15 @@ pub enum StoreError {
     /// A document has no URI.
     #[error("a document has no URI")]
     NoUri,
-    /// The query is longer than [`SearchRequest::MAX_TEXT_BYTES`](crate::SearchRequest::MAX_TEXT_BYTES).
+    /// The query is longer than
+    /// [`SearchRequest::MAX_TEXT_BYTES`](crate::SearchRequest::MAX_TEXT_BYTES).
     #[error("the query has {bytes} bytes, more than {}", SearchRequest::MAX_TEXT_BYTES)]
     QueryTooLong {
         /// Length of the query, in bytes.
         bytes: usize,
     },
-    /// The request asks for more hits than [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
+    /// The request asks for more hits than
+    /// [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
     #[error("{limit} hits are more than the maximum of {}", SearchRequest::MAX_LIMIT)]
     LimitTooLarge {
         /// Number of hits.

@@ -19,8 +19,8 @@ pub struct Filter {
     pub vector_models: Vec<String>,
     /// Documents of one of these owners.
     pub owners: Vec<String>,
-    /// Documents that one of these users and groups may read. An empty list lets no document pass; `None` is no
-    /// condition.
+    /// Documents that one of these users and groups may read. An empty list lets no document pass;
+    /// `None` is no condition.
     pub readers: Option<Vec<String>>,
     /// Documents with all of these tags.
     pub tags: Vec<String>,

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct PageStart {
     /// Number of the page, from 1.
     pub page: u32,
-    /// Start of the page in [`StoredChunk::content`](crate::StoredChunk::content), in bytes of UTF-8.
+    /// Start of the page in [`StoredChunk::content`](crate::StoredChunk::content), in bytes of
+    /// UTF-8.
     pub offset: usize,
 }
 

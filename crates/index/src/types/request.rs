@@ -9,11 +9,12 @@ use marquetry_embed::EmbeddingModel;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchRequest {
-    /// The words, at most [`Self::MAX_TEXT_BYTES`]. The first [`Self::MAX_TERMS`] different words count, each as
-    /// often as it occurs. There is no query syntax. If the text is empty, chunks are found only by the vector.
+    /// The words, at most [`Self::MAX_TEXT_BYTES`]. The first [`Self::MAX_TERMS`] different words
+    /// count, each as often as it occurs. There is no query syntax. If the text is empty, chunks
+    /// are found only by the vector.
     pub text: String,
-    /// The vector of the query, computed by the store's model. If it is `None` or all zeros, chunks are found only
-    /// by their words.
+    /// The vector of the query, computed by the store's model. If it is `None` or all zeros, chunks
+    /// are found only by their words.
     pub vector: Option<Vec<f32>>,
     /// The documents to search.
     pub filter: Filter,
@@ -23,11 +24,12 @@ pub struct SearchRequest {
     pub threshold: f64,
     /// Whether only the best chunk of each document is returned.
     pub distinct: bool,
-    /// Parameters of the fusion. By default, those with the best measured results for the store's model; the vectors
-    /// have less weight for a query whose words the model does not know ([`Self::coverage`]).
+    /// Parameters of the fusion. By default, those with the best measured results for the store's
+    /// model; the vectors have less weight for a query whose words the model does not know
+    /// ([`Self::coverage`]).
     pub fusion: Option<Fusion>,
-    /// Share of the query that the model knows, from 0 to 1 (`Embedder::coverage`). If `None`, a store of the
-    /// built-in model computes it, and other stores assume 1.
+    /// Share of the query that the model knows, from 0 to 1 (`Embedder::coverage`). If `None`, a
+    /// store of the built-in model computes it, and other stores assume 1.
     pub coverage: Option<f32>,
     /// The condition on the words of a chunk.
     pub matching: Matching,
@@ -124,11 +126,13 @@ fn coverage_of(_: &EmbeddingModel, _: &str) -> f32 {
     1.0
 }
 
-/// Parameters of reciprocal rank fusion: `semantic_weight / (k + semantic rank) + 1 / (k + keyword rank)`.
+/// Parameters of reciprocal rank fusion: `semantic_weight / (k + semantic rank) + 1 / (k + keyword
+/// rank)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fusion {
-    /// The constant `k`, at least 0. The larger it is, the less the first ranks differ from later ones.
+    /// The constant `k`, at least 0. The larger it is, the less the first ranks differ from later
+    /// ones.
     pub k: f64,
     /// Weight of the vector ranking, at least 0; the weight of the word ranking is 1.
     pub semantic_weight: f64,
@@ -138,9 +142,10 @@ impl Fusion {
     /// The parameters of the seed: both rankings count the same, with a large `k`.
     pub const PLAIN: Self = Self { k: 60.0, semantic_weight: 1.0 };
 
-    /// Returns the parameters with the best measured results for a model. The built-in model finds less than words
-    /// do, and has less than half their weight. A sentence transformer such as all-MiniLM-L6-v2 finds as much as
-    /// words do, and has the same weight. `docs/benchmarks.md` has the figures.
+    /// Returns the parameters with the best measured results for a model. The built-in model finds
+    /// less than words do, and has less than half their weight. A sentence transformer such as
+    /// all-MiniLM-L6-v2 finds as much as words do, and has the same weight. `docs/benchmarks.md`
+    /// has the figures.
     pub fn for_model(identity: &str) -> Self {
         if identity == "minilm-static-256-i8" {
             Self { k: 10.0, semantic_weight: 0.4 }
@@ -149,9 +154,10 @@ impl Fusion {
         }
     }
 
-    /// Returns the parameters for a question of which the model knows this share, from 0 to 1. Vectors have their
-    /// full weight if the model knows nine of ten words, and almost none if it knows six of ten or fewer: those are
-    /// short words that many languages share, and the vector does not represent the question.
+    /// Returns the parameters for a question of which the model knows this share, from 0 to 1.
+    /// Vectors have their full weight if the model knows nine of ten words, and almost none if it
+    /// knows six of ten or fewer: those are short words that many languages share, and the vector
+    /// does not represent the question.
     #[must_use]
     pub fn covering(self, coverage: f32) -> Self {
         /// Not 0, so that chunks that are found only by vectors keep their order.
@@ -172,15 +178,16 @@ impl Default for Fusion {
     }
 }
 
-/// The condition on the words of a chunk. Words are compared by their stems in the language of the chunk; stop words
-/// ("the") are ignored.
+/// The condition on the words of a chunk. Words are compared by their stems in the language of the
+/// chunk; stop words ("the") are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matching {
     /// Chunks with at least one of the words.
     #[default]
     Any,
-    /// Chunks with all of the words, as with PostgreSQL's `plainto_tsquery`. Whole questions then rarely match.
+    /// Chunks with all of the words, as with PostgreSQL's `plainto_tsquery`. Whole questions then
+    /// rarely match.
     All,
 }
 
@@ -197,18 +204,23 @@ pub struct Hit {
     pub object_id: Option<String>,
     /// Title of the document.
     pub title: Option<String>,
-    /// The page of the words that match the question, from 1; the page on which the chunk begins if none match.
+    /// The page of the words that match the question, from 1; the page on which the chunk begins if
+    /// none match.
     pub page: Option<u32>,
-    /// Score that determines the order of hits; see [`Fusion`]. Scores of different searches cannot be compared.
+    /// Score that determines the order of hits; see [`Fusion`]. Scores of different searches cannot
+    /// be compared.
     pub score: f64,
-    /// Relevance for the question, from 0 to 1, independent of other chunks: the larger of the cosine of the vectors
-    /// and the share of the question's words in the chunk (rare words count more).
+    /// Relevance for the question, from 0 to 1, independent of other chunks: the larger of the
+    /// cosine of the vectors and the share of the question's words in the chunk (rare words count
+    /// more).
     pub relevance: f64,
     /// The cosine of the vectors, if both exist.
     pub similarity: Option<f64>,
-    /// Rank by vectors, from 1; equal chunks share a rank. `None` if the chunk is not among the best by vectors.
+    /// Rank by vectors, from 1; equal chunks share a rank. `None` if the chunk is not among the
+    /// best by vectors.
     pub semantic_rank: Option<u32>,
-    /// Rank by words (BM25), from 1; equal chunks share a rank. `None` if the chunk is not among the best by words.
+    /// Rank by words (BM25), from 1; equal chunks share a rank. `None` if the chunk is not among
+    /// the best by words.
     pub keyword_rank: Option<u32>,
 }
 

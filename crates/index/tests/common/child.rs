@@ -1,5 +1,5 @@
-//! Another process, with this same test binary, that writes until it is killed. It exits with the process that
-//! started it.
+//! Another process, with this same test binary, that writes until it is killed. It exits with the
+//! process that started it.
 
 use std::{
     ffi::OsStr,

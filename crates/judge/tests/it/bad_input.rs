@@ -1,4 +1,5 @@
-//! Each bad input ends as a stored result with the status `error`, and a reason that says what to do.
+//! Each bad input ends as a stored result with the status `error`, and a reason that says what to
+//! do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -324,7 +325,8 @@ async fn invented_tools_and_arguments_that_are_no_object_are_told_to_the_model()
 
 #[tokio::test]
 async fn a_call_that_no_server_got_is_not_the_expected_one() {
-    // Both servers have the tool, so that the model gets it as `notes__read_note` and `others__read_note`.
+    // Both servers have the tool, so that the model gets it as `notes__read_note` and
+    // `others__read_note`.
     let mut others = notes("usual");
     let ServerConfig::Stdio { name, .. } = &mut others else { unreachable!("it is a program") };
     *name = Some("others".to_owned());

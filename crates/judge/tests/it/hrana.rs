@@ -1,4 +1,5 @@
-//! A libSQL server: Hrana 2 over HTTP on a database in a file. It replaces sqld, which no package registry has.
+//! A libSQL server: Hrana 2 over HTTP on a database in a file. It replaces sqld, which no package
+//! registry has.
 
 use std::{
     collections::HashMap,
@@ -80,7 +81,8 @@ async fn pipeline(
         Some(connection)
     };
     let stream = stream.ok_or_else(|| refused(StatusCode::BAD_REQUEST, "no such stream"))?;
-    // SQLite waits for locks; other requests go on meanwhile, such as those of the transaction that has the lock.
+    // SQLite waits for locks; other requests go on meanwhile, such as those of the transaction that
+    // has the lock.
     let (runtime, requests) = (tokio::runtime::Handle::current(), body["requests"].clone());
     let worked = tokio::task::spawn_blocking(move || {
         let (results, is_open) = runtime.block_on(answers(&stream, &requests));

@@ -1,5 +1,6 @@
-//! A small MCP server of notes. As a program it is this test binary, which runs one test that is the server: libtest
-//! writes lines to standard output that are not JSON-RPC, so a shell gives the server a separate output.
+//! A small MCP server of notes. As a program it is this test binary, which runs one test that is
+//! the server: libtest writes lines to standard output that are not JSON-RPC, so a shell gives the
+//! server a separate output.
 
 use std::sync::{Arc, Mutex};
 

@@ -141,8 +141,9 @@ async fn tools_of_two_servers_with_one_name_go_to_their_owner() {
     );
 }
 
-/// Serves the notes over HTTP+SSE alone. Returns its URL, and a log: a line for each request when it
-/// comes, with the method of its message, and one with status and media type when it is answered.
+/// Serves the notes over HTTP+SSE alone. Returns its URL, and a log: a line for each request when
+/// it comes, with the method of its message, and one with status and media type when it is
+/// answered.
 async fn sse_server() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());

@@ -1,4 +1,5 @@
-//! Every store passes one suite; the one in a file also survives other writers, bad files and a killed process.
+//! Every store passes one suite; the one in a file also survives other writers, bad files and a
+//! killed process.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -66,7 +67,8 @@ async fn a_store_on_a_server_passes_the_suite() {
     assert_eq!(now, stored.len() + 21);
 }
 
-/// The columns of a table in a database file, as `name TYPE`, with `NOT NULL`, the default and `PRIMARY KEY`.
+/// The columns of a table in a database file, as `name TYPE`, with `NOT NULL`, the default and
+/// `PRIMARY KEY`.
 async fn columns(connection: &libsql::Connection, table: &str) -> Vec<String> {
     let pragma = format!("PRAGMA table_info({table})");
     let mut rows = connection.query(&pragma, ()).await.unwrap();
@@ -87,8 +89,8 @@ async fn columns(connection: &libsql::Connection, table: &str) -> Vec<String> {
     columns
 }
 
-/// Checks that a table has the columns of the seed, in its order and beside our own, that the `stored` rows are accepted, and that the
-/// `refused` rows are not.
+/// Checks that a table has the columns of the seed, in its order and beside our own, that the
+/// `stored` rows are accepted, and that the `refused` rows are not.
 async fn check_table(table: &str, want: &[&str], stored: &[&str], refused: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tests.db");
@@ -376,7 +378,8 @@ async fn readers_and_writers_share_a_store() {
 /// The variable that makes a test lock a file.
 const LOCKS: &str = "STORE_LOCKS";
 
-/// Not a test: a process that has a database locked until its standard input ends, if the variable is set.
+/// Not a test: a process that has a database locked until its standard input ends, if the variable
+/// is set.
 #[test]
 fn locker() {
     let Ok(path) = std::env::var(LOCKS) else { return };
@@ -433,7 +436,8 @@ async fn a_write_waits_for_the_lock_of_another_process_but_not_for_ever() {
 /// The variable that makes a test a writer of a file.
 const WRITES_TO: &str = "STORE_WRITES_TO";
 
-/// Not a test: a process that stores results without end and says so after each, if the variable is set.
+/// Not a test: a process that stores results without end and says so after each, if the variable is
+/// set.
 #[test]
 fn writer() {
     let Ok(path) = std::env::var(WRITES_TO) else { return };

@@ -14,7 +14,8 @@ use crate::notes::BEHAVIOUR;
 /// The notes server as a program.
 pub(crate) fn notes(behaviour: &str) -> ServerConfig {
     let program = std::env::current_exe().unwrap();
-    // libtest writes to standard output before the test runs; `--quiet` and the pipe through `sed` leave its lines out.
+    // libtest writes to standard output before the test runs; `--quiet` and the pipe through `sed`
+    // leave its lines out.
     let script = format!(
         "exec 3>&1; exec \"{}\" --exact notes::server --nocapture --quiet | sed -u -n '/^{{/p' >&3",
         program.display()

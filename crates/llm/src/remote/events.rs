@@ -23,8 +23,8 @@ impl Events {
         Self { response, lines: Lines::new(max_bytes) }
     }
 
-    /// Returns the data of the next event; `None` at the end. Events without data are skipped. An endless series of
-    /// comments is an error once it exceeds the limit.
+    /// Returns the data of the next event; `None` at the end. Events without data are skipped. An
+    /// endless series of comments is an error once it exceeds the limit.
     pub(super) async fn next(&mut self) -> Result<Option<String>, Error> {
         loop {
             if let Some(data) = self.lines.event().map_err(|TooLong| Error::TooLong)? {

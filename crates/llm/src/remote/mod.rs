@@ -56,8 +56,8 @@ enum Wire {
 
 /// Accumulates the events of a stream into an answer.
 trait Pieces: Send {
-    /// Handles one event: passes its text on, and returns the number of bytes that it adds to the answer; `None` if it is
-    /// the last event.
+    /// Handles one event: passes its text on, and returns the number of bytes that it adds to the
+    /// answer; `None` if it is the last event.
     ///
     /// # Errors
     ///
@@ -132,8 +132,8 @@ impl RemoteModel {
             .map_err(|error| ChatError::Config(error.to_string()))?;
         let wire = match config.provider {
             Provider::Anthropic => Wire::Anthropic,
-            // OpenAI has replaced `max_tokens`, which its newer models refuse. Most other services know only
-            // `max_tokens`.
+            // OpenAI has replaced `max_tokens`, which its newer models refuse. Most other services
+            // know only `max_tokens`.
             Provider::OpenAi if base.host_str() == Some("api.openai.com") => {
                 Wire::OpenAi { max_tokens: "max_completion_tokens" }
             }
@@ -282,7 +282,8 @@ impl RemoteModel {
         let mut bytes = 0;
         while let Some(data) = next.take() {
             let counted = &mut |text: &str| {
-                // The size is known only after the event is handled; a piece over the limit is not passed on.
+                // The size is known only after the event is handled; a piece over the limit is not
+                // passed on.
                 if bytes + text.len() < self.config.max_answer_bytes {
                     on_text(text);
                 }
@@ -360,7 +361,8 @@ impl ChatModel for RemoteModel {
     }
 }
 
-/// Reads a streamed answer that arrives in pieces: the text that is passed on, how it ends, and the answer.
+/// Reads a streamed answer that arrives in pieces: the text that is passed on, how it ends, and the
+/// answer.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn stream_in_pieces(
     stream: &[u8],
@@ -426,8 +428,8 @@ fn media_type(response: &Response) -> String {
     value.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Parses the arguments of a tool call from the model's text. An empty text means no arguments; a text that is not JSON
-/// becomes a JSON string.
+/// Parses the arguments of a tool call from the model's text. An empty text means no arguments; a
+/// text that is not JSON becomes a JSON string.
 fn arguments(text: &str) -> Value {
     match text.trim() {
         "" => Value::Object(serde_json::Map::new()),
@@ -435,8 +437,8 @@ fn arguments(text: &str) -> Value {
     }
 }
 
-/// Returns arguments as an object, which both interfaces require. Arguments of another type become an empty object; the
-/// result of the call tells the model about them.
+/// Returns arguments as an object, which both interfaces require. Arguments of another type become
+/// an empty object; the result of the call tells the model about them.
 fn object(arguments: &Value) -> Value {
     if arguments.is_object() { arguments.clone() } else { Value::Object(serde_json::Map::new()) }
 }

@@ -70,8 +70,8 @@ fn tool(Tool { name, description, input_schema }: &Tool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Returns whether a schema follows the rules of strict mode, which refuses other schemas: every object requires all of
-/// its members, and allows no others.
+/// Returns whether a schema follows the rules of strict mode, which refuses other schemas: every
+/// object requires all of its members, and allows no others.
 fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {
@@ -231,8 +231,8 @@ impl Chunks {
             |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         let (id, function) = (text(part.get("id")), part.get("function"));
         let name = text(function.and_then(|function| function.get("name")));
-        // Some services give every parallel call the index 0 (ollama/ollama#15457). Others change the id within one call, but only its first
-        // part has a name (poolsideai/pool#9).
+        // Some services give every parallel call the index 0 (ollama/ollama#15457). Others change
+        // the id within one call, but only its first part has a name (poolsideai/pool#9).
         let is_another = |call: &PartialCall| {
             !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
         };

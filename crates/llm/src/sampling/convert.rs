@@ -44,7 +44,8 @@ pub(super) fn tool_of(index: usize, tool: &Value) -> Result<Tool, SamplingError>
     Ok(Tool { name, description, input_schema })
 }
 
-/// Converts one message of MCP to messages for a model, and adds them: each tool result becomes a separate message.
+/// Converts one message of MCP to messages for a model, and adds them: each tool result becomes a
+/// separate message.
 ///
 /// # Errors
 ///
@@ -149,7 +150,8 @@ pub(super) fn result(answer: ChatAnswer, model: &str) -> CreateMessageResult {
     content.extend(answer.tool_calls.into_iter().map(|call| {
         let input = match call.arguments {
             Value::Object(input) => input,
-            // The model did not write an object: the server gets the value in the member `arguments`.
+            // The model did not write an object: the server gets the value in the member
+            // `arguments`.
             other => [("arguments".to_owned(), other)].into_iter().collect(),
         };
         SamplingContent::Tool(SamplingTool::ToolUse {

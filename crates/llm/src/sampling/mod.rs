@@ -14,8 +14,8 @@ use crate::{ChatAnswer, ChatError, ChatModel, ChatRequest, Message};
 
 /// Answers `sampling/createMessage` with a chat model, tools included (MCP 2025-11-25, "Sampling").
 ///
-/// The server that asks chooses the prompt, and the model costs money: give each server its own limits, and none to servers that
-/// are not trusted.
+/// The server that asks chooses the prompt, and the model costs money: give each server its own
+/// limits, and none to servers that are not trusted.
 #[derive(Clone)]
 pub struct Sampler {
     model: Arc<dyn ChatModel>,
@@ -28,7 +28,8 @@ pub struct Sampler {
 pub struct SamplingLimits {
     /// Longest answer, in tokens; 2,048 by default. A request for more gets this many.
     pub max_tokens: u32,
-    /// Longest text of the system prompt, all messages and all tools together, in bytes; 96 KiB by default.
+    /// Longest text of the system prompt, all messages and all tools together, in bytes; 96 KiB by
+    /// default.
     pub max_request_bytes: usize,
     /// Most tools; 128 by default.
     pub max_tools: usize,
@@ -75,7 +76,8 @@ impl Sampler {
         Self { limits, ..self }
     }
 
-    /// Continues the messages of a request with the model. `modelPreferences`, `includeContext` and `metadata` have no effect.
+    /// Continues the messages of a request with the model. `modelPreferences`, `includeContext` and
+    /// `metadata` have no effect.
     ///
     /// # Errors
     ///
@@ -88,8 +90,8 @@ impl Sampler {
         self.result(self.model.chat(&request).await?, requires_tool)
     }
 
-    /// Continues messages as [`Self::create_message`] does, and passes the text to `on_text` as it arrives. The pieces together are the
-    /// text of the result.
+    /// Continues messages as [`Self::create_message`] does, and passes the text to `on_text` as it
+    /// arrives. The pieces together are the text of the result.
     ///
     /// # Errors
     ///

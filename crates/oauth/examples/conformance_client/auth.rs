@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 
 use crate::{Assignment, Failed};
 
-/// Connects with authorization and uses all features: some scenarios require more for a call than for a list, or
-/// something else after the first request.
+/// Connects with authorization and uses all features: some scenarios require more for a call than
+/// for a list, or something else after the first request.
 pub(crate) async fn run(assignment: &Assignment) -> Result<(), Failed> {
     let oauth = OAuth::new(&assignment.url, options(assignment)?)?;
     let options = ClientOptions { authorizer: Some(Arc::new(oauth)), ..ClientOptions::default() };

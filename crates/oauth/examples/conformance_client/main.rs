@@ -1,8 +1,8 @@
 //! The client for the official conformance suite; the suite's scenarios define what it does.
 //!
-//! `cargo xtask conformance --side client` runs the suite against it. By hand: `conformance client --command
-//! target/debug/examples/conformance_client --scenario initialize`. The suite starts the program once for each
-//! scenario, with the URL of a server as its last argument.
+//! `cargo xtask conformance --side client` runs the suite against it. By hand: `conformance client
+//! --command target/debug/examples/conformance_client --scenario initialize`. The suite starts the
+//! program once for each scenario, with the URL of a server as its last argument.
 
 mod answers;
 mod auth;

@@ -49,8 +49,8 @@ pub(super) struct Discovery<'a> {
 
 impl Discovery<'_> {
     /// Fetches the metadata of the server at `server`: from the URL in its refusal, else from
-    /// `/.well-known/oauth-protected-resource` followed by its path, else from that URL without the path (2025-11-25,
-    /// "Protected Resource Metadata Discovery").
+    /// `/.well-known/oauth-protected-resource` followed by its path, else from that URL without the
+    /// path (2025-11-25, "Protected Resource Metadata Discovery").
     pub(super) async fn resource(
         &self,
         server: &Uri,
@@ -87,7 +87,8 @@ impl Discovery<'_> {
         Ok(Resource::Described(found))
     }
 
-    /// Fetches the metadata of the authorization server (2025-11-25, "Authorization Server Metadata Discovery").
+    /// Fetches the metadata of the authorization server (2025-11-25, "Authorization Server Metadata
+    /// Discovery").
     pub(super) async fn issuer(
         &self,
         issuer: &str,
@@ -203,7 +204,8 @@ fn covers(resource: &str, server: &Uri) -> bool {
     path.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns whether two URLs have the same origin (RFC 6454); default ports may be left out, and case does not count.
+/// Returns whether two URLs have the same origin (RFC 6454); default ports may be left out, and
+/// case does not count.
 pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
     let port = |uri: &Uri| {
         uri.port_u16().or(match uri.scheme_str() {

@@ -89,7 +89,8 @@ fn code(
     if value("state")?.as_deref() != Some(state) {
         return Err(answer("it is not from this login (state)"));
     }
-    // RFC 9207, section 2.4: compared byte by byte, even if the server did not announce the parameter.
+    // RFC 9207, section 2.4: compared byte by byte, even if the server did not announce the
+    // parameter.
     match value("iss")? {
         Some(found) if found != server.issuer => {
             let expected = server.issuer.clone();

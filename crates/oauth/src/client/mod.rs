@@ -1,4 +1,5 @@
-//! OAuth 2.1 for a client: finding a server's authorization server, getting tokens there, and sending them.
+//! OAuth 2.1 for a client: finding a server's authorization server, getting tokens there, and
+//! sending them.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,10 +21,11 @@
 //! ```
 //!
 //! # What to know
-//! - Every URL that a server names must be `https:` or on this machine, and a server that is elsewhere
-//!   can name none on this machine or in a private network. Redirects are not followed; size and time are bounded.
-//! - A client's id and secret belong to the issuer that gave them, and no other one sees them. A token goes to the
-//!   origin of its server alone.
+//! - Every URL that a server names must be `https:` or on this machine, and a server that is
+//!   elsewhere can name none on this machine or in a private network. Redirects are not followed;
+//!   size and time are bounded.
+//! - A client's id and secret belong to the issuer that gave them, and no other one sees them. A
+//!   token goes to the origin of its server alone.
 //! - One login at a time: requests that are refused meanwhile wait for it.
 //! - Nothing here shows a token or a secret in an error, a log line or a `Debug` form.
 
@@ -142,8 +144,8 @@ impl OAuth {
     /// Creates the authorization for the server at `url`.
     ///
     /// # Errors
-    /// If the URL is invalid, or if it is neither `https:` nor on this machine: anyone on the way could read the token. If
-    /// the client has a secret without an issuer.
+    /// If the URL is invalid, or if it is neither `https:` nor on this machine: anyone on the way
+    /// could read the token. If the client has a secret without an issuer.
     pub fn new(url: &str, options: OAuthOptions) -> Result<Self, AuthorizationError> {
         let refused = |why| AuthorizationError::Url {
             what: "server",
@@ -253,8 +255,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Runs [`Self::refresh`] as a task that outlives the request that caused it: the authorization server may revoke the
-    /// old token when it issues a new one, which must then be stored.
+    /// Runs [`Self::refresh`] as a task that outlives the request that caused it: the authorization
+    /// server may revoke the old token when it issues a new one, which must then be stored.
     async fn refresh_apart(
         self: &Arc<Self>,
         mut work: OwnedMutexGuard<Work>,
@@ -292,7 +294,8 @@ impl Inner {
         };
         let answer = match endpoint.ask(&params).await {
             Ok(answer) => answer,
-            // The refresh token was refused: there are no tokens now, unless another process has stored new ones.
+            // The refresh token was refused: there are no tokens now, unless another process has
+            // stored new ones.
             Err(AuthorizationError::Denied { error, .. }) if error == "invalid_grant" => {
                 if self.take_newer(work).await? {
                     return Ok(true);
@@ -475,9 +478,9 @@ impl Inner {
         }
     }
 
-    /// Returns the scopes to request: those of the refusal, else those of the server's metadata, else none
-    /// (2025-11-25, "Scope Selection Strategy"). If the server asks for more scopes, those already granted are kept
-    /// (SEP-2350).
+    /// Returns the scopes to request: those of the refusal, else those of the server's metadata,
+    /// else none (2025-11-25, "Scope Selection Strategy"). If the server asks for more scopes,
+    /// those already granted are kept (SEP-2350).
     fn scopes(
         &self,
         work: &Work,
@@ -581,8 +584,8 @@ impl Inner {
         endpoint.ask(&params).await
     }
 
-    /// Exchanges a person's id token for an assertion that `issuer` accepts (extension Enterprise-Managed Authorization,
-    /// "Token Exchange").
+    /// Exchanges a person's id token for an assertion that `issuer` accepts (extension
+    /// Enterprise-Managed Authorization, "Token Exchange").
     async fn exchange(
         &self,
         provider: &IdentityProvider,

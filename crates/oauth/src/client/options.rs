@@ -21,20 +21,22 @@ pub struct OAuthOptions {
     pub store: Arc<dyn CredentialStore>,
     /// The client's id, if it was registered at an authorization server beforehand.
     pub client: Option<RegisteredClient>,
-    /// Whether a client secret without an [`issuer`](RegisteredClient::issuer) is sent to the authorization server that
-    /// the MCP server names first. Default: false. Set it only if you trust the MCP server with that secret.
+    /// Whether a client secret without an [`issuer`](RegisteredClient::issuer) is sent to the
+    /// authorization server that the MCP server names first. Default: false. Set it only if you
+    /// trust the MCP server with that secret.
     pub secret_for_first_issuer: bool,
-    /// The `https:` URL of this client's metadata (Client ID Metadata Document). It is the client id at authorization
-    /// servers that support such documents.
+    /// The `https:` URL of this client's metadata (Client ID Metadata Document). It is the client
+    /// id at authorization servers that support such documents.
     pub client_metadata_url: Option<String>,
     /// The name to register under. Default: `marquetry`.
     pub client_name: String,
     /// Scopes to request in addition to those that the server names.
     pub scopes: Vec<String>,
-    /// Whether to ask for the scope `offline_access`, which gives a refresh token, if the authorization server has it.
-    /// Default: true.
+    /// Whether to ask for the scope `offline_access`, which gives a refresh token, if the
+    /// authorization server has it. Default: true.
     pub offline_access: bool,
-    /// Whether to prove possession of a key (RFC 9449) with each request if the server asks for it. Default: true.
+    /// Whether to prove possession of a key (RFC 9449) with each request if the server asks for it.
+    /// Default: true.
     pub proof_of_possession: bool,
     /// The proxy to reach authorization servers through, and the certificate authorities to trust.
     pub network: Network,
@@ -73,13 +75,14 @@ impl Default for OAuthOptions {
 pub enum Grant {
     /// A person logs in (authorization code with PKCE).
     Login,
-    /// The client acts for itself (extension OAuth Client Credentials). Needs [`OAuthOptions::client`].
+    /// The client acts for itself (extension OAuth Client Credentials). Needs
+    /// [`OAuthOptions::client`].
     ClientCredentials,
-    /// A third party vouches for the client, as a platform does for its workloads (RFC 7523; extension Workload Identity
-    /// Federation).
+    /// A third party vouches for the client, as a platform does for its workloads (RFC 7523;
+    /// extension Workload Identity Federation).
     JwtBearer(Arc<dyn Assertion>),
-    /// A company's identity provider vouches for a person who is logged in there (extension Enterprise-Managed
-    /// Authorization).
+    /// A company's identity provider vouches for a person who is logged in there (extension
+    /// Enterprise-Managed Authorization).
     EnterpriseManaged(IdentityProvider),
 }
 
@@ -103,8 +106,9 @@ pub struct RegisteredClient {
     pub id: String,
     /// The client's authentication.
     pub proof: ClientProof,
-    /// The issuer of the authorization server at which it is registered. Required with a secret. Without it, the id belongs
-    /// to the first issuer that the client is sent to, and is never shown to another.
+    /// The issuer of the authorization server at which it is registered. Required with a secret.
+    /// Without it, the id belongs to the first issuer that the client is sent to, and is never
+    /// shown to another.
     pub issuer: Option<String>,
 }
 
@@ -123,7 +127,8 @@ pub enum ClientProof {
 /// Gets a signed token from a third party.
 #[async_trait]
 pub trait Assertion: Send + Sync + 'static {
-    /// Returns a token for `audience`, the issuer of an authorization server, which refuses tokens for others.
+    /// Returns a token for `audience`, the issuer of an authorization server, which refuses tokens
+    /// for others.
     ///
     /// # Errors
     /// If no token can be had.
@@ -138,7 +143,8 @@ impl Assertion for Secret {
     }
 }
 
-/// A token in a file that a platform renews for its workload. The file is read for each use, at most 64 KiB.
+/// A token in a file that a platform renews for its workload. The file is read for each use, at
+/// most 64 KiB.
 #[async_trait]
 impl Assertion for PathBuf {
     async fn assertion(&self, _: &str) -> Result<Secret, AuthorizationError> {

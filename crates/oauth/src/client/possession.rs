@@ -45,7 +45,8 @@ pub(super) fn read(stored: &Secret) -> Result<SigningKey, AuthorizationError> {
         .map_err(|_| AuthorizationError::Credentials("the stored key cannot be read".to_owned()))
 }
 
-/// Returns a proof for one request, bound to `token` if the request sends one (RFC 9449, section 4.2).
+/// Returns a proof for one request, bound to `token` if the request sends one (RFC 9449, section
+/// 4.2).
 pub(super) fn proof(
     key: &SigningKey,
     nonces: &Nonces,

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::Secret;
 
-/// Returns the client's id at `server`: the configured id, the URL of a metadata document, or the id of a new
-/// registration, in the order of 2025-11-25, "Client Registration Approaches". Adds a new registration to
-/// `credentials`.
+/// Returns the client's id at `server`: the configured id, the URL of a metadata document, or the
+/// id of a new registration, in the order of 2025-11-25, "Client Registration Approaches". Adds a
+/// new registration to `credentials`.
 pub(super) async fn identity(
     options: &OAuthOptions,
     server: &AuthorizationServer,
@@ -65,8 +65,8 @@ pub(super) async fn identity(
     Ok(ClientIdentity { id: registration.client_id, method: registration.method, proof })
 }
 
-/// Returns how a client with a configured id authenticates itself. A server that names no method supports the secret
-/// in the header (RFC 8414, section 2).
+/// Returns how a client with a configured id authenticates itself. A server that names no method
+/// supports the secret in the header (RFC 8414, section 2).
 fn beforehand(
     server: &AuthorizationServer,
     proof: &ClientProof,

@@ -122,10 +122,11 @@ impl CredentialStore for MemoryStore {
     }
 }
 
-/// Stores credentials in a directory, one file per server. On Unix other users cannot read them: files have mode 0600,
-/// the directory 0700.
+/// Stores credentials in a directory, one file per server. On Unix other users cannot read them:
+/// files have mode 0600, the directory 0700.
 ///
-/// Files are replaced atomically. If two processes log in to one server at the same time, the later login is kept.
+/// Files are replaced atomically. If two processes log in to one server at the same time, the later
+/// login is kept.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore {
     directory: PathBuf,
@@ -138,7 +139,8 @@ impl DirectoryStore {
         Self { directory: directory.into() }
     }
 
-    /// Returns the file for a server. Its name shows the host where possible, and differs for each URL.
+    /// Returns the file for a server. Its name shows the host where possible, and differs for each
+    /// URL.
     fn path(&self, server: &str) -> PathBuf {
         let digest = ring::digest::digest(&ring::digest::SHA256, server.as_bytes());
         let digest: String =

@@ -88,7 +88,8 @@ impl TokenEndpoint<'_> {
         }
     }
 
-    /// Returns the request with the client's authentication (RFC 6749, section 2.3; RFC 7523, section 2.2).
+    /// Returns the request with the client's authentication (RFC 6749, section 2.3; RFC 7523,
+    /// section 2.2).
     fn request(
         &self,
         params: &[(&str, &str)],

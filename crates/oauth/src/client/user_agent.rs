@@ -18,8 +18,8 @@ pub trait UserAgent: Send + Sync + 'static {
     /// Returns the redirect URI.
     fn redirect_uri(&self) -> String;
 
-    /// Sends the person to `request.url` and waits for the redirect. Returns its URL, or the query of it. Ignore redirects
-    /// with another `state`: they are not from this login.
+    /// Sends the person to `request.url` and waits for the redirect. Returns its URL, or the query
+    /// of it. Ignore redirects with another `state`: they are not from this login.
     ///
     /// The future is dropped after [`OAuthOptions::max_login`](super::OAuthOptions).
     ///
@@ -38,7 +38,8 @@ pub struct LoginRequest {
     pub state: String,
 }
 
-/// Shows a person the login URL, in a browser or as text, and receives the redirect on a loopback port.
+/// Shows a person the login URL, in a browser or as text, and receives the redirect on a loopback
+/// port.
 pub struct LoopbackBrowser {
     listener: TcpListener,
     redirect_uri: String,
@@ -48,7 +49,8 @@ pub struct LoopbackBrowser {
 const PATH: &str = "/callback";
 
 impl LoopbackBrowser {
-    /// Creates a user agent. `listener` is on a loopback address, usually on port 0; `show` opens or prints the URL.
+    /// Creates a user agent. `listener` is on a loopback address, usually on port 0; `show` opens
+    /// or prints the URL.
     ///
     /// # Errors
     /// If the listener is not on a loopback address.

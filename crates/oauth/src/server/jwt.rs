@@ -84,7 +84,8 @@ pub(super) async fn check(
     if sub.is_empty() {
         return Err(TokenError::Invalid("its claim sub is empty"));
     }
-    // Without its proof of possession the token may be stolen (RFC 9449, section 7.2; RFC 8705, section 3).
+    // Without its proof of possession the token may be stolen (RFC 9449, section 7.2; RFC 8705,
+    // section 3).
     if cnf.is_some_and(|cnf| cnf.jkt.is_some() || cnf.certificate.is_some()) {
         return Err(TokenError::Invalid(
             "it is bound to a key, and proofs of possession are not supported",
@@ -96,7 +97,8 @@ pub(super) async fn check(
     Ok(Claims { subject: sub, scopes, expires: SystemTime::UNIX_EPOCH + expires })
 }
 
-/// Seconds since 1970, perhaps with a fraction (RFC 7519, "NumericDate"). Numbers out of range are refused.
+/// Seconds since 1970, perhaps with a fraction (RFC 7519, "NumericDate"). Numbers out of range are
+/// refused.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let seconds = f64::deserialize(deserializer)?;
     if seconds.is_finite() && (0.0..u64::MAX as f64).contains(&seconds) {

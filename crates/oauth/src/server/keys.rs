@@ -121,8 +121,9 @@ impl Keys {
         }
     }
 
-    /// Starts a fetch, unless the last one was too recent: unauthenticated clients must not be able to cause many
-    /// requests to the issuer. The fetch is a task, so it continues if the caller that started it disconnects.
+    /// Starts a fetch, unless the last one was too recent: unauthenticated clients must not be able
+    /// to cause many requests to the issuer. The fetch is a task, so it continues if the caller
+    /// that started it disconnects.
     fn start(
         self: &Arc<Self>,
         mut last: OwnedMutexGuard<Option<Instant>>,
@@ -237,7 +238,8 @@ fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     Ok(document)
 }
 
-/// Parses the keys of a JWK set that can verify a signature. Other keys and malformed ones are left out.
+/// Parses the keys of a JWK set that can verify a signature. Other keys and malformed ones are left
+/// out.
 fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     #[derive(Deserialize)]
     struct Set {

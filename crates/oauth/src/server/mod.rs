@@ -23,12 +23,16 @@
 //! ```
 //!
 //! # What to know
-//! - A JWT is accepted if an asymmetric key of its issuer has signed it with an algorithm of that key, if issuer,
-//!   audience and time are right, if it has a subject (`sub`), and if it is not bound to a key of the client.
-//! - The issuer's keys are fetched with the first token, again every ten minutes in the background, and when a token names
-//!   an unknown key, but at most every 30 s. If the issuer does not answer, the last keys are used for a day.
-//! - Only the hash of a static token is stored. Tokens never appear in errors, logs or `Debug` forms.
-//! - A session belongs to the [`Principal`] that opened it. Other principals cannot use it, whatever their scopes.
+//! - A JWT is accepted if an asymmetric key of its issuer has signed it with an algorithm of that
+//!   key, if issuer, audience and time are right, if it has a subject (`sub`), and if it is not
+//!   bound to a key of the client.
+//! - The issuer's keys are fetched with the first token, again every ten minutes in the background,
+//!   and when a token names an unknown key, but at most every 30 s. If the issuer does not answer,
+//!   the last keys are used for a day.
+//! - Only the hash of a static token is stored. Tokens never appear in errors, logs or `Debug`
+//!   forms.
+//! - A session belongs to the [`Principal`] that opened it. Other principals cannot use it,
+//!   whatever their scopes.
 
 mod jwt;
 mod keys;
@@ -132,7 +136,8 @@ impl ResourceServer {
         Ok(Self { options, issued, metadata_url, metadata_path })
     }
 
-    /// Returns the path of the metadata, in addition to [`Self::ROOT_METADATA_PATH`]; `None` without an issuer.
+    /// Returns the path of the metadata, in addition to [`Self::ROOT_METADATA_PATH`]; `None`
+    /// without an issuer.
     #[must_use]
     pub fn metadata_path(&self) -> Option<&str> {
         self.metadata_path.as_deref()
@@ -141,7 +146,8 @@ impl ResourceServer {
     /// The path at which clients look for the metadata last.
     pub const ROOT_METADATA_PATH: &str = WELL_KNOWN;
 
-    /// Returns the protected resource metadata (RFC 9728), which needs no authentication; `None` without an issuer.
+    /// Returns the protected resource metadata (RFC 9728), which needs no authentication; `None`
+    /// without an issuer.
     #[must_use]
     pub fn metadata(&self) -> Option<ResourceMetadata> {
         let issuer = self.options.issuer.as_ref()?;

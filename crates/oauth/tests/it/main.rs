@@ -1,4 +1,5 @@
-//! A client's login and a server's look at its token, with a small authorization server between them.
+//! A client's login and a server's look at its token, with a small authorization server between
+//! them.
 
 mod issuer;
 mod login;

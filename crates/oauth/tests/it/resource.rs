@@ -31,8 +31,8 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::issuer::{Issuer, Key, b64, now};
 
-/// A protected server: `whoami` returns the caller, `sure` asks the user first, `later` continues as
-/// a task.
+/// A protected server: `whoami` returns the caller, `sure` asks the user first, `later` continues
+/// as a task.
 pub(super) struct Site {
     pub(super) url: String,
     serving: JoinHandle<()>,

@@ -4,8 +4,8 @@ use http::{Uri, uri::Authority};
 
 use crate::server_url::check_port;
 
-/// Splits a URL into the URL without user and password, and these two. The connection pool of hyper-util logs the host
-/// of a URL with them.
+/// Splits a URL into the URL without user and password, and these two. The connection pool of
+/// hyper-util logs the host of a URL with them.
 ///
 /// # Errors
 /// If the URL has no valid host.
@@ -17,8 +17,8 @@ pub(super) fn without_user(uri: &Uri) -> Result<(Uri, Option<String>), http::Err
     Ok((Uri::from_parts(parts)?, Some(user.to_owned())))
 }
 
-/// Resolves `reference` against `base`. The result must have the same origin: otherwise a server could direct the
-/// client's headers to another server.
+/// Resolves `reference` against `base`. The result must have the same origin: otherwise a server
+/// could direct the client's headers to another server.
 ///
 /// # Errors
 /// The reason, as a fragment that follows "address that".
@@ -67,8 +67,8 @@ pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str>
         .map_err(|_| NO_URL)
 }
 
-/// Returns whether both URLs have the same scheme, host and port. A missing port is the default of the scheme. Hosts
-/// compare without case.
+/// Returns whether both URLs have the same scheme, host and port. A missing port is the default of
+/// the scheme. Hosts compare without case.
 fn is_same_origin(base: &Uri, other: &Uri) -> bool {
     let port = |uri: &Uri| {
         uri.port_u16().or(match uri.scheme_str() {

@@ -87,8 +87,9 @@ impl Endpoint {
             .expect("method, URI and headers were checked when the link was made")
     }
 
-    /// Sends a request, signed if there is an authorizer. A demand for authorization is returned as an error. A redirect
-    /// that keeps method and body (307, 308) is followed within the same origin; our headers must not reach other origins.
+    /// Sends a request, signed if there is an authorizer. A demand for authorization is returned as
+    /// an error. A redirect that keeps method and body (307, 308) is followed within the same
+    /// origin; our headers must not reach other origins.
     pub(super) async fn send(
         &self,
         mut request: HttpRequest<Full<Bytes>>,
@@ -184,7 +185,8 @@ impl Endpoint {
                 if session == SessionStatus::Open {
                     self.session.set_ambiguous_404();
                 }
-                // An unknown session that is not new is replaced: the request might never succeed in it.
+                // An unknown session that is not new is replaced: the request might never succeed
+                // in it.
                 let fails_alone = match session {
                     SessionStatus::Open => true,
                     SessionStatus::Lost => false,

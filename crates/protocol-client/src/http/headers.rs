@@ -20,8 +20,8 @@ use crate::{error::ClientError, shared::Outgoing};
 pub(super) struct Marks(Mutex<HashMap<String, Arc<[HeaderArgument]>>>);
 
 impl Marks {
-    /// Learns from a complete list, and removes the tools that a client must not show (2026-07-28, "Schema
-    /// Extension").
+    /// Learns from a complete list, and removes the tools that a client must not show (2026-07-28,
+    /// "Schema Extension").
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
         let mut marks = HashMap::new();
         tools.retain(|tool| match header_arguments(&tool.input_schema) {
@@ -79,7 +79,8 @@ pub(super) fn standard_headers(
         "tools/call" => marks.of(&target),
         _ => None,
     };
-    // A tool that was not listed is called without headers; the server reports missing ones ("Client Behavior").
+    // A tool that was not listed is called without headers; the server reports missing ones
+    // ("Client Behavior").
     let Some(marks) = marks else { return Ok(()) };
     let call: Option<Call> =
         outgoing.params.and_then(|params| serde_json::from_str(params.get()).ok());

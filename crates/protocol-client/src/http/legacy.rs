@@ -1,5 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: the server sends on one stream, and the client posts to an address that this
-//! stream names.
+//! HTTP+SSE, the transport of 2024-11-05: the server sends on one stream, and the client posts to
+//! an address that this stream names.
 
 use std::{sync::Arc, time::Duration};
 
@@ -139,8 +139,8 @@ async fn read(
 /// Maximum number of unread refusals of messages.
 const MAX_UNREAD_REFUSALS: usize = 16;
 
-/// Posts each line. If the server refuses a request because of its content (for example its length), `refuse` gets an
-/// error as its answer, and the connection continues.
+/// Posts each line. If the server refuses a request because of its content (for example its
+/// length), `refuse` gets an error as its answer, and the connection continues.
 async fn write(
     post: Endpoint,
     lines: tokio::io::ReadHalf<SimplexStream>,

@@ -47,8 +47,8 @@ use super::{
 /// The address of a server.
 #[derive(Clone, Default)]
 pub struct HttpTarget {
-    /// URL of the endpoint, `http:` or (with the feature `tls`) `https:`. User and password are sent as `Authorization:
-    /// Basic`, unless [`Self::headers`] has that header.
+    /// URL of the endpoint, `http:` or (with the feature `tls`) `https:`. User and password are
+    /// sent as `Authorization: Basic`, unless [`Self::headers`] has that header.
     pub url: String,
     /// Headers to send with each request, for example `Authorization`.
     pub headers: BTreeMap<String, String>,
@@ -92,7 +92,8 @@ impl HttpLink {
         if self.shared.is_closed() {
             return Err(ClientError::Closed(self.shared.closed().await));
         }
-        // A stateless request is cancelled by closing its connection; a session needs a notification.
+        // A stateless request is cancelled by closing its connection; a session needs a
+        // notification.
         let told = CancelOnDrop {
             post: (revision.era() == Era::Session && outgoing.method != "initialize")
                 .then(|| self.post.clone()),
@@ -126,9 +127,10 @@ impl HttpLink {
         self.post.tell(revision, message).await
     }
 
-    /// Opens the stream of notifications: with GET in a session, where questions may come on it, too; otherwise with
-    /// `subscriptions/listen`, if the server announces anything. The stream is reopened when it ends, with growing
-    /// pauses. Servers without such a stream answer with an error status.
+    /// Opens the stream of notifications: with GET in a session, where questions may come on it,
+    /// too; otherwise with `subscriptions/listen`, if the server announces anything. The stream is
+    /// reopened when it ends, with growing pauses. Servers without such a stream answer with an
+    /// error status.
     pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
         _ = self.revision.set(server.revision);
         let stop = self.stop.clone();
@@ -137,7 +139,8 @@ impl HttpLink {
             const PATIENCE: Duration = Duration::from_millis(500);
             let (first, opened) = oneshot::channel();
             self.stream(server.revision, id, None, stop, Some(first));
-            // Some servers lose questions from before the stream, so a client that answers questions opens it first.
+            // Some servers lose questions from before the stream, so a client that answers
+            // questions opens it first.
             if !options.capabilities.is_empty() {
                 _ = tokio::time::timeout(PATIENCE, opened).await;
             }
@@ -156,7 +159,8 @@ impl HttpLink {
         self.stream(server.revision, id, params, stop, None);
     }
 
-    /// Keeps a stream of notifications open until `stop` is cancelled; `first` is its id until it breaks.
+    /// Keeps a stream of notifications open until `stop` is cancelled; `first` is its id until it
+    /// breaks.
     pub(super) fn stream(
         &self,
         revision: Revision,
@@ -179,8 +183,8 @@ impl HttpLink {
                     Ok(ListenOutcome::Unsupported) => return,
                     Ok(ListenOutcome::LongStream) => (pause, failures) = (FIRST, 0),
                     Ok(ListenOutcome::RetryLater) => failures = 0,
-                    // A request will be refused, too, and then gets authorization; until then there are no
-                    // announcements.
+                    // A request will be refused, too, and then gets authorization; until then there
+                    // are no announcements.
                     Err(ClientError::Unauthorized(_)) if has_authorizer => {}
                     Err(ClientError::Unauthorized(_)) => return,
                     Err(error) => {
@@ -212,7 +216,8 @@ impl HttpLink {
         }
     }
 
-    /// Ends the connection at once. The returned future ends the session at the server, if there is one.
+    /// Ends the connection at once. The returned future ends the session at the server, if there is
+    /// one.
     fn farewell(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let was_open = !self.shared.is_closed();
@@ -229,7 +234,8 @@ impl HttpLink {
     }
 }
 
-/// Ends the session in the background when the last client is dropped: an open session uses memory of the server.
+/// Ends the session in the background when the last client is dropped: an open session uses memory
+/// of the server.
 impl Drop for HttpLink {
     fn drop(&mut self) {
         if let (Some(farewell), Ok(runtime)) =

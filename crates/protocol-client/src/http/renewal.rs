@@ -17,8 +17,9 @@ use crate::{
 };
 
 impl Endpoint {
-    /// Opens a new session after the server has dropped the old one (2025-11-25, "Session Management"), and restores
-    /// its log level and subscriptions. Listeners are notified that all lists may have changed.
+    /// Opens a new session after the server has dropped the old one (2025-11-25, "Session
+    /// Management"), and restores its log level and subscriptions. Listeners are notified that all
+    /// lists may have changed.
     ///
     /// # Errors
     /// If no session can be opened; the connection is then closed.
@@ -27,7 +28,8 @@ impl Endpoint {
         revision: Revision,
         lost: &HeaderValue,
     ) -> Result<(), ClientError> {
-        // On its own task: if it ended with the call that needs it, the new session would remain incomplete.
+        // On its own task: if it ended with the call that needs it, the new session would remain
+        // incomplete.
         let (endpoint, lost) = (self.clone(), lost.clone());
         let task = tokio::spawn(async move { endpoint.renew_to_the_end(revision, &lost).await });
         task.await.unwrap_or_else(|error| {
@@ -62,7 +64,8 @@ impl Endpoint {
     /// Returns whether the server still has the session, by a ping.
     ///
     /// # Errors
-    /// If there is no answer, or a demand for authorization, which both tell nothing about the session.
+    /// If there is no answer, or a demand for authorization, which both tell nothing about the
+    /// session.
     pub(super) async fn session_status(
         self: &Arc<Self>,
         revision: Revision,

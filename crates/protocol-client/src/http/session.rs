@@ -27,8 +27,8 @@ pub(super) struct State {
     pub(super) introduction: Option<Box<RawValue>>,
     /// State of the session at the server, by its subject.
     pub(super) kept: BTreeMap<String, StateRequest>,
-    /// Whether the server has answered 404 to a request of a session that it had. Without this, each such request would
-    /// open another session.
+    /// Whether the server has answered 404 to a request of a session that it had. Without this,
+    /// each such request would open another session.
     ambiguous_404: bool,
 }
 
@@ -44,8 +44,8 @@ pub(super) enum SessionStatus {
 }
 
 impl SessionStatus {
-    /// Whether the server may be able to tell later. It might refuse to open a session now, too, which would close the
-    /// connection.
+    /// Whether the server may be able to tell later. It might refuse to open a session now, too,
+    /// which would close the connection.
     pub(super) fn is_temporary(self) -> bool {
         const TEMPORARY: [StatusCode; 2] =
             [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];

@@ -29,7 +29,8 @@ const LONG_STREAM: Duration = Duration::from_secs(5);
 
 /// Outcome of one request for the stream of notifications.
 pub(super) enum ListenOutcome {
-    /// The stream was open for longer than [`LONG_STREAM`]. The next request may follow after the shortest pause.
+    /// The stream was open for longer than [`LONG_STREAM`]. The next request may follow after the
+    /// shortest pause.
     LongStream,
     /// The stream was short, or the server refused it and may grant a later request.
     RetryLater,
@@ -61,9 +62,10 @@ impl Announcements {
 }
 
 impl Endpoint {
-    /// Reads a stream until the answer arrives. A broken stream of the session era is resumed at the last event,
-    /// after the server's reconnection time (2025-11-25, "Resumability and Redelivery"); a server may also close it
-    /// on purpose. Without new events the pauses grow, and after several attempts the call fails.
+    /// Reads a stream until the answer arrives. A broken stream of the session era is resumed at
+    /// the last event, after the server's reconnection time (2025-11-25, "Resumability and
+    /// Redelivery"); a server may also close it on purpose. Without new events the pauses grow, and
+    /// after several attempts the call fails.
     pub(super) async fn answer_from_events(
         self: &Arc<Self>,
         revision: Revision,
@@ -127,8 +129,9 @@ impl Endpoint {
         }
     }
 
-    /// Requests the rest of a stream, with authorization if the server requires it now. A refusal is never returned
-    /// as [`ClientError::Unauthorized`]: the caller would repeat the call while this one is still running.
+    /// Requests the rest of a stream, with authorization if the server requires it now. A refusal
+    /// is never returned as [`ClientError::Unauthorized`]: the caller would repeat the call while
+    /// this one is still running.
     async fn resume(
         &self,
         revision: Revision,
@@ -153,8 +156,8 @@ impl Endpoint {
         }
     }
 
-    /// Reads events until the stream ends or `on_response` returns false. Handles notifications and requests; on the stream
-    /// `of` a call they belong to that call.
+    /// Reads events until the stream ends or `on_response` returns false. Handles notifications and
+    /// requests; on the stream `of` a call they belong to that call.
     async fn events(
         self: &Arc<Self>,
         revision: Revision,
@@ -268,13 +271,16 @@ impl Endpoint {
         if !response.status().is_success() || !is_events(&response) {
             let had_last_id = announcements.parser.last_id.take().is_some();
             return match (response.status(), &announcements.session) {
-                // If the stream never opened, the server does not support it. If it did, the session may be lost.
+                // If the stream never opened, the server does not support it. If it did, the
+                // session may be lost.
                 (StatusCode::NOT_FOUND, Some(lost)) if announcements.opened => {
                     const PING_TIMEOUT: Duration = Duration::from_secs(30);
-                    // A 404 may concern only the stream. A new session would not help, so the ping decides.
+                    // A 404 may concern only the stream. A new session would not help, so the ping
+                    // decides.
                     let pinged =
                         tokio::time::timeout(PING_TIMEOUT, self.session_status(revision)).await;
-                    // A session of unknown status is left to the calls, which renew it if they need to.
+                    // A session of unknown status is left to the calls, which renew it if they need
+                    // to.
                     if let Ok(status) = pinged
                         && status? == SessionStatus::Lost
                     {
@@ -308,8 +314,8 @@ fn is_answer(error: &EnvelopeError, of: Option<&Outgoing<'_>>) -> bool {
     error.answers.as_ref().is_some_and(|id| of.is_some_and(|of| of.id == *id))
 }
 
-/// Returns the pause before a stream is resumed, after `attempts` without new events: at least the server's
-/// reconnection time.
+/// Returns the pause before a stream is resumed, after `attempts` without new events: at least the
+/// server's reconnection time.
 fn pause(retry: Option<Duration>, attempts: usize) -> Duration {
     const USUAL: Duration = Duration::from_secs(1);
     /// Minimum pause, even if the server asks for none.
@@ -330,7 +336,8 @@ mod tests {
     use super::*;
     use crate::{http::HttpTarget, options::ClientOptions, shared::Shared};
 
-    /// Starts a server that answers one request after another, each on a connection of its own. Returns its endpoint.
+    /// Starts a server that answers one request after another, each on a connection of its own.
+    /// Returns its endpoint.
     fn endpoint_that_answers(answers: &'static [&'static str]) -> Arc<Endpoint> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -357,7 +364,8 @@ mod tests {
         Arc::new(endpoint)
     }
 
-    /// A server that refuses both the stream and the ping may serve calls. Failures would close the connection.
+    /// A server that refuses both the stream and the ping may serve calls. Failures would close the
+    /// connection.
     #[tokio::test]
     async fn an_error_status_of_the_ping_is_no_failure_of_the_stream() {
         let endpoint = endpoint_that_answers(&[

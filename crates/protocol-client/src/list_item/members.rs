@@ -58,7 +58,8 @@ impl<'a> Members<'a> {
         Some(Members { path, members, repairs: self.repairs })
     }
 
-    /// Repairs the objects in a list. Those without a string `key` are removed, and so is a member that is not a list.
+    /// Repairs the objects in a list. Those without a string `key` are removed, and so is a member
+    /// that is not a list.
     pub(super) fn objects(&mut self, name: &str, key: &str, repair: impl Fn(&mut Members<'_>)) {
         self.remove_unless(Value::is_array, name, "an array");
         let Some(items) = self.members.get_mut(name).and_then(Value::as_array_mut) else { return };
@@ -89,7 +90,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Whether a library may write this for no value: `null`, or an empty list or map, which some languages do not tell apart.
+/// Whether a library may write this for no value: `null`, or an empty list or map, which some
+/// languages do not tell apart.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,8 +1,9 @@
 //! Items of lists, in the form that every client accepts.
 //!
-//! Strict clients refuse a whole list for one invalid member of one item. The strictest is the official TypeScript SDK
-//! (`ToolSchema`, `PromptSchema`, `ResourceSchema` and `ResourceTemplateSchema` in its `types.ts`). Such members are
-//! repaired in the JSON of an item, before they can make its type refuse the item.
+//! Strict clients refuse a whole list for one invalid member of one item. The strictest is the
+//! official TypeScript SDK (`ToolSchema`, `PromptSchema`, `ResourceSchema` and
+//! `ResourceTemplateSchema` in its `types.ts`). Such members are repaired in the JSON of an item,
+//! before they can make its type refuse the item.
 
 mod members;
 mod prompt;
@@ -27,8 +28,8 @@ pub(super) trait Item: DeserializeOwned {
     }
 }
 
-/// Repairs and parses an item. Each repair is added to `repairs`, except for the forms in which libraries of some languages
-/// write an empty value.
+/// Repairs and parses an item. Each repair is added to `repairs`, except for the forms in which
+/// libraries of some languages write an empty value.
 ///
 /// # Errors
 /// The problem, if the item cannot be used.
@@ -46,8 +47,8 @@ mod test_support {
 
     use super::{Item, parse};
 
-    /// Checks an item with these members after its repair, and the number of repairs for the log. `required` are the
-    /// members that each item has.
+    /// Checks an item with these members after its repair, and the number of repairs for the log.
+    /// `required` are the members that each item has.
     #[track_caller]
     pub(super) fn check<T: Item + Serialize>(
         required: &Value,

@@ -1,6 +1,7 @@
 //! Times in ISO 8601, in the profile of RFC 3339.
 
-/// Returns whether a text is a date and a time with seconds and an offset. Strict clients refuse other forms.
+/// Returns whether a text is a date and a time with seconds and an offset. Strict clients refuse
+/// other forms.
 pub(super) fn is_timestamp(text: &str) -> bool {
     text.split_once('T').is_some_and(|(date, time)| is_date(date) && is_time(time))
 }

@@ -50,9 +50,10 @@ fn input_schema(schema: Value) -> Result<JsonObject, String> {
     Ok(schema)
 }
 
-/// Removes the keywords that are `null` from a schema and its parts. No keyword may be, and the official TypeScript client refuses
-/// the whole list. Only keywords whose values are schemas are descended into: other values, such as those of `default` and `enum`, are
-/// data, in which `null` is valid.
+/// Removes the keywords that are `null` from a schema and its parts. No keyword may be, and the
+/// official TypeScript client refuses the whole list. Only keywords whose values are schemas are
+/// descended into: other values, such as those of `default` and `enum`, are data, in which `null`
+/// is valid.
 fn remove_nulls(schema: &mut JsonObject) {
     const SCHEMAS: [&str; 16] = [
         "additionalItems",
@@ -90,7 +91,8 @@ fn remove_nulls(schema: &mut JsonObject) {
 fn repair_schema(schema: &mut Members<'_>) {
     if schema.members.get("properties").is_some_and(|value| !value.is_object() && !is_empty(value))
     {
-        // These say what holds for the properties that are not known any more: they would forbid or require them.
+        // These say what holds for the properties that are not known any more: they would forbid or
+        // require them.
         for name in ["required", "additionalProperties", "unevaluatedProperties"] {
             schema.members.shift_remove(name);
         }

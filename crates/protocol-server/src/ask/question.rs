@@ -54,7 +54,8 @@ impl Question {
                 needs: json!({ "elicitation": {} }),
                 is_answer: is::<ElicitResult>,
             },
-            // Only clients with the capability may be asked to let their model call tools (2025-11-25, "Sampling").
+            // Only clients with the capability may be asked to let their model call tools
+            // (2025-11-25, "Sampling").
             "sampling/createMessage" if params.tools.is_some() || params.tool_choice.is_some() => {
                 Self {
                     method: "sampling/createMessage",

@@ -90,7 +90,8 @@ impl Drop for PendingQuestion {
         }
         let params = json!({ "requestId": self.id, "reason": "the answer is no longer needed" });
         if let Ok(params) = serde_json::value::to_raw_value(&params) {
-            // If the client's queue is full, the cancellation is lost; the late answer is then ignored.
+            // If the client's queue is full, the cancellation is lost; the late answer is then
+            // ignored.
             let message = write_notification("notifications/cancelled", Some(&params));
             _ = self.outbound.try_send(Outgoing::notification(message));
         }

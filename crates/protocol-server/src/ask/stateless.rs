@@ -1,9 +1,9 @@
-//! Questions in the stateless era: a request ends with `input_required` and comes again with the answers
-//! (2026-07-28, "Multi Round-Trip Requests").
+//! Questions in the stateless era: a request ends with `input_required` and comes again with the
+//! answers (2026-07-28, "Multi Round-Trip Requests").
 //!
-//! The handler runs from its start in each round. A question that was answered in an earlier round returns its answer
-//! at once. At a new question, the handler's future is dropped and the client is asked. All answers so far travel in
-//! `requestState`, sealed, so that the server stores nothing.
+//! The handler runs from its start in each round. A question that was answered in an earlier round
+//! returns its answer at once. At a new question, the handler's future is dropped and the client is
+//! asked. All answers so far travel in `requestState`, sealed, so that the server stores nothing.
 
 use std::{
     collections::BTreeMap,
@@ -125,8 +125,8 @@ impl Rounds {
         !self.next.lock().unwrap_or_else(PoisonError::into_inner).questions.is_empty()
     }
 
-    /// Completes when the handler has asked. Poll it after the handler, so that all its concurrent questions are
-    /// included.
+    /// Completes when the handler has asked. Poll it after the handler, so that all its concurrent
+    /// questions are included.
     pub(crate) async fn asked(&self) {
         self.asked.notified().await;
     }
@@ -168,8 +168,8 @@ impl Rounds {
     }
 }
 
-/// Hashes a request without its rounds: principal, method and parameters. This takes as long as the rest of a call,
-/// so only requests that ask do it.
+/// Hashes a request without its rounds: principal, method and parameters. This takes as long as the
+/// rest of a call, so only requests that ask do it.
 pub(crate) fn about<'a>(
     principal: Option<&Principal>,
     method: &str,

@@ -39,11 +39,13 @@ use super::{
 /// Limits of connections, and the shutdown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeOptions {
-    /// Open connections: 1,024. At the limit, a new connection closes an idle one: the one that was idle for the
-    /// longest, of the address with the most idle ones. If none is idle, the new connection gets status 503.
+    /// Open connections: 1,024. At the limit, a new connection closes an idle one: the one that was
+    /// idle for the longest, of the address with the most idle ones. If none is idle, the new
+    /// connection gets status 503.
     pub max_connections: usize,
-    /// Open connections of one address, or of one /64 network: 256. At the limit, a new connection closes the one of
-    /// the same address that was silent for the longest. Addresses of this machine have only the total limit.
+    /// Open connections of one address, or of one /64 network: 256. At the limit, a new connection
+    /// closes the one of the same address that was silent for the longest. Addresses of this
+    /// machine have only the total limit.
     pub max_connections_per_address: usize,
     /// Maximum time for a request's head to arrive, and for a connection to be idle: 30 s.
     pub head_timeout: Duration,
@@ -51,8 +53,8 @@ pub struct ServeOptions {
     pub write_timeout: Duration,
     /// A connection is also closed if its client reads fewer bytes a second over that time: 4,096.
     pub min_bytes_per_second: u64,
-    /// Time for requests in flight to finish after a stop: 5 s. Then each gets an error as its answer, and
-    /// connections are closed a second later.
+    /// Time for requests in flight to finish after a stop: 5 s. Then each gets an error as its
+    /// answer, and connections are closed a second later.
     pub shutdown_grace: Duration,
 }
 
@@ -72,13 +74,14 @@ impl Default for ServeOptions {
 /// Time for the answers of calls that a shutdown has ended.
 const CANCELLED_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves connections of `listener` until `stop` is cancelled and the requests in flight have finished or their time
-/// is over. The listener closes as soon as `stop` is cancelled.
+/// Serves connections of `listener` until `stop` is cancelled and the requests in flight have
+/// finished or their time is over. The listener closes as soon as `stop` is cancelled.
 ///
 /// Speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). Requests have a
 /// [`ConnectionInfo`] among their extensions.
 ///
-/// Small answers are sent at once (`TCP_NODELAY`): with Nagle's algorithm a stream of events takes 40 ms a step.
+/// Small answers are sent at once (`TCP_NODELAY`): with Nagle's algorithm a stream of events takes
+/// 40 ms a step.
 ///
 /// # Errors
 /// If the listener fails. Errors of one connection end only that connection.
@@ -110,8 +113,8 @@ where
     serve_connections(listener, Box::new(boxed), options, stop).await
 }
 
-/// The service of a connection. It is boxed, so that hyper's connections are compiled once, here, and not anew in each
-/// crate that serves.
+/// The service of a connection. It is boxed, so that hyper's connections are compiled once, here,
+/// and not anew in each crate that serves.
 type BoxedService = Box<dyn Fn(HttpRequest<RequestBody>) -> BoxedAnswer + Send>;
 type BoxedAnswer = Pin<Box<dyn Future<Output = HttpResponse<BoxedBody>> + Send>>;
 type BoxedBody = UnsyncBoxBody<Bytes, Failure>;
@@ -253,7 +256,8 @@ impl Served {
             .timer(TokioTimer::new())
             .header_read_timeout(options.head_timeout)
             .serve_connection(stream, answering(service, connection))
-            // The limits of connections do not apply to a WebSocket; the service that accepts it must limit it.
+            // The limits of connections do not apply to a WebSocket; the service that accepts it
+            // must limit it.
             .with_upgrades();
         let mut serving = pin!(serving);
         let mut stopping = false;
@@ -305,10 +309,12 @@ impl Served {
     }
 }
 
-/// Returns whether the client begins with the preface of HTTP/2, with which no HTTP/1.1 request begins.
+/// Returns whether the client begins with the preface of HTTP/2, with which no HTTP/1.1 request
+/// begins.
 ///
-/// `hyper_util::server::conn::auto` detects this, too, but takes the stream first. The two versions need different
-/// streams: a slow client's socket ends an HTTP/1.1 connection, but not an HTTP/2 connection.
+/// `hyper_util::server::conn::auto` detects this, too, but takes the stream first. The two versions
+/// need different streams: a slow client's socket ends an HTTP/1.1 connection, but not an HTTP/2
+/// connection.
 async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const PAUSE: Duration = Duration::from_millis(10);
@@ -345,7 +351,8 @@ fn answering(
         async move {
             let mut response = answer.await;
             if version < Version::HTTP_2 && connection.body_is_open() {
-                // The unread rest of a body would be taken for the next request, so the connection must close.
+                // The unread rest of a body would be taken for the next request, so the connection
+                // must close.
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }

@@ -14,8 +14,8 @@ use crate::Principal;
 /// `ResourceServer` of the crate `marquetry-oauth` is one.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {
-    /// Returns the sender of a request with this head. Its extensions are set by the HTTP server and its middleware,
-    /// for example [`ConnectionInfo`](super::ConnectionInfo).
+    /// Returns the sender of a request with this head. Its extensions are set by the HTTP server
+    /// and its middleware, for example [`ConnectionInfo`](super::ConnectionInfo).
     ///
     /// # Errors
     /// The refusal to answer with.

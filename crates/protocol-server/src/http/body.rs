@@ -59,7 +59,8 @@ pub(super) struct BodyEnd {
     pub(super) until_answered: bool,
 }
 
-/// Detects whether a client that has shut down its writing side still reads: a write to a broken connection fails.
+/// Detects whether a client that has shut down its writing side still reads: a write to a broken
+/// connection fails.
 struct Probe {
     half_closed: Pin<Box<WaitForCancellationFutureOwned>>,
     started: bool,
@@ -132,8 +133,8 @@ impl ResponseBody {
         self
     }
 
-    /// Stores the events in `log`. The stream starts with the id of its opening, so that a client can return that has
-    /// seen nothing else (2025-11-25, "Sending Messages to the Server").
+    /// Stores the events in `log`. The stream starts with the id of its opening, so that a client
+    /// can return that has seen nothing else (2025-11-25, "Sending Messages to the Server").
     pub(super) fn logged(mut self, log: Arc<Log>, opening: bool) -> Self {
         let mut first = BytesMut::new();
         append_opening(&mut first, &log);
@@ -290,8 +291,8 @@ impl Events {
     }
 }
 
-/// Appends an event. Messages contain no line feed (see [`marquetry_protocol_wire::envelope`]), so one `data` line is
-/// enough.
+/// Appends an event. Messages contain no line feed (see [`marquetry_protocol_wire::envelope`]), so
+/// one `data` line is enough.
 fn append(out: &mut BytesMut, message: &[u8], id: Option<EventId>) {
     out.reserve(message.len() + 64);
     append_head(out, id);

@@ -1,4 +1,5 @@
-//! The byte stream of a connection: writes to slow clients fail, and the end of the input is detected.
+//! The byte stream of a connection: writes to slow clients fail, and the end of the input is
+//! detected.
 
 use std::{
     future::Future,
@@ -27,14 +28,15 @@ pub(super) struct Pace {
     pub(super) bytes_per_second: u64,
 }
 
-/// The stream of a client. A client that reads nothing, or almost nothing, must not hold its answers for ever.
+/// The stream of a client. A client that reads nothing, or almost nothing, must not hold its
+/// answers for ever.
 pub(super) struct ClientStream<S> {
     stream: S,
     pace: Pace,
     /// Present while written data waits for the client.
     backlog: Option<Backlog>,
-    /// The connection, for HTTP/1.1. It notices the end of the input at once; HTTP notices it only when no answer is
-    /// pending.
+    /// The connection, for HTTP/1.1. It notices the end of the input at once; HTTP notices it only
+    /// when no answer is pending.
     connection: Option<Arc<Connection>>,
     has_ended: bool,
     /// After the end of the input: times of the checks whether the client has gone.
@@ -51,8 +53,9 @@ pub(super) trait ProbeClient {
     fn failure(&self) -> Option<io::Error>;
 }
 
-/// Interval of TCP probes of a client that has shut down its writing side. A client that still reads confirms. If it
-/// has gone, its system resets the connection once it has forgotten it, on Linux after 60 s.
+/// Interval of TCP probes of a client that has shut down its writing side. A client that still
+/// reads confirms. If it has gone, its system resets the connection once it has forgotten it, on
+/// Linux after 60 s.
 const PROBE_AFTER: Duration = Duration::from_secs(20);
 
 /// Interval of checks for such a reset.
@@ -85,9 +88,10 @@ struct Linger {
     bytes_left: usize,
 }
 
-/// Closing a socket with unread input resets the connection, and the client may lose the answer. Therefore, after an
-/// answer to a request whose body was not read, that much of it is discarded, for this time at most. It is twice the
-/// default message size of servers, so that a client whose message is somewhat too long still reads the status 413.
+/// Closing a socket with unread input resets the connection, and the client may lose the answer.
+/// Therefore, after an answer to a request whose body was not read, that much of it is discarded,
+/// for this time at most. It is twice the default message size of servers, so that a client whose
+/// message is somewhat too long still reads the status 413.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 32 << 20;
 
@@ -104,8 +108,8 @@ impl<S> ClientStream<S> {
         }
     }
 
-    /// Sends all answers over HTTP/1.1 to a client that has shut down its writing side, however long they take. A
-    /// client that has gone is detected.
+    /// Sends all answers over HTTP/1.1 to a client that has shut down its writing side, however
+    /// long they take. A client that has gone is detected.
     pub(super) fn answering_to_the_end(self, connection: Arc<Connection>) -> Self {
         Self { connection: Some(connection), ..self }
     }
@@ -166,8 +170,8 @@ impl<S> ClientStream<S> {
 }
 
 impl<S: ProbeClient> ClientStream<S> {
-    /// After the end of the input: completes when the connection can end because no answer is pending, or with an
-    /// error because the client has gone.
+    /// After the end of the input: completes when the connection can end because no answer is
+    /// pending, or with an error because the client has gone.
     fn poll_end(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         connection.half_closed.cancel();
         if connection.poll_silent(cx).is_ready() {

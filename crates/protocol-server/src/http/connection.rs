@@ -21,8 +21,8 @@ use crate::{
     fair::{FairBounds, FairLimiter, Full, Slot},
 };
 
-/// The open connections. A new connection gets in as long as another one is silent: clients that connect and send
-/// nothing must not keep others out.
+/// The open connections. A new connection gets in as long as another one is silent: clients that
+/// connect and send nothing must not keep others out.
 pub(super) struct Connections {
     slots: FairLimiter,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
@@ -38,8 +38,9 @@ pub(super) struct Connection {
     caller: Caller,
     slot: Mutex<Option<Slot>>,
     started: Instant,
-    /// Number of requests whose body has arrived and whose answer has not been sent. At zero the connection is
-    /// silent. It may be negative for a moment: an answer may be sent before its request's body is dropped.
+    /// Number of requests whose body has arrived and whose answer has not been sent. At zero the
+    /// connection is silent. It may be negative for a moment: an answer may be sent before its
+    /// request's body is dropped.
     busy: AtomicIsize,
     /// Time since which it is silent, in milliseconds after `started`.
     silent_since: AtomicU64,
@@ -70,8 +71,8 @@ impl ConnectionInfo {
         self.0.address
     }
 
-    /// Completes when the client has shut down its writing side, or has gone: both look the same. A client that only
-    /// shuts down its writing side still wants its answer.
+    /// Completes when the client has shut down its writing side, or has gone: both look the same. A
+    /// client that only shuts down its writing side still wants its answer.
     pub fn half_closed(&self) -> impl Future<Output = ()> + Send + 'static {
         self.0.half_closed.clone().cancelled_owned()
     }
@@ -96,8 +97,9 @@ impl Connections {
         }
     }
 
-    /// Admits a connection. At a limit, a silent connection is closed: of those of the same address if that has too
-    /// many, otherwise of the address with the most silent ones; in each case the one silent for the longest.
+    /// Admits a connection. At a limit, a silent connection is closed: of those of the same address
+    /// if that has too many, otherwise of the address with the most silent ones; in each case the
+    /// one silent for the longest.
     ///
     /// # Errors
     /// If no silent connection can make room.
@@ -152,8 +154,8 @@ impl Connections {
     }
 }
 
-/// Returns the connection of `of` that was silent for the longest, otherwise of the address with the most silent
-/// ones; of several such addresses, the one silent for the longest.
+/// Returns the connection of `of` that was silent for the longest, otherwise of the address with
+/// the most silent ones; of several such addresses, the one silent for the longest.
 fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u64> {
     let silent = || open.values().filter(|connection| connection.is_silent());
     let caller = if let Some(caller) = of {

@@ -50,7 +50,8 @@ pub struct HttpOptions {
     pub authenticator: Option<Arc<dyn Authenticator>>,
     /// Maximum time for a message to arrive: 30 s.
     pub body_timeout: Duration,
-    /// Time after which a pending answer becomes an event stream, so that the connection does not look dead: 5 s.
+    /// Time after which a pending answer becomes an event stream, so that the connection does not
+    /// look dead: 5 s.
     pub stream_after: Duration,
 }
 
@@ -103,8 +104,8 @@ impl Client {
 }
 
 impl Peer {
-    /// Creates the sender of an HTTP request with these extensions: its address is known if [`serve`](super::serve)
-    /// has accepted it.
+    /// Creates the sender of an HTTP request with these extensions: its address is known if
+    /// [`serve`](super::serve) has accepted it.
     #[must_use]
     pub fn over_http(principal: Option<Arc<Principal>>, extensions: &http::Extensions) -> Self {
         Self::of_connection(principal, connection_of(extensions).as_ref())
@@ -148,7 +149,8 @@ impl HttpEndpoint {
         }
     }
 
-    /// Ends every session and stream, and cancels requests in flight. Later requests get status 503.
+    /// Ends every session and stream, and cancels requests in flight. Later requests get status
+    /// 503.
     pub fn close(&self) {
         self.inner.closed.cancel();
         self.inner.sessions.end_all();
@@ -261,7 +263,8 @@ impl HttpEndpoint {
         }
     }
 
-    /// Handles messages of a session that are not requests: notifications, answers to questions, batches.
+    /// Handles messages of a session that are not requests: notifications, answers to questions,
+    /// batches.
     async fn without_answer(
         &self,
         session: &Session,
@@ -335,8 +338,8 @@ impl HttpEndpoint {
             Ok(slot) => slot,
             Err(full) => return overloaded(request, &full),
         };
-        // Ids are unique for each client, and each request may come from another client: each gets its own
-        // conversation.
+        // Ids are unique for each client, and each request may come from another client: each gets
+        // its own conversation.
         let conversation = Conversation::new(None, 1).of(client.peer.principal.clone());
         let conversation = Arc::new(conversation);
         let accepted =
@@ -355,7 +358,8 @@ impl HttpEndpoint {
         }
     }
 
-    /// Returns the arguments of a tool that headers must repeat; waits until the handler knows the tool.
+    /// Returns the arguments of a tool that headers must repeat; waits until the handler knows the
+    /// tool.
     async fn header_arguments(
         &self,
         tool: &str,
@@ -497,7 +501,8 @@ impl HttpEndpoint {
                 _ = sender.send(answer).await;
             }
         }));
-        // Only writes to a stream show whether a client that has shut down its writing side still reads.
+        // Only writes to a stream show whether a client that has shut down its writing side still
+        // reads.
         let half_closed = async {
             match &client.connection {
                 Some(connection) => connection.half_closed.cancelled().await,
@@ -755,7 +760,8 @@ enum OnDisconnect {
     /// The work continues, and its messages are stored for a client that returns: a session.
     Replay {
         replay: Arc<Replay>,
-        /// Whether the stream starts with an opening event; clients before 2025-11-25 do not expect one.
+        /// Whether the stream starts with an opening event; clients before 2025-11-25 do not expect
+        /// one.
         opening: bool,
     },
 }

@@ -2,16 +2,17 @@
 
 use http::{HeaderMap, HeaderValue, Request, Version, header};
 
-/// Checks `Host` and `Origin`, so that a page in the user's browser cannot reach a server on the user's machine
-/// (2025-11-25, "Transports", "Security Warning").
+/// Checks `Host` and `Origin`, so that a page in the user's browser cannot reach a server on the
+/// user's machine (2025-11-25, "Transports", "Security Warning").
 ///
 /// | header | missing | repeated |
 /// |---|---|---|
 /// | `Host` | refused; in HTTP/2, `:authority` can take its place | refused, even if the values are the same; in HTTP/2 with `:authority`, each value must be the same as that |
 /// | `Origin` | passes, since programs other than browsers send none | refused, even if the values are the same |
 ///
-/// Browsers leave `Origin` out of some requests, such as `GET` for a picture or a link. Therefore an endpoint behind this
-/// guard must not change anything at a `GET`, or must check `Sec-Fetch-Site` too.
+/// Browsers leave `Origin` out of some requests, such as `GET` for a picture or a link. Therefore
+/// an endpoint behind this guard must not change anything at a `GET`, or must check
+/// `Sec-Fetch-Site` too.
 #[derive(Clone, Debug, Default)]
 pub struct HostGuard {
     hosts: Vec<String>,
@@ -22,7 +23,8 @@ pub struct HostGuard {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The `Host` header is missing or repeated, differs from `:authority`, or names a host that is not allowed.
+    /// The `Host` header is missing or repeated, differs from `:authority`, or names a host that is
+    /// not allowed.
     #[error("{}", match .0.as_str() {
         "" => "the Host header is missing".to_owned(),
         host => format!("host '{host}' is not allowed"),
@@ -40,8 +42,8 @@ impl HostGuard {
         Self::default()
     }
 
-    /// Allows the host names `hosts` besides loopback. A name without a port allows every port; a name with a port
-    /// allows only that port.
+    /// Allows the host names `hosts` besides loopback. A name without a port allows every port; a
+    /// name with a port allows only that port.
     #[must_use]
     pub fn and_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.hosts.extend(hosts.into_iter().map(|host| host.to_ascii_lowercase()));
@@ -57,8 +59,8 @@ impl HostGuard {
         self
     }
 
-    /// Checks a request. In HTTP/2 the host is in `:authority`, or in `Host` if `:authority` is missing; the two must not
-    /// differ (RFC 9113, section 8.3.1).
+    /// Checks a request. In HTTP/2 the host is in `:authority`, or in `Host` if `:authority` is
+    /// missing; the two must not differ (RFC 9113, section 8.3.1).
     ///
     /// # Errors
     /// The refused header; answer with 403.
@@ -87,7 +89,8 @@ impl HostGuard {
     /// The refused header; answer with 403.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers.get(header::HOST));
-        // If `Host` is repeated, a proxy in front of the server might check a different value than the guard.
+        // If `Host` is repeated, a proxy in front of the server might check a different value than
+        // the guard.
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(Refusal::Host(format!(
                 "{}, and another",

@@ -1,4 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: a GET opens a stream, whose first event names the path for messages.
+//! HTTP+SSE, the transport of 2024-11-05: a GET opens a stream, whose first event names the path
+//! for messages.
 
 use std::{
     collections::HashMap,
@@ -24,10 +25,10 @@ use crate::{Peer, Principal, Server, channel::Channel, conversation::Conversatio
 /// Current clients use Streamable HTTP, which [`HttpEndpoint`](super::HttpEndpoint) serves.
 ///
 /// A stream is a session, and counts among the sessions of its caller
-/// ([`Limits::max_sessions_per_caller`](crate::Limits::max_sessions_per_caller)). At the limit, a new stream ends the
-/// caller's Streamable HTTP session that was idle for the longest. It never ends another stream, because an open
-/// stream is in use. If no session of the caller is idle, the new stream is refused with status 503, and the error
-/// names the limit.
+/// ([`Limits::max_sessions_per_caller`](crate::Limits::max_sessions_per_caller)). At the limit, a
+/// new stream ends the caller's Streamable HTTP session that was idle for the longest. It never
+/// ends another stream, because an open stream is in use. If no session of the caller is idle, the
+/// new stream is refused with status 503, and the error names the limit.
 #[derive(Clone)]
 pub struct LegacySseEndpoint {
     inner: Arc<Inner>,
@@ -42,14 +43,16 @@ struct Inner {
 }
 
 impl LegacySseEndpoint {
-    /// Creates the endpoints of `server`; clients post messages to `messages_path`, for example `/messages`.
+    /// Creates the endpoints of `server`; clients post messages to `messages_path`, for example
+    /// `/messages`.
     #[must_use]
     pub fn new(server: Server, options: HttpOptions, messages_path: impl Into<String>) -> Self {
         let messages_path = messages_path.into().into();
         Self { inner: Arc::new(Inner { server, options, open: Mutex::default() }), messages_path }
     }
 
-    /// Returns the same endpoints with another path for messages, such as that of a router nested under a path.
+    /// Returns the same endpoints with another path for messages, such as that of a router nested
+    /// under a path.
     #[must_use]
     pub fn with_messages_path(&self, messages_path: impl Into<String>) -> Self {
         Self { inner: self.inner.clone(), messages_path: messages_path.into().into() }
@@ -101,7 +104,8 @@ impl LegacySseEndpoint {
         let time_left = client.principal().and_then(Principal::time_left);
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight)
             .of(client.peer.principal.clone());
-        // Each message has its own head; the head of the stream must not stay in memory as long as the stream.
+        // Each message has its own head; the head of the stream must not stay in memory as long as
+        // the stream.
         let peer = Peer { http: None, ..client.peer.clone() };
         let (stream, messages) = Channel::of(self.inner.server.clone(), conversation, peer);
         let stream = Arc::new(stream);

@@ -1,8 +1,8 @@
 //! Streamable HTTP: one endpoint for both eras.
 //!
-//! A session-era client opens a session with `initialize` and names it in `Mcp-Session-Id`; a stateless client sends
-//! everything with each request. An answer without messages before it is plain JSON, any other is a stream of
-//! server-sent events.
+//! A session-era client opens a session with `initialize` and names it in `Mcp-Session-Id`; a
+//! stateless client sends everything with each request. An answer without messages before it is
+//! plain JSON, any other is a stream of server-sent events.
 
 mod accept;
 mod authentication;

@@ -11,8 +11,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::connection::{Backlog, Busy, Connection};
 
-/// A body that keeps its connection busy until it was sent. In HTTP/2, long parts are sent in pieces, so that a
-/// client that does not read is noticed.
+/// A body that keeps its connection busy until it was sent. In HTTP/2, long parts are sent in
+/// pieces, so that a client that does not read is noticed.
 pub(super) struct PacedBody<B> {
     body: B,
     _busy: Busy,

@@ -1,4 +1,5 @@
-//! Sent events of sessions, stored for clients whose connection broke (2025-11-25, "Resumability and Redelivery").
+//! Sent events of sessions, stored for clients whose connection broke (2025-11-25, "Resumability
+//! and Redelivery").
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,15 +27,16 @@ use crate::{
 pub(super) struct ReplayRoom {
     replays: Mutex<Vec<Weak<Replay>>>,
     bytes: AtomicUsize,
-    /// Number of bytes below which no attempt is made to free more, because the last attempt freed too little.
+    /// Number of bytes below which no attempt is made to free more, because the last attempt freed
+    /// too little.
     retry_above_bytes: AtomicUsize,
     most_bytes: usize,
     most_bytes_each: usize,
     time: Duration,
 }
 
-/// The streams of one session with their stored events. At the limit of bytes, the oldest events are dropped first. An
-/// ended stream is dropped after some time.
+/// The streams of one session with their stored events. At the limit of bytes, the oldest events
+/// are dropped first. An ended stream is dropped after some time.
 #[derive(Debug)]
 pub(super) struct Replay {
     state: Mutex<Streams>,
@@ -67,8 +69,8 @@ struct Events {
     ended: bool,
 }
 
-/// Approximate memory of a stream without its events. It is counted, so that very many short streams are limited,
-/// too.
+/// Approximate memory of a stream without its events. It is counted, so that very many short
+/// streams are limited, too.
 const STREAM_BYTES: usize = 256;
 
 impl ReplayRoom {
@@ -87,7 +89,8 @@ impl ReplayRoom {
     pub(super) fn replay(self: &Arc<Self>) -> Arc<Replay> {
         let replay = Arc::new(Replay { state: Mutex::default(), room: self.clone() });
         let mut replays = locked(&self.replays);
-        // Entries of ended sessions are removed when the list is full, so that the cost for each session is small.
+        // Entries of ended sessions are removed when the list is full, so that the cost for each
+        // session is small.
         if replays.len() == replays.capacity() {
             replays.retain(|replay| replay.strong_count() > 0);
         }
@@ -102,9 +105,10 @@ impl ReplayRoom {
         }
     }
 
-    /// Frees an eighth of the limit: sessions drop ended streams, beginning with the session whose stream ended first.
-    /// Then the largest sessions drop the oldest events of running streams. Each running stream keeps its newest event
-    /// and its entry, so very many running streams may exceed the limit.
+    /// Frees an eighth of the limit: sessions drop ended streams, beginning with the session whose
+    /// stream ended first. Then the largest sessions drop the oldest events of running streams.
+    /// Each running stream keeps its newest event and its entry, so very many running streams may
+    /// exceed the limit.
     fn make_room(&self) {
         let enough = self.most_bytes - self.most_bytes / 8;
         let is_enough = || self.bytes.load(Ordering::Relaxed) <= enough;
@@ -173,7 +177,8 @@ impl Replay {
         log
     }
 
-    /// Returns the events after `last` and those to come; [`None`] if the events after `last` were dropped.
+    /// Returns the events after `last` and those to come; [`None`] if the events after `last` were
+    /// dropped.
     pub(super) fn resume(
         &self,
         last: EventId,
@@ -213,8 +218,9 @@ impl Replay {
         Some(events)
     }
 
-    /// Frees space: drops ended streams first, then the oldest events of running streams. The newest event of a
-    /// running stream stays, even a long one: it may be an answer. The newest stream stays, too.
+    /// Frees space: drops ended streams first, then the oldest events of running streams. The
+    /// newest event of a running stream stays, even a long one: it may be an answer. The newest
+    /// stream stays, too.
     fn make_room(&self, state: &mut Streams) {
         let most = self.room.most_bytes_each;
         let newest = state.next.checked_sub(1);
@@ -225,7 +231,8 @@ impl Replay {
         self.trim(state, |bytes| bytes <= most);
     }
 
-    /// Drops the oldest events of each stream except its newest, until the session has few enough bytes.
+    /// Drops the oldest events of each stream except its newest, until the session has few enough
+    /// bytes.
     fn trim(&self, state: &mut Streams, is_enough: impl Fn(usize) -> bool) {
         let Streams { known, bytes, .. } = state;
         for log in known.values() {
@@ -271,7 +278,8 @@ impl Drop for Replay {
 }
 
 impl Log {
-    /// Returns the id before the first event, with which a client that received no event resumes the stream.
+    /// Returns the id before the first event, with which a client that received no event resumes
+    /// the stream.
     pub(super) fn opening(&self) -> EventId {
         EventId { stream: self.stream, number: 0 }
     }
@@ -316,8 +324,8 @@ impl Log {
         }
     }
 
-    /// Continues a stream whose connection broke: stores the later messages, including the answer. With
-    /// `until_answered`, the stream ends with the answer.
+    /// Continues a stream whose connection broke: stores the later messages, including the answer.
+    /// With `until_answered`, the stream ends with the answer.
     pub(super) fn take_over(
         self: Arc<Self>,
         mut messages: mpsc::Receiver<Outgoing>,
@@ -337,10 +345,12 @@ impl Log {
         });
     }
 
-    /// Returns the event with a number, or the first stored one after it; and whether the stream has ended.
+    /// Returns the event with a number, or the first stored one after it; and whether the stream
+    /// has ended.
     fn event(&self, number: &mut u64) -> (Option<Bytes>, bool) {
         let events = locked(&self.state);
-        // A slow reader has lost dropped events; the rest, in particular the answer, is still stored.
+        // A slow reader has lost dropped events; the rest, in particular the answer, is still
+        // stored.
         *number = (*number).max(events.first);
         let index = number.checked_sub(events.first).and_then(|index| usize::try_from(index).ok());
         (index.and_then(|index| events.kept.get(index).cloned()), events.ended)

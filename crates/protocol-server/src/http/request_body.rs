@@ -14,8 +14,8 @@ use super::connection::{BodyWait, Connection};
 
 /// The body of a request from [`serve`](super::serve).
 ///
-/// While the client does not send the body, its connection counts as silent. If the body is not read to its end, the
-/// connection is closed after the answer.
+/// While the client does not send the body, its connection counts as silent. If the body is not
+/// read to its end, the connection is closed after the answer.
 pub struct RequestBody {
     body: Incoming,
     connection: Arc<Connection>,

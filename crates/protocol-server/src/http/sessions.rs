@@ -88,7 +88,8 @@ impl Sessions {
         }
     }
 
-    /// Returns the session with that id, if it belongs to the principal: knowing the id is not enough.
+    /// Returns the session with that id, if it belongs to the principal: knowing the id is not
+    /// enough.
     pub(super) fn get(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
         let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
         if !session.is_of(principal) {
@@ -98,8 +99,8 @@ impl Sessions {
         Some(session)
     }
 
-    /// Ends a session: cancels its requests and closes its streams. Returns false if the principal has no session
-    /// with that id.
+    /// Ends a session: cancels its requests and closes its streams. Returns false if the principal
+    /// has no session with that id.
     pub(super) fn end(&self, id: &str, principal: Option<&Principal>) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let is_theirs = open.get(id).is_some_and(|session| session.is_of(principal));

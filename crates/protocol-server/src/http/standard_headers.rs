@@ -7,8 +7,8 @@ use marquetry_protocol_wire::{
 };
 use serde_json::Value;
 
-/// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against the body
-/// (2026-07-28, "Standard Request Headers").
+/// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against
+/// the body (2026-07-28, "Standard Request Headers").
 ///
 /// # Errors
 /// Header mismatch (-32020) with the name of the header.
@@ -26,8 +26,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks the `Mcp-Param-*` headers of a tool call, which repeat the arguments that the tool's schema marks with
-/// `x-mcp-header` (2026-07-28, "Custom Headers").
+/// Checks the `Mcp-Param-*` headers of a tool call, which repeat the arguments that the tool's
+/// schema marks with `x-mcp-header` (2026-07-28, "Custom Headers").
 ///
 /// # Errors
 /// Header mismatch (-32020) with the name of the header.

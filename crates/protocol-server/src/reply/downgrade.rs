@@ -20,8 +20,9 @@ pub(crate) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
 
 /// Removes the parts of a result that clients in sessions do not know; [`None`] if there are none.
 ///
-/// For a complete result of 2026-07-28 these are its type, its cache hints, and the name of its server. Structured
-/// content that is not an object is removed, too (2025-11-25, "Structured Content"): the text replaces it.
+/// For a complete result of 2026-07-28 these are its type, its cache hints, and the name of its
+/// server. Structured content that is not an object is removed, too (2025-11-25, "Structured
+/// Content"): the text replaces it.
 pub(crate) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Option<String> {
     let is_complete = origin == Origin::Stateless;
     let may_have_data = method == "tools/call" && may_have(result, &[r#""structuredContent""#]);
@@ -61,7 +62,8 @@ pub(crate) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Op
     is_changed.then(|| object.write())
 }
 
-/// Returns the items of a tool's answer with `data` as an additional text; [`None`] if there is a text already.
+/// Returns the items of a tool's answer with `data` as an additional text; [`None`] if there is a
+/// text already.
 fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -81,7 +83,8 @@ fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
     Some(format!("[{}]", items.join(",")))
 }
 
-/// Removes the `outputSchema` of tools if it is not one of objects, which clients in sessions do not know.
+/// Removes the `outputSchema` of tools if it is not one of objects, which clients in sessions do
+/// not know.
 pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
     for tool in tools {
         let is_of_objects = |schema: &Value| schema.get("type") == Some(&Value::from("object"));
@@ -89,12 +92,12 @@ pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
     }
 }
 
-/// Converts the result of `method` for a client of `revision`. Parts that the revision lacks are removed, with the
-/// nearest text in their place.
+/// Converts the result of `method` for a client of `revision`. Parts that the revision lacks are
+/// removed, with the nearest text in their place.
 ///
 /// # Errors
-/// In 2024-10-07 a failed tool call is an error. An internal error, if the result has a number that cannot be
-/// represented.
+/// In 2024-10-07 a failed tool call is an error. An internal error, if the result has a number that
+/// cannot be represented.
 pub(crate) fn shape(
     method: &str,
     revision: Revision,
@@ -106,7 +109,8 @@ pub(crate) fn shape(
     let mut object = match serde_json::from_str::<Value>(result.get()) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Ok(result),
-        // For example a number out of range. Unchanged, the result may have parts that the client does not know.
+        // For example a number out of range. Unchanged, the result may have parts that the client
+        // does not know.
         Err(error) => {
             return Err(RpcError::internal(format!(
                 "the result cannot be given the form of revision {revision}: {error}"
@@ -201,8 +205,8 @@ fn described(entry: &mut JsonObject, revision: Revision) {
     }
 }
 
-/// The keys of `_meta` that MCP Apps define for every revision. A client that shows Views reads them in each revision,
-/// and a server that gates Views sends them only to such clients.
+/// The keys of `_meta` that MCP Apps define for every revision. A client that shows Views reads
+/// them in each revision, and a server that gates Views sends them only to such clients.
 const VIEW_KEYS: [&str; 2] = ["ui", "ui/resourceUri"];
 
 fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValue>, RpcError> {

@@ -35,7 +35,8 @@ pub struct Reply {
 #[derive(Clone, Debug)]
 enum ReplyContent {
     Json(Box<RawValue>),
-    /// A tool's answer with a single text, the most frequent one; serialised together with the message.
+    /// A tool's answer with a single text, the most frequent one; serialised together with the
+    /// message.
     Text {
         text: String,
         json: OnceLock<Box<RawValue>>,
@@ -58,16 +59,17 @@ impl Reply {
         Ok(Self::raw(json))
     }
 
-    /// Creates a result from a JSON object, which is sent unchanged except for the members that a revision requires
-    /// of every result.
+    /// Creates a result from a JSON object, which is sent unchanged except for the members that a
+    /// revision requires of every result.
     #[must_use]
     pub fn raw(json: Box<RawValue>) -> Self {
         Self::of(ReplyContent::Json(json))
     }
 
-    /// Creates a complete result that has the members which 2026-07-28 requires (`resultType`, and for lists and
-    /// reads `ttlMs` and `cacheScope`), such as one from a server of that revision. Missing or invalid ones are
-    /// added, and the type is always "complete". Clients of older revisions do not get them.
+    /// Creates a complete result that has the members which 2026-07-28 requires (`resultType`, and
+    /// for lists and reads `ttlMs` and `cacheScope`), such as one from a server of that revision.
+    /// Missing or invalid ones are added, and the type is always "complete". Clients of older
+    /// revisions do not get them.
     #[must_use]
     pub fn complete(json: Box<RawValue>) -> Self {
         Self { origin: Origin::Stateless, ..Self::raw(json) }
@@ -82,16 +84,19 @@ impl Reply {
         Self { content, origin: Origin::Handler, cache: None, is_private: false }
     }
 
-    /// Makes the result private: caches must not share it between clients, even if its own hint allows that.
+    /// Makes the result private: caches must not share it between clients, even if its own hint
+    /// allows that.
     #[must_use]
     pub fn private(self) -> Self {
         Self { is_private: true, ..self }
     }
 
-    /// Sets how long clients may cache the result (since 2026-07-28; older revisions have no such hint).
+    /// Sets how long clients may cache the result (since 2026-07-28; older revisions have no such
+    /// hint).
     ///
     /// Lists and reads of resources always have a hint: by default that of
-    /// [`Handler::cache_hint`](crate::Handler::cache_hint). A [complete](Self::complete) reply has its own.
+    /// [`Handler::cache_hint`](crate::Handler::cache_hint). A [complete](Self::complete) reply has
+    /// its own.
     #[must_use]
     pub fn cached(self, hint: CacheHint) -> Self {
         Self { cache: Some(hint), ..self }
@@ -117,8 +122,9 @@ impl Reply {
 
     /// Removes these keys from `_meta`. If `_meta` is then empty, removes it as well.
     ///
-    /// Handlers use it to remove the metadata of an extension from the reply of another handler, for clients that do not
-    /// know the extension. A reply without these keys is returned unchanged, without being parsed.
+    /// Handlers use it to remove the metadata of an extension from the reply of another handler,
+    /// for clients that do not know the extension. A reply without these keys is returned
+    /// unchanged, without being parsed.
     #[must_use]
     pub fn without_meta(self, keys: &[&str]) -> Self {
         let json = match &self.content {
@@ -169,7 +175,8 @@ impl Reply {
         Ok(Self { origin: Origin::Protocol, ..Self::json(&created)? })
     }
 
-    /// Returns the result with the members that the stateless era requires, for use inside of another result.
+    /// Returns the result with the members that the stateless era requires, for use inside of
+    /// another result.
     pub(crate) fn into_whole(self) -> Box<RawValue> {
         let json = self.get();
         if self.origin != Origin::Handler {
@@ -186,8 +193,8 @@ impl Reply {
         self.write_around(id, Around::default())
     }
 
-    /// Returns the bytes of the answer to a stateless client, with the members that 2026-07-28 requires of every
-    /// result.
+    /// Returns the bytes of the answer to a stateless client, with the members that 2026-07-28
+    /// requires of every result.
     pub(crate) fn write_stamped(&self, id: &RequestId, stamp: &Stamp<'_>) -> Vec<u8> {
         let hint = stamp.hint.map(|hint| {
             if self.is_private {

@@ -1,6 +1,7 @@
 //! The author of a result.
 
-/// The author of a result. It decides how to treat the members that 2026-07-28 adds to every result.
+/// The author of a result. It decides how to treat the members that 2026-07-28 adds to every
+/// result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A handler. It does not write these members: members with their names have another meaning.

@@ -34,8 +34,9 @@ impl Stamp<'_> {
 
     /// Adds the members to a result that may have some of them; [`None`] if it is not an object.
     ///
-    /// Members that its origin does not write are replaced. Duplicate members are reduced to one, because parsers
-    /// disagree which one counts. The server is always this one, even if another one made the result.
+    /// Members that its origin does not write are replaced. Duplicate members are reduced to one,
+    /// because parsers disagree which one counts. The server is always this one, even if another
+    /// one made the result.
     pub(crate) fn stamped(
         &self,
         result: &RawValue,

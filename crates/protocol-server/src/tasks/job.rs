@@ -34,8 +34,8 @@ struct State {
     message: Option<String>,
     /// Questions that wait for an answer.
     questions: BTreeMap<String, Question>,
-    /// Keys of all questions, because a key must not name two questions (SEP-2663, "Task Update Requests"). With each, the last
-    /// number that was tried after it.
+    /// Keys of all questions, because a key must not name two questions (SEP-2663, "Task Update
+    /// Requests"). With each, the last number that was tried after it.
     used_keys: HashMap<String, u32>,
     outcome: Option<Outcome>,
 }
@@ -166,7 +166,8 @@ impl Job {
         })
     }
 
-    /// Delivers answers. Answers to unknown questions are ignored (SEP-2663, "Task Update Requests").
+    /// Delivers answers. Answers to unknown questions are ignored (SEP-2663, "Task Update
+    /// Requests").
     pub(crate) fn deliver_answers(&self, answers: BTreeMap<String, Box<RawValue>>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = state.questions.len();

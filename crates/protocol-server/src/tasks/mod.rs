@@ -1,7 +1,9 @@
-//! Tasks: calls that continue after they were answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
+//! Tasks: calls that continue after they were answered (extension `io.modelcontextprotocol/tasks`,
+//! SEP-2663).
 //!
-//! A [`Job`] is one task. [`Tasks`] are those of a server, limited in number, bytes and time. The work runs on a task
-//! of the runtime, with its own [`RequestContext`](super::RequestContext) that belongs to no request.
+//! A [`Job`] is one task. [`Tasks`] are those of a server, limited in number, bytes and time. The
+//! work runs on a task of the runtime, with its own [`RequestContext`](super::RequestContext) that
+//! belongs to no request.
 
 mod job;
 mod time;
@@ -34,13 +36,14 @@ use super::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskOptions {
-    /// Time for which the task is stored after its creation; [`Limits::task_time`] by default. Work that is not
-    /// finished by then is cancelled.
+    /// Time for which the task is stored after its creation; [`Limits::task_time`] by default. Work
+    /// that is not finished by then is cancelled.
     pub time_to_live: Option<Duration>,
     /// Interval at which the client should poll; a second by default.
     pub poll_interval: Option<Duration>,
-    /// Whether the call must run as a task: a stateless client without tasks then gets an error (-32021). Clients
-    /// with sessions, whose revisions have no tasks, wait for the answer in any case.
+    /// Whether the call must run as a task: a stateless client without tasks then gets an error
+    /// (-32021). Clients with sessions, whose revisions have no tasks, wait for the answer in any
+    /// case.
     pub required: bool,
 }
 
@@ -189,8 +192,8 @@ impl Tasks {
         Ok(job)
     }
 
-    /// Stores a task. At a limit, a finished one is dropped: the caller's own oldest, otherwise the oldest of the
-    /// caller with the most.
+    /// Stores a task. At a limit, a finished one is dropped: the caller's own oldest, otherwise the
+    /// oldest of the caller with the most.
     fn keep(&self, job: &Arc<Job>, caller: &Caller, forgotten: DropGuard) -> Result<(), RpcError> {
         let mut kept = self.kept();
         let slot = loop {
@@ -273,8 +276,9 @@ impl StoredTasks {
         }
     }
 
-    /// Drops a finished task with a weight: the oldest of `caller`; or, if tasks `of_others` may be dropped, the
-    /// oldest of the caller whose tasks have the greatest weight. Returns false if there is none.
+    /// Drops a finished task with a weight: the oldest of `caller`; or, if tasks `of_others` may be
+    /// dropped, the oldest of the caller whose tasks have the greatest weight. Returns false if
+    /// there is none.
     fn forget_finished(
         &mut self,
         caller: &Caller,
@@ -350,8 +354,8 @@ pub(super) fn needs_tasks(method: &str) -> RpcError {
         .with_data(&json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }))
 }
 
-/// Returns 128 random bits: a client that knows the id can read the result, so it must not be guessable (SEP-2663,
-/// "Security Considerations").
+/// Returns 128 random bits: a client that knows the id can read the result, so it must not be
+/// guessable (SEP-2663, "Security Considerations").
 fn random_id() -> Result<Arc<str>, RpcError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Formats a time as ISO 8601 in UTC, to the millisecond: `2026-07-28T09:30:00.250Z`. The years are 1970 to 9999.
+/// Formats a time as ISO 8601 in UTC, to the millisecond: `2026-07-28T09:30:00.250Z`. The years are
+/// 1970 to 9999.
 pub(super) fn iso8601(time: SystemTime) -> String {
     const LAST: Duration = Duration::from_secs(253_402_300_799);
     let time = time.clamp(UNIX_EPOCH, UNIX_EPOCH + LAST);

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(super) struct Watchers(Mutex<Vec<Weak<Watch>>>);
 
-/// A watcher, which learns which tasks have changed, but not how. Several changes of a task before the watcher reads
-/// them count as one.
+/// A watcher, which learns which tasks have changed, but not how. Several changes of a task before
+/// the watcher reads them count as one.
 pub(crate) struct Watch {
     ids: HashSet<String>,
     changed: Mutex<BTreeSet<String>>,

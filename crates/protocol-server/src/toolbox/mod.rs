@@ -32,8 +32,9 @@ use super::{
 
 /// A server of typed tools, resources and prompts.
 ///
-/// The type of a tool's arguments defines its schema, and each call is checked against it. Invalid arguments result
-/// in a failed tool call, which a model can correct (2025-11-25, "Error Handling").
+/// The type of a tool's arguments defines its schema, and each call is checked against it. Invalid
+/// arguments result in a failed tool call, which a model can correct (2025-11-25, "Error
+/// Handling").
 ///
 /// ```
 /// # use marquetry_protocol_server::Toolbox;
@@ -154,8 +155,8 @@ impl Toolbox {
         self
     }
 
-    /// Changes the description of the tool `name`, which must exist: its title, icons, hints, `_meta`. Its name and
-    /// schemas stay unchanged.
+    /// Changes the description of the tool `name`, which must exist: its title, icons, hints,
+    /// `_meta`. Its name and schemas stay unchanged.
     ///
     /// # Panics
     /// If there is no such tool.
@@ -169,8 +170,8 @@ impl Toolbox {
         self
     }
 
-    /// Adds a value for the functions of tools, resources and prompts; [`RequestContext::state`] returns it. There is
-    /// one value of each type; a second one replaces the first.
+    /// Adds a value for the functions of tools, resources and prompts; [`RequestContext::state`]
+    /// returns it. There is one value of each type; a second one replaces the first.
     ///
     /// ```
     /// # use std::sync::atomic::{AtomicU64, Ordering};
@@ -194,12 +195,12 @@ impl Toolbox {
         self
     }
 
-    /// Adds a tool, or replaces one with the same name. An `Err` from `call` is a failed tool call, whose message the
-    /// model reads.
+    /// Adds a tool, or replaces one with the same name. An `Err` from `call` is a failed tool call,
+    /// whose message the model reads.
     ///
     /// # Panics
-    /// If `A` is not an object, or its schema is invalid. Both are errors in the program, and appear as soon as it
-    /// starts.
+    /// If `A` is not an object, or its schema is invalid. Both are errors in the program, and
+    /// appear as soon as it starts.
     #[must_use]
     pub fn tool<A, F, Fut>(
         self,
@@ -215,8 +216,8 @@ impl Toolbox {
         self.add(TypedTool::new(name.into(), description.into(), call))
     }
 
-    /// Adds a tool whose calls run as tasks for clients that support tasks, and as ordinary calls for others. The
-    /// server then declares tasks.
+    /// Adds a tool whose calls run as tasks for clients that support tasks, and as ordinary calls
+    /// for others. The server then declares tasks.
     ///
     /// # Panics
     /// As [`Self::tool`].
@@ -258,7 +259,8 @@ impl Toolbox {
         self
     }
 
-    /// Adds a prompt, or replaces one with the same name. `get` fills it in with the arguments, by name.
+    /// Adds a prompt, or replaces one with the same name. `get` fills it in with the arguments, by
+    /// name.
     ///
     /// ```
     /// # use marquetry_protocol_server::Toolbox; use marquetry_protocol_wire::types::Prompt;

@@ -61,8 +61,8 @@ impl<R: ToolOutput, E: Display> ToolOutput for Result<R, E> {
 
 /// An answer as structured content. The schema of its type is listed with the tool.
 ///
-/// Clients of 2026-07-28 get any value unchanged. Clients of earlier revisions get values that are not objects as
-/// `{"result": value}`, with the schema of that object.
+/// Clients of 2026-07-28 get any value unchanged. Clients of earlier revisions get values that are
+/// not objects as `{"result": value}`, with the schema of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 

@@ -32,11 +32,12 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Name of the member with a value that is not an object, for clients whose revision requires objects.
+/// Name of the member with a value that is not an object, for clients whose revision requires
+/// objects.
 const WRAPPER: &str = "result";
 
-/// Returns the JSON Schema of a result type. If all values are objects, this is stated at the top, where clients
-/// look.
+/// Returns the JSON Schema of a result type. If all values are objects, this is stated at the top,
+/// where clients look.
 pub(super) fn output_schema_of<T: JsonSchema>() -> Value {
     let mut schema = schema_of::<T>();
     if schema.get("type").is_none() && may_be_of_objects(&schema) {
@@ -45,7 +46,8 @@ pub(super) fn output_schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns whether a schema without a type is a choice between schemas of objects, or allows any type.
+/// Returns whether a schema without a type is a choice between schemas of objects, or allows any
+/// type.
 fn may_be_of_objects(root: &Value) -> bool {
     let choice = ["oneOf", "anyOf"].iter().find_map(|name| root.get(name)?.as_array());
     let is_of_objects = |branch: &Value| {
@@ -56,7 +58,8 @@ fn may_be_of_objects(root: &Value) -> bool {
     choice.is_none_or(|branches| branches.iter().all(is_of_objects))
 }
 
-/// Returns the schema of `{"result": value}` for values of `schema`; [`None`] if those are objects already.
+/// Returns the schema of `{"result": value}` for values of `schema`; [`None`] if those are objects
+/// already.
 pub(super) fn wrapped(schema: &Value) -> Option<Value> {
     if schema.get("type") == Some(&json!("object")) {
         return None;

@@ -1,4 +1,5 @@
-//! The server that the official conformance suite wants to see: its fixtures are named in the suite's scenarios.
+//! The server that the official conformance suite wants to see: its fixtures are named in the
+//! suite's scenarios.
 //!
 //! `cargo xtask conformance` runs the suite against it. By hand:
 //! `cargo run -p marquetry-protocol --example conformance_server -- 127.0.0.1:3300`, then

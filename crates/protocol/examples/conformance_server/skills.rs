@@ -1,5 +1,5 @@
-//! A skill, served by the extension `io.modelcontextprotocol/skills` (SEP-2640): `skills/list`, `skills/get` and
-//! `resources/directory/read`, which the crate does not implement.
+//! A skill, served by the extension `io.modelcontextprotocol/skills` (SEP-2640): `skills/list`,
+//! `skills/get` and `resources/directory/read`, which the crate does not implement.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A server on a pipe that sends invalid messages: the client uses their valid parts, and every call ends.
+//! A server on a pipe that sends invalid messages: the client uses their valid parts, and every
+//! call ends.
 
 use marquetry_protocol::{
     Revision,
@@ -10,7 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use crate::support::soon;
 
-/// Connects to a server that answers each request after `initialize` with the line that `answers` returns.
+/// Connects to a server that answers each request after `initialize` with the line that `answers`
+/// returns.
 async fn connected(answers: impl Fn(&Value) -> String + Send + 'static) -> Client {
     connected_with(ClientOptions::default(), answers).await
 }
@@ -87,7 +89,8 @@ async fn tools_without_an_object_of_arguments_are_left_out() {
     }
 }
 
-/// One invalid member must not hide an item: strict clients would refuse the list, and lenient ones this item.
+/// One invalid member must not hide an item: strict clients would refuse the list, and lenient ones
+/// this item.
 #[tokio::test]
 async fn items_stay_without_their_invalid_members() {
     let client = connected(|request| {
@@ -210,7 +213,8 @@ async fn a_list_that_takes_too_long_ends_early() {
     );
 }
 
-/// The pages before the one that the server refuses, or that is invalid, are used. Without such pages, there is no list.
+/// The pages before the one that the server refuses, or that is invalid, are used. Without such
+/// pages, there is no list.
 #[tokio::test]
 async fn a_list_ends_at_a_page_that_fails() {
     let refusal = |request: &Value| {

@@ -163,8 +163,8 @@ async fn standard_error_comes_line_by_line() {
     client.close().await;
 }
 
-/// The shell has started two processes that do not end by themselves: a `sleep` in its group, and one that has
-/// left the group.
+/// The shell has started two processes that do not end by themselves: a `sleep` in its group, and
+/// one that has left the group.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn closing_leaves_no_process_behind() {
@@ -195,13 +195,15 @@ async fn closing_leaves_no_process_behind() {
     }
 }
 
-/// A process that has ended but was not waited for (by the process that adopted it) counts as ended.
+/// A process that has ended but was not waited for (by the process that adopted it) counts as
+/// ended.
 #[cfg(target_os = "linux")]
 fn is_alive(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// A server in shell that begins to read after `start`, and answers each method with what the table has for it.
+/// A server in shell that begins to read after `start`, and answers each method with what the table
+/// has for it.
 fn scripted(start: &str, discover: &str, initialize: &str) -> StdioCommand {
     let script = format!(
         r#"{start}

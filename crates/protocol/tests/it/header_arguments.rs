@@ -37,8 +37,8 @@ async fn marked_arguments_are_repeated_in_headers() {
         assert_eq!(call(&client, &arguments).await, arguments, "{region:?}");
     }
     assert_eq!(call(&client, &json!({})).await, json!({}));
-    // The server accepted each call at the first attempt. It refuses a call whose headers differ from the body, and the
-    // client would then list again.
+    // The server accepted each call at the first attempt. It refuses a call whose headers differ
+    // from the body, and the client would then list again.
     assert_eq!(listed.load(Ordering::Relaxed), 1);
 }
 

@@ -230,7 +230,8 @@ async fn a_forgotten_session_is_opened_anew_and_brought_up_to_date() {
     assert!(!client.is_closed());
 }
 
-/// If the call that finds its session gone is cancelled, the new session is opened completely all the same.
+/// If the call that finds its session gone is cancelled, the new session is opened completely all
+/// the same.
 #[tokio::test]
 async fn a_session_is_opened_anew_to_the_end() {
     let server = script(|seen, log| match (rpc(seen), seen.session.as_deref()) {
@@ -326,7 +327,8 @@ async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
     assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 3);
 }
 
-/// Without an answer to the ping, it is unknown whether the server means the request or the session.
+/// Without an answer to the ping, it is unknown whether the server means the request or the
+/// session.
 #[tokio::test]
 async fn only_an_answer_to_the_ping_tells_that_the_session_goes_on() {
     for refusal in [400, 403, 408, 429, 501, 503] {
@@ -386,7 +388,8 @@ async fn a_session_of_unknown_status_is_renewed_unless_the_server_is_overloaded(
     }
 }
 
-/// Only a server that has forgotten the session gets another one because of the stream of notifications.
+/// Only a server that has forgotten the session gets another one because of the stream of
+/// notifications.
 #[tokio::test]
 async fn a_stream_that_is_not_found_any_more_renews_a_lost_session_alone() {
     for has_session in [true, false] {
@@ -687,7 +690,8 @@ async fn a_task_that_asks_for_ever_is_given_up() {
     assert_eq!(server.find(|seen| rpc(seen) == "tasks/update").len(), 3);
 }
 
-/// Opens sessions `s1`, `s2`, …, accepts notifications and `DELETE`, and refuses all other requests.
+/// Opens sessions `s1`, `s2`, …, accepts notifications and `DELETE`, and refuses all other
+/// requests.
 fn session(seen: &Seen, log: &[Seen]) -> Answer {
     let version = &seen.body["params"]["protocolVersion"];
     match (&seen.method, rpc(seen)) {

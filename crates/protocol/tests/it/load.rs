@@ -33,8 +33,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::support::soon;
 
-/// Tools: `echo`, `silent` (never answers; tells `gone` of its end), `slow` (300 ms), `minute` (60 s), `big` (8 MiB), `crowd` (another task
-/// of its own waits to say something when it answers), `clings` (a task of its own holds its context for ever).
+/// Tools: `echo`, `silent` (never answers; tells `gone` of its end), `slow` (300 ms), `minute` (60
+/// s), `big` (8 MiB), `crowd` (another task of its own waits to say something when it answers),
+/// `clings` (a task of its own holds its context for ever).
 struct Subject {
     gone: mpsc::UnboundedSender<()>,
 }
@@ -387,7 +388,8 @@ async fn a_client_that_sends_no_more_and_then_is_gone_is_noticed_without_an_even
     noticed.await.expect("its call is cancelled").unwrap();
 }
 
-/// Each of many requests without a place may wait for [`Limits::queue_time`], but the cancellation behind them must not.
+/// Each of many requests without a place may wait for [`Limits::queue_time`], but the cancellation
+/// behind them must not.
 #[tokio::test]
 async fn a_cancellation_behind_many_requests_is_not_late() {
     let (gone, mut ended) = mpsc::unbounded_channel();
@@ -608,7 +610,8 @@ fn session_call(who: &str, session: &str, tool: &str) -> String {
     format!("{head}content-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The head and the message of an answer: a JSON body, or the last message of a stream of events that is chunked.
+/// The head and the message of an answer: a JSON body, or the last message of a stream of events
+/// that is chunked.
 async fn answer(stream: &mut TcpStream) -> (String, Value) {
     let mut all = Vec::new();
     let mut buffer = vec![0; 64 << 10];

@@ -1,4 +1,5 @@
-//! Skills (SEP-2640): listed without being read, and returned only if they match their entry in the list.
+//! Skills (SEP-2640): listed without being read, and returned only if they match their entry in the
+//! list.
 
 use std::sync::{Arc, Mutex};
 
@@ -86,8 +87,9 @@ async fn what_cannot_be_checked_is_not_loaded() {
     assert!(matches!(client.list_skills().await, Err(SkillError::NotOffered)));
 }
 
-/// Returns the URIs that were read from a server, and a client of it. The entries are always those of `TEA` and `KINDS`;
-/// the second skill is served as listed, but its entry has another description.
+/// Returns the URIs that were read from a server, and a client of it. The entries are always those
+/// of `TEA` and `KINDS`; the second skill is served as listed, but its entry has another
+/// description.
 async fn offering(tea: &str, kinds: &str, declared: bool) -> (Arc<Mutex<Vec<String>>>, Client) {
     let read = Arc::new(Mutex::new(Vec::new()));
     let shelf = Shelf {

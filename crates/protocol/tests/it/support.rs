@@ -22,8 +22,10 @@ use serde_json::json;
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of its end), `panic`,
-/// `leave` (closes its stream before the answer), `slow` (progress, then 300 ms later an answer), `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
+/// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of
+/// its end), `panic`, `leave` (closes its stream before the answer), `slow` (progress, then 300 ms
+/// later an answer), `ask` (user, model and roots at once, then the user again), `log` (one message
+/// of each level).
 pub(crate) struct Everything {
     pub(crate) cancelled: mpsc::UnboundedSender<()>,
 }

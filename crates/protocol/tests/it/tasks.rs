@@ -33,7 +33,8 @@ use crate::support::{Transport, client_of, soon};
 const BOTH: [Transport; 2] = [Transport::Pipe, Transport::Http];
 const STATELESS: Revision = Revision::V2026_07_28;
 
-/// Every tool is a task but `late`, which becomes one after a question; `must` makes no sense but as one.
+/// Every tool is a task but `late`, which becomes one after a question; `must` makes no sense but
+/// as one.
 struct Worker {
     ended: mpsc::UnboundedSender<()>,
 }

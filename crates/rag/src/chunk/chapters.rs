@@ -24,8 +24,8 @@ pub(crate) struct Heading {
     pub(crate) title: String,
 }
 
-/// Returns the parts of a text with their chapters. The part before the first heading has no chapter; a text without
-/// headings is one part.
+/// Returns the parts of a text with their chapters. The part before the first heading has no
+/// chapter; a text without headings is one part.
 pub(crate) fn sections(text: &str) -> Vec<(Range<usize>, Option<Chapter>)> {
     divide(text, &without_contents(text, headings(text)))
 }

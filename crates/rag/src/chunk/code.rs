@@ -1,18 +1,20 @@
 //! Finds the blocks of source code: functions, classes, groups of declarations.
 //!
-//! Most languages separate functions by blank lines, and indent the contents of a block. So a block begins at the
-//! first line after a blank line that is indented no further than the blocks around it. A block that is too long is
-//! divided at its own inner blocks.
+//! Most languages separate functions by blank lines, and indent the contents of a block. So a block
+//! begins at the first line after a blank line that is indented no further than the blocks around
+//! it. A block that is too long is divided at its own inner blocks.
 
 use std::ops::Range;
 
 use super::{ChunkError, cutter::Cutter};
 
-/// Most bytes of several blocks in one chunk. Small declarations share a chunk; a function usually has its own.
+/// Most bytes of several blocks in one chunk. Small declarations share a chunk; a function usually
+/// has its own.
 const JOINED: usize = 1 << 10;
 /// Longest block in bytes that is not divided; about a hundred lines.
 const LONGEST_BLOCK: usize = 4 << 10;
-/// Longest block, in bytes, in which inner blocks are searched; a longer one is divided at any line end.
+/// Longest block, in bytes, in which inner blocks are searched; a longer one is divided at any line
+/// end.
 const LONGEST_LOOK: usize = 256 << 10;
 /// Deepest nesting at which blocks are divided. Deeper blocks are divided by lines.
 const MAX_DEPTH: usize = 8;
@@ -121,7 +123,8 @@ fn push_lines<F: Fn(&str) -> usize>(
     Ok(())
 }
 
-/// Returns whether a block begins at a line, given the line before and the indentation of the blocks.
+/// Returns whether a block begins at a line, given the line before and the indentation of the
+/// blocks.
 fn begins(line: &Line, before: &Line, indent: usize) -> bool {
     if line.indent > indent || matches!(line.kind, Kind::Closing | Kind::Continuing) {
         return false;

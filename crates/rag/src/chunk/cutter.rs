@@ -7,8 +7,8 @@ use crate::{Stop, quotes::straighten_quotes};
 
 /// Makes chunks from units that are added in order.
 ///
-/// Each unit is measured once, and at most one chunk is open. Therefore time depends only on the length of the text,
-/// and memory on the chunks, whatever the options are.
+/// Each unit is measured once, and at most one chunk is open. Therefore time depends only on the
+/// length of the text, and memory on the chunks, whatever the options are.
 pub(super) struct Cutter<'a, F> {
     text: &'a str,
     options: &'a ChunkOptions,
@@ -71,8 +71,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         })
     }
 
-    /// Limits chunks of several units to this many bytes from here on. A unit longer than half of that becomes a
-    /// separate chunk.
+    /// Limits chunks of several units to this many bytes from here on. A unit longer than half of
+    /// that becomes a separate chunk.
     pub(super) fn join_up_to(&mut self, bytes: usize) {
         self.joined_bytes = bytes.min(self.options.max_bytes.get());
     }
@@ -123,7 +123,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         Ok(())
     }
 
-    /// Returns the number of tokens in a part of the text, without those that a model adds to each passage.
+    /// Returns the number of tokens in a part of the text, without those that a model adds to each
+    /// passage.
     pub(super) fn tokens(&mut self, span: Range<usize>) -> Result<usize, ChunkError> {
         const OFTEN: usize = 1 << 16;
         self.unchecked += span.len() + 64;
@@ -139,7 +140,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         })
     }
 
-    /// Returns the number of tokens in a line. A line that is too long for any chunk is not measured.
+    /// Returns the number of tokens in a line. A line that is too long for any chunk is not
+    /// measured.
     pub(super) fn tokens_of_line(&mut self, line: Range<usize>) -> Result<usize, ChunkError> {
         if line.len() > self.options.max_bytes.get() { Ok(usize::MAX) } else { self.tokens(line) }
     }
@@ -153,7 +155,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
                 .is_none_or(|limit| self.base_tokens.saturating_add(tokens) <= limit.get())
     }
 
-    /// Adds a unit. A unit over a limit is cut between words, and a word over a limit between characters.
+    /// Adds a unit. A unit over a limit is cut between words, and a word over a limit between
+    /// characters.
     pub(super) fn push(&mut self, unit: Range<usize>) -> Result<(), ChunkError> {
         // A unit with too many bytes is not measured as a whole.
         if unit.len() <= self.options.max_bytes.get() {
@@ -213,7 +216,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
 
     /// Returns the number of tokens in the white space between two units.
     fn gap(&mut self, gap: Range<usize>) -> Result<usize, ChunkError> {
-        // Units with more white space between them are never joined, so that it need not be measured.
+        // Units with more white space between them are never joined, so that it need not be
+        // measured.
         if gap.len() > self.options.max_bytes.get() {
             return Ok(usize::MAX);
         }
@@ -279,8 +283,8 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         }
         self.chunks.push(chunk);
         self.stop.check()?;
-        // A chunk that is smaller than requested repeats fewer units, so that it does not repeat nearly all of
-        // itself.
+        // A chunk that is smaller than requested repeats fewer units, so that it does not repeat
+        // nearly all of itself.
         let length = self.open.len();
         let kept = self.options.overlap.saturating_mul(length).div_ceil(self.options.size.get());
         let kept = kept.min(length - 1);
@@ -318,7 +322,8 @@ pub(super) fn content(text: &str, strategy: Strategy) -> String {
     }
 }
 
-/// Returns the boundary between characters nearest to the middle of a word; `None` for a single character.
+/// Returns the boundary between characters nearest to the middle of a word; `None` for a single
+/// character.
 fn middle(text: &str, word: &Range<usize>) -> Option<usize> {
     let half = word.start + word.len() / 2;
     let before = text.floor_char_boundary(half);

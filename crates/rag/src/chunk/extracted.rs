@@ -8,11 +8,12 @@ use super::{
 use marquetry_extract::{Extracted, Heading, Stop, is_source_code};
 use marquetry_index::PageStart;
 
-/// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have a page and headings if the document
-/// has any. Spans refer to [`Extracted::content`].
+/// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have a page and
+/// headings if the document has any. Spans refer to [`Extracted::content`].
 ///
-/// With [`Strategy::Chapter`], no chunk crosses a heading; if the document has no headings, they are looked for in
-/// the text. With [`Strategy::Unknown`], the document is one chunk. With the other strategies, a chunk belongs to the chapter in which it begins, and ends before the next
+/// With [`Strategy::Chapter`], no chunk crosses a heading; if the document has no headings, they
+/// are looked for in the text. With [`Strategy::Unknown`], the document is one chunk. With the
+/// other strategies, a chunk belongs to the chapter in which it begins, and ends before the next
 /// heading, because a heading belongs to the text below it.
 ///
 /// ```
@@ -28,8 +29,8 @@ use marquetry_index::PageStart;
 /// # Errors
 ///
 /// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
-/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if the text does not
-/// fit into the one chunk of [`Strategy::Unknown`].
+/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if
+/// the text does not fit into the one chunk of [`Strategy::Unknown`].
 pub fn chunk_extracted(
     extracted: &Extracted,
     options: &ChunkOptions,
@@ -77,7 +78,8 @@ pub fn chunk_extracted_until(
     Ok(chunks)
 }
 
-/// Returns the pages that begin inside a chunk; `next` is the index of the first page after its start.
+/// Returns the pages that begin inside a chunk; `next` is the index of the first page after its
+/// start.
 fn page_starts(
     extracted: &Extracted,
     next: usize,
@@ -114,8 +116,8 @@ fn page_starts(
 
 type Section = (Range<usize>, Option<Chapter>);
 
-/// Returns the parts of a text between headings. A heading is in the same part as the text below it; headings without
-/// text between them are in one part.
+/// Returns the parts of a text between headings. A heading is in the same part as the text below
+/// it; headings without text between them are in one part.
 fn parts(extracted: &Extracted) -> Vec<Section> {
     let text = extracted.content.as_str();
     let mut starts = vec![0];
@@ -151,7 +153,8 @@ impl<'a> Above<'a> {
         let mut end = span.start;
         while let Some(heading) = self.extracted.headings.get(self.next) {
             let start = heading.span.start;
-            // Only white space and `#` may be between the beginning of the passage and a heading in it.
+            // Only white space and `#` may be between the beginning of the passage and a heading in
+            // it.
             let is_above = start <= end
                 || (start < span.end
                     && self.extracted.content[end..start]

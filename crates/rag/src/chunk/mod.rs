@@ -1,4 +1,5 @@
-//! Cuts a text into chunks: pieces that are small enough to embed and show, with their exact spans in the text.
+//! Cuts a text into chunks: pieces that are small enough to embed and show, with their exact spans
+//! in the text.
 
 mod chapters;
 mod code;
@@ -23,8 +24,8 @@ pub use extracted::{chunk_extracted, chunk_extracted_until};
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Sentences, by the rules of Unicode (UAX #29) with corrections for abbreviations. For source code
-    /// (`chunk_extracted`): blocks between blank lines, such as functions.
+    /// Sentences, by the rules of Unicode (UAX #29) with corrections for abbreviations. For source
+    /// code (`chunk_extracted`): blocks between blank lines, such as functions.
     #[default]
     Sentence,
     /// Words, with single spaces between them.
@@ -32,7 +33,8 @@ pub enum Strategy {
     /// Sentences. No chunk crosses the boundary of a chapter; `size` counts sentences.
     Chapter,
     /// The whole text as one chunk, whatever the other options are. A text of more than
-    /// [`max_bytes`](ChunkOptions::max_bytes) is an error. A model that reads fewer tokens embeds only the beginning.
+    /// [`max_bytes`](ChunkOptions::max_bytes) is an error. A model that reads fewer tokens embeds
+    /// only the beginning.
     Unknown,
 }
 
@@ -64,10 +66,12 @@ pub struct ChunkOptions {
     pub size: NonZeroUsize,
     /// Number of units that a chunk repeats from the one before it; less than `size`, 0 by default.
     pub overlap: usize,
-    /// Most tokens of a chunk; no limit by default. A longer sentence is cut between words, and a longer word between
-    /// characters. The tokens of a chunk are the sum of the tokens of its units and of the text between them.
+    /// Most tokens of a chunk; no limit by default. A longer sentence is cut between words, and a
+    /// longer word between characters. The tokens of a chunk are the sum of the tokens of its units
+    /// and of the text between them.
     pub max_tokens: Option<NonZeroUsize>,
-    /// Longest chunk, in bytes of the text; 16 KiB by default. Longer sentences and words are cut in the same way.
+    /// Longest chunk, in bytes of the text; 16 KiB by default. Longer sentences and words are cut
+    /// in the same way.
     pub max_bytes: NonZeroUsize,
 }
 
@@ -82,10 +86,11 @@ impl Default for ChunkOptions {
 impl ChunkOptions {
     /// Most chunks of a text. Each chunk needs a vector.
     pub const MAX_CHUNKS: usize = 1 << 20;
-    /// Largest total length of all chunks, as a multiple of the length of the text. Overlaps make chunks longer than
-    /// the text. Not checked below 1 MiB of chunks.
+    /// Largest total length of all chunks, as a multiple of the length of the text. Overlaps make
+    /// chunks longer than the text. Not checked below 1 MiB of chunks.
     pub const MAX_REPEATS: usize = 8;
-    /// Usual value of [`Self::max_tokens`] for documents: most embedding models read this many tokens.
+    /// Usual value of [`Self::max_tokens`] for documents: most embedding models read this many
+    /// tokens.
     pub const USUAL_TOKENS: NonZeroUsize = NonZeroUsize::new(512).expect("it is not zero");
 
     /// Returns the options for chunks of this many units.
@@ -118,7 +123,8 @@ pub enum ChunkError {
     /// The text has more chunks than [`ChunkOptions::MAX_CHUNKS`].
     #[error("the text has more than {} chunks; use a larger chunk size", ChunkOptions::MAX_CHUNKS)]
     TooMany,
-    /// Because of the overlap, the chunks together are longer than [`ChunkOptions::MAX_REPEATS`] times the text.
+    /// Because of the overlap, the chunks together are longer than [`ChunkOptions::MAX_REPEATS`]
+    /// times the text.
     #[error(
         "with an overlap of {overlap}, all chunks together are more than {} times as long as the text; use a smaller overlap",
         ChunkOptions::MAX_REPEATS
@@ -163,8 +169,8 @@ impl From<Stopped> for ChunkError {
 pub struct Chunk {
     /// Index among the chunks of the text, from 0.
     pub index: usize,
-    /// The text to embed, search and show: the text at `span` with straight quotes; with [`Strategy::Word`], also
-    /// with single spaces.
+    /// The text to embed, search and show: the text at `span` with straight quotes; with
+    /// [`Strategy::Word`], also with single spaces.
     pub content: String,
     /// Span in the text, in bytes of UTF-8.
     pub span: Range<usize>,
@@ -198,7 +204,8 @@ impl Chunk {
 
 /// Cuts a text into chunks. A blank text has no chunks.
 ///
-/// `count_tokens` returns the number of tokens of a text; it is called only if [`ChunkOptions::max_tokens`] is set.
+/// `count_tokens` returns the number of tokens of a text; it is called only if
+/// [`ChunkOptions::max_tokens`] is set.
 ///
 /// ```
 /// use marquetry_rag::{ChunkOptions, Strategy, chunk, count_words};
@@ -213,8 +220,8 @@ impl Chunk {
 /// # Errors
 ///
 /// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
-/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if the text does not
-/// fit into the one chunk of [`Strategy::Unknown`].
+/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if
+/// the text does not fit into the one chunk of [`Strategy::Unknown`].
 pub fn chunk(
     text: &str,
     options: &ChunkOptions,

@@ -1,11 +1,12 @@
-//! Finds sentences: by the rules of Unicode (UAX #29), with corrections for abbreviations and line breaks.
+//! Finds sentences: by the rules of Unicode (UAX #29), with corrections for abbreviations and line
+//! breaks.
 
 use std::{borrow::Cow, ops::Range};
 
 use icu_segmenter::SentenceSegmenter;
 
-/// Passes each sentence of a part of the text to a function, as its span without surrounding white space. If lines
-/// are wrapped, a sentence may continue after a line break.
+/// Passes each sentence of a part of the text to a function, as its span without surrounding white
+/// space. If lines are wrapped, a sentence may continue after a line break.
 pub(crate) fn each_sentence<E>(
     text: &str,
     part: Range<usize>,
@@ -51,8 +52,8 @@ fn is_one_line(between: &str) -> bool {
     !between.contains(['\n', '\r'])
 }
 
-/// Replaces line breaks that only wrap a paragraph by spaces: Unicode's rules end a sentence at every line break.
-/// Offsets do not change.
+/// Replaces line breaks that only wrap a paragraph by spaces: Unicode's rules end a sentence at
+/// every line break. Offsets do not change.
 fn unwrap_lines(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut line_start = 0;
@@ -74,7 +75,8 @@ fn unwrap_lines(text: &str) -> String {
 
 /// Returns whether a paragraph continues from one line to the next.
 fn wraps(line: &str, next: &str) -> bool {
-    // Shortest line, in bytes, that counts as full. A shorter one is a heading or an item of a list.
+    // Shortest line, in bytes, that counts as full. A shorter one is a heading or an item of a
+    // list.
     const SHORTEST_WRAPPED: usize = 40;
     !next.is_empty()
         && line.len() >= SHORTEST_WRAPPED
@@ -83,7 +85,8 @@ fn wraps(line: &str, next: &str) -> bool {
         && !begins_block(next)
 }
 
-/// Returns whether a line begins a block of its own, such as a heading, a quotation or an item of a list.
+/// Returns whether a line begins a block of its own, such as a heading, a quotation or an item of a
+/// list.
 fn begins_block(line: &str) -> bool {
     let marker = line.trim_start_matches(|at: char| at.is_ascii_digit());
     line.starts_with(['#', '|', '>', '*', '-', '+', '•', '`', '~', '=', '<', '{', '['])

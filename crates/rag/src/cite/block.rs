@@ -32,7 +32,8 @@ pub struct Passage {
     /// Span in the text of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offsets: Option<Offsets>,
-    /// The page of the words that match the question, from 1; the page on which the passage begins if none match.
+    /// The page of the words that match the question, from 1; the page on which the passage begins
+    /// if none match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
     /// The type of the document's record.
@@ -142,7 +143,8 @@ pub struct CitationBlock {
 }
 
 impl CitationBlock {
-    /// Returns the schema of the block's data: `urn:am7:vector:search-result` or `urn:am7:chat:history`.
+    /// Returns the schema of the block's data: `urn:am7:vector:search-result` or
+    /// `urn:am7:chat:history`.
     pub fn schema(&self) -> &'static str {
         match self.cited {
             Cited::Passages(_) => SEARCH_RESULT,
@@ -183,8 +185,8 @@ impl CitationBlock {
         builder.build().len()
     }
 
-    /// Returns the relevance of the passage that [`Self::remove_least_relevant`] would remove. Passages without a score
-    /// come from the beginning of a text.
+    /// Returns the relevance of the passage that [`Self::remove_least_relevant`] would remove.
+    /// Passages without a score come from the beginning of a text.
     fn least_relevance(&self) -> Option<f64> {
         let scores = self.passages().iter().map(|passage| passage.score.unwrap_or(0.0));
         scores.min_by(f64::total_cmp)
@@ -224,8 +226,8 @@ impl CitationBlock {
     }
 }
 
-/// Returns the index of the block with the least relevant passage, the last of several; without passages, of the last
-/// chat.
+/// Returns the index of the block with the least relevant passage, the last of several; without
+/// passages, of the last chat.
 pub(super) fn least_relevant(blocks: &[CitationBlock]) -> Option<usize> {
     let with_passages = blocks
         .iter()

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::block::{Offsets, Passage};
 
-/// Shortest text, in bytes, that is looked for in messages. Shorter ones such as "Yes." are in most messages.
+/// Shortest text, in bytes, that is looked for in messages. Shorter ones such as "Yes." are in most
+/// messages.
 const TELLING_BYTES: usize = 32;
 
 /// The text of the messages, and the passages that were chosen so far.
@@ -87,7 +88,8 @@ impl KnownText {
     }
 }
 
-/// Returns the words with single spaces between them, so that line breaks and indentation make no difference.
+/// Returns the words with single spaces between them, so that line breaks and indentation make no
+/// difference.
 fn plain_words(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for word in text.split_whitespace() {

@@ -1,7 +1,7 @@
 //! Limits of citations.
 
-/// Limits of a [`CitationResolver`](super::CitationResolver). Passages beyond a limit are left out and counted in
-/// [`Citations`](super::Citations); exceeding a limit is never an error.
+/// Limits of a [`CitationResolver`](super::CitationResolver). Passages beyond a limit are left out
+/// and counted in [`Citations`](super::Citations); exceeding a limit is never an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CitationLimits {
@@ -19,13 +19,14 @@ pub struct CitationLimits {
     pub max_chat_messages: usize,
     /// Longest total length of the messages of one chat, in bytes of UTF-8; 8 KiB by default.
     pub max_chat_bytes: usize,
-    /// Most messages of a chat, from the newest, among which messages are looked for that are not in the
-    /// conversation; 200 by default.
+    /// Most messages of a chat, from the newest, among which messages are looked for that are not
+    /// in the conversation; 200 by default.
     pub max_chat_scanned: usize,
-    /// Most bytes of [`CiteRequest::messages`](super::CiteRequest::messages) that are compared with the passages, from
-    /// the last message; 256 KiB by default.
+    /// Most bytes of [`CiteRequest::messages`](super::CiteRequest::messages) that are compared with
+    /// the passages, from the last message; 256 KiB by default.
     pub max_known_bytes: usize,
-    /// Longest question, in bytes of UTF-8; of a longer one only the beginning is used. 8 KiB by default.
+    /// Longest question, in bytes of UTF-8; of a longer one only the beginning is used. 8 KiB by
+    /// default.
     pub max_query_bytes: usize,
 }
 

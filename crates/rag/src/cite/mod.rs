@@ -31,9 +31,9 @@ use crate::pipeline::{Pipeline, PipelineError};
 /// | `olio.charPerson` | chunks of chats in which the character took part, and of the character itself |
 /// | anything else | its chunks; its text if it has none; and the note `~/Notes/Summaries/NAME - Summary` |
 ///
-/// Each reference gets a block, and all tags together get one. Only passages that the caller may read now are cited,
-/// even if the index still has older permissions. No passage is cited twice, and none that the messages already
-/// contain.
+/// Each reference gets a block, and all tags together get one. Only passages that the caller may
+/// read now are cited, even if the index still has older permissions. No passage is cited twice,
+/// and none that the messages already contain.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -68,16 +68,19 @@ pub struct CitationResolver {
 pub struct CiteRequest {
     /// The question. If it is blank, the first passages of each reference are cited.
     pub query: String,
-    /// References: `am7://` URIs, URIs of documents of the store, or serialised references (`{"schema": "data.data",
-    /// "objectId": "…"}`). References that name nothing are skipped and reported.
+    /// References: `am7://` URIs, URIs of documents of the store, or serialised references
+    /// (`{"schema": "data.data", "objectId": "…"}`). References that name nothing are skipped and
+    /// reported.
     pub references: Vec<String>,
     /// Messages that the model already sees. Passages in them are not cited again.
     pub messages: Vec<String>,
-    /// The purpose of the citations, usually the id of a chat; the last part of the URIs of the blocks.
+    /// The purpose of the citations, usually the id of a chat; the last part of the URIs of the
+    /// blocks.
     pub about: String,
     /// Instruction for the model on how to use the passages. Each block repeats it.
     pub instruction: Option<String>,
-    /// Whether the blocks are datamarked ([`Context::datamarked`](marquetry_context_blocks::Context::datamarked)).
+    /// Whether the blocks are datamarked
+    /// ([`Context::datamarked`](marquetry_context_blocks::Context::datamarked)).
     pub datamark: bool,
 }
 
@@ -135,8 +138,8 @@ impl Citations {
         builder.build()
     }
 
-    /// Removes passages, the least relevant first, and then messages of chats, the oldest first, until [`Self::text`] has
-    /// at most `max_bytes`. Counts them as [`Self::omitted`].
+    /// Removes passages, the least relevant first, and then messages of chats, the oldest first,
+    /// until [`Self::text`] has at most `max_bytes`. Counts them as [`Self::omitted`].
     pub fn fit(&mut self, max_bytes: usize) {
         let mut lengths: Vec<usize> =
             self.blocks.iter().map(CitationBlock::written_bytes).collect();
@@ -160,7 +163,8 @@ impl Citations {
     }
 }
 
-/// An error of a request for citations. An unusable reference is not an error: see [`Citations::problems`].
+/// An error of a request for citations. An unusable reference is not an error: see
+/// [`Citations::problems`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CiteError {
@@ -207,7 +211,8 @@ impl CitationResolver {
         Self { limits, ..self }
     }
 
-    /// Looks up the passages of the references that answer the question and that the caller may read.
+    /// Looks up the passages of the references that answer the question and that the caller may
+    /// read.
     ///
     /// # Errors
     ///
@@ -334,8 +339,9 @@ impl CitationResolver {
         Ok(CandidateKind::Chat(Box::new(chat)))
     }
 
-    /// Applies the limits: first to the chats, which have limits of their own, then to the best passage of each
-    /// reference, then to the second best of each, so that no reference takes all the room.
+    /// Applies the limits: first to the chats, which have limits of their own, then to the best
+    /// passage of each reference, then to the second best of each, so that no reference takes all
+    /// the room.
     fn choose(
         &self,
         messages: &[String],
@@ -384,7 +390,8 @@ impl CitationResolver {
     }
 }
 
-/// Longest question in a block, in bytes. Each block repeats the question, which the message contains anyway.
+/// Longest question in a block, in bytes. Each block repeats the question, which the message
+/// contains anyway.
 const SHOWN_QUERY: usize = 1_024;
 
 const TAG: &str = "common.tag";
@@ -407,7 +414,8 @@ impl Target {
     }
 }
 
-/// Returns `am7://ORGANISATION/vector/citations/ABOUT`, the URI of the citations. No record has such a URI.
+/// Returns `am7://ORGANISATION/vector/citations/ABOUT`, the URI of the citations. No record has
+/// such a URI.
 fn block_uri(caller: &Caller, about: &str) -> String {
     // The caller's own URI has the organisation in the spelling of URIs.
     let organization = caller.user.split("/system.user/").next().unwrap_or("am7://default");

@@ -28,7 +28,8 @@ pub enum ReferenceProblem {
     /// The target does not exist, or the caller may not read it.
     #[error("not found")]
     NotFound,
-    /// There are more references than [`CitationLimits::max_references`](super::CitationLimits::max_references).
+    /// There are more references than
+    /// [`CitationLimits::max_references`](super::CitationLimits::max_references).
     #[error("more references than max_references ({0})")]
     TooMany(usize),
     /// The target holds no text that could be cited.
@@ -37,8 +38,9 @@ pub enum ReferenceProblem {
 }
 
 impl Reference {
-    /// Parses an `am7://` URI, the URI of a document, or a serialised reference: `{"schema": "data.data", "objectId":
-    /// "…", "organizationPath": "/default"}`. Without `organizationPath`, the organisation is the caller's.
+    /// Parses an `am7://` URI, the URI of a document, or a serialised reference: `{"schema":
+    /// "data.data", "objectId": "…", "organizationPath": "/default"}`. Without `organizationPath`,
+    /// the organisation is the caller's.
     pub(super) fn read(text: &str, organization: &str) -> Result<Self, ReferenceProblem> {
         let text = text.trim();
         if text.is_empty() || text == "null" {
@@ -81,7 +83,8 @@ impl Reference {
         Self::of_parts(path.filter(|path| !path.is_empty()).unwrap_or(organization), kind, id)
     }
 
-    /// Returns the reference in the spelling of records: no query, and the record instead of its content.
+    /// Returns the reference in the spelling of records: no query, and the record instead of its
+    /// content.
     fn of_parts(organization: &str, kind: &str, id: &str) -> Result<Self, ReferenceProblem> {
         let uri = Am7Uri::builder().organization(organization).object_type(kind).id(id).build();
         uri.map(|uri| Self::Record(uri.to_string()))

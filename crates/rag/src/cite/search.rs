@@ -93,7 +93,8 @@ impl<'a> Search<'a> {
         self.passages(Filter::scope(uri)).await
     }
 
-    /// Returns the notes `~/Notes/Summaries/NAME - Summary` of the caller and of the record's owner.
+    /// Returns the notes `~/Notes/Summaries/NAME - Summary` of the caller and of the record's
+    /// owner.
     async fn summaries(&self, record: &Record) -> Result<Vec<Record>, CiteError> {
         if record.name.is_empty() {
             return Ok(Vec::new());
@@ -120,7 +121,8 @@ impl<'a> Search<'a> {
         Ok(notes)
     }
 
-    /// Returns the chunks of one record that the caller may read; if it has none, the beginning of its text.
+    /// Returns the chunks of one record that the caller may read; if it has none, the beginning of
+    /// its text.
     async fn record(&self, uri: &str, record: &Record) -> Result<Vec<Passage>, CiteError> {
         let passages = self.passages(Filter::scope(uri)).await?;
         if !passages.is_empty() {
@@ -186,9 +188,10 @@ impl<'a> Search<'a> {
         Ok(passages)
     }
 
-    /// Returns whether the caller can read the record of a document now, and the document is up to date: chunks may
-    /// be older than the record's permissions and text. Without a record, the readers of the document decide; the
-    /// search compared only their hashes, so the names are compared here.
+    /// Returns whether the caller can read the record of a document now, and the document is up to
+    /// date: chunks may be older than the record's permissions and text. Without a record, the
+    /// readers of the document decide; the search compared only their hashes, so the names are
+    /// compared here.
     async fn may_read(&self, uri: &str) -> Result<bool, CiteError> {
         if let Some(known) = self.readable.lock().await.get(uri) {
             return Ok(*known);

@@ -3,7 +3,8 @@
 use marquetry_index::{DatabaseError, StoreError};
 use marquetry_records::{RecordError, RecordStoreError};
 
-/// An error that ends indexing. Earlier results stay stored. Problems of single files are in the report instead.
+/// An error that ends indexing. Earlier results stay stored. Problems of single files are in the
+/// report instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {

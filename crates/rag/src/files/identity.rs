@@ -5,8 +5,8 @@ use std::{ffi::OsStr, path::Path};
 use super::{FileProblem, location};
 use crate::{Caller, Record};
 
-/// Returns the URI of the record of a file, by its path or `file:` URI. The URI is always the same for a caller, so
-/// two processes that index the file at the same time create only one record.
+/// Returns the URI of the record of a file, by its path or `file:` URI. The URI is always the same
+/// for a caller, so two processes that index the file at the same time create only one record.
 ///
 /// # Errors
 ///

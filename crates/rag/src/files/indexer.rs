@@ -24,10 +24,12 @@ use super::{
 };
 use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, Stop, extract};
 
-/// Indexes files on behalf of a caller, as records of the type `data.data` whose content is the text of the file.
+/// Indexes files on behalf of a caller, as records of the type `data.data` whose content is the
+/// text of the file.
 ///
-/// Files are identified by their paths. An unchanged file is skipped, and a changed one is replaced as a whole. If a
-/// run is stopped or the process is killed, each file has all its chunks or none; the next run indexes the rest.
+/// Files are identified by their paths. An unchanged file is skipped, and a changed one is replaced
+/// as a whole. If a run is stopped or the process is killed, each file has all its chunks or none;
+/// the next run indexes the rest.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -88,7 +90,8 @@ const QUEUE: usize = 256;
 const BATCH_CHUNKS: usize = 2_048;
 const BATCH_FILES: usize = 64;
 const BATCH_BYTES: usize = 16 << 20;
-/// Longest time for which a finished file waits for others of its transaction, so that a killed process loses little.
+/// Longest time for which a finished file waits for others of its transaction, so that a killed
+/// process loses little.
 const BATCH_TIME: Duration = Duration::from_secs(2);
 
 impl Indexer {
@@ -115,12 +118,13 @@ impl Indexer {
         Self { shared, keeper, seen: HashMap::new() }
     }
 
-    /// Indexes files and folders, by paths or `file:` URIs, and reports the outcome of each file to `watch`.
+    /// Indexes files and folders, by paths or `file:` URIs, and reports the outcome of each file to
+    /// `watch`.
     ///
     /// # Errors
     ///
-    /// The database failed; files that were stored before stay. Problems of single files are not errors: the report
-    /// has them.
+    /// The database failed; files that were stored before stay. Problems of single files are not
+    /// errors: the report has them.
     pub async fn run(
         &mut self,
         arguments: &[OsString],
@@ -129,8 +133,9 @@ impl Indexer {
         self.run_until(arguments, watch, std::future::pending()).await
     }
 
-    /// Indexes as [`Self::run`] does, until `stop` completes. Then finished files are stored, the other files are
-    /// left to the next run, no files are removed from the index, and [`IndexReport::stopped`] is true.
+    /// Indexes as [`Self::run`] does, until `stop` completes. Then finished files are stored, the
+    /// other files are left to the next run, no files are removed from the index, and
+    /// [`IndexReport::stopped`] is true.
     ///
     /// # Errors
     ///
@@ -493,7 +498,8 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, FileProblem> {
     let time = options.limits.max_time;
-    // After the time limit the work is asked to stop, and not waited for. Its memory counts until it ends.
+    // After the time limit the work is asked to stop, and not waited for. Its memory counts until
+    // it ends.
     match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err(FileProblem::Panic),

@@ -17,8 +17,8 @@ use crate::{
     RecordError, RecordPatch, RecordStoreError, Records, record_document,
 };
 
-/// Name of the attribute with the media type of the file, such as `application/pdf`. The content of the record is the
-/// text of the file.
+/// Name of the attribute with the media type of the file, such as `application/pdf`. The content of
+/// the record is the text of the file.
 pub const FILE_MEDIA_TYPE: &str = "fileMediaType";
 
 /// A file that is ready to be stored.
@@ -76,8 +76,8 @@ impl Prepared {
         }
     }
 
-    /// Returns the media type of the stored text. Markdown and source code are stored unchanged; the text of other
-    /// formats has no markup.
+    /// Returns the media type of the stored text. Markdown and source code are stored unchanged;
+    /// the text of other formats has no markup.
     fn media_type(&self) -> &str {
         match self.extracted.mime_type.as_str() {
             "text/markdown" => "text/markdown",
@@ -148,8 +148,8 @@ impl Keeper {
                 Err(error) => refused.push((file, error.into())),
             }
         }
-        // The text is stored before its chunks: if the process dies in between, the old chunks are still found, and
-        // the next run sees by their hash that they are outdated.
+        // The text is stored before its chunks: if the process dies in between, the old chunks are
+        // still found, and the next run sees by their hash that they are outdated.
         self.pipeline.store().replace_all(documents).await?;
         Ok(refused)
     }
@@ -178,7 +178,8 @@ impl Keeper {
         };
         let mut document = record_document(&record);
         name(&mut document, &file.path, &file.extracted, &file.source);
-        // The text of other media types is stored with its markup, or has form feeds between its pages.
+        // The text of other media types is stored with its markup, or has form feeds between its
+        // pages.
         if file.media_type() == "text/plain" && file.extracted.mime_type != "text/plain" {
             structure::keep(&mut document, &file.extracted);
         }
@@ -207,8 +208,8 @@ impl Keeper {
         self.records.update(&self.caller, &file.uri, patch).await
     }
 
-    /// Checks that the caller owns the record. The text of a file is not written into records of other owners, who
-    /// could read it, even if the caller may change these records.
+    /// Checks that the caller owns the record. The text of a file is not written into records of
+    /// other owners, who could read it, even if the caller may change these records.
     fn check_own(&self, record: &Record) -> Result<(), RecordError> {
         if record.owner.as_ref() == Some(&self.caller.user) {
             return Ok(());
@@ -217,8 +218,8 @@ impl Keeper {
         Err(RecordError::Forbidden { action: "index a file into", target })
     }
 
-    /// Creates the record of a file. If the user has the most groups that are allowed, the record goes to the nearest
-    /// parent folder that has a group.
+    /// Creates the record of a file. If the user has the most groups that are allowed, the record
+    /// goes to the nearest parent folder that has a group.
     async fn create(&self, file: &Prepared, content: &[u8]) -> Result<Record, RecordError> {
         let mut group = self.group(&file.path);
         loop {
@@ -238,8 +239,9 @@ impl Keeper {
         }
     }
 
-    /// Returns the group of a file: its folder below `~/Files`, relative to the user's home if the file is in the
-    /// home. If that path is too deep or too long, returns the nearest parent that is not.
+    /// Returns the group of a file: its folder below `~/Files`, relative to the user's home if the
+    /// file is in the home. If that path is too deep or too long, returns the nearest parent that
+    /// is not.
     fn group(&self, path: &Path) -> String {
         let limits = self.records.limits();
         let folder = path.parent().unwrap_or(path);
@@ -266,7 +268,8 @@ impl Keeper {
             Err(RecordError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        // Removes the chunks first, so that searches do not find a record that is about to be removed.
+        // Removes the chunks first, so that searches do not find a record that is about to be
+        // removed.
         self.pipeline.store().delete(&Filter::scope(uri)).await?;
         match self.records.delete(&self.caller, uri, None).await {
             Ok(record) => Ok(self.remove_empty(record.group.unwrap_or_default()).await?),
@@ -275,8 +278,8 @@ impl Keeper {
         }
     }
 
-    /// Removes empty groups from this one upwards, below `~/Files`, so that removed folders leave no groups. Groups
-    /// that a user has changed, or that have readers, stay.
+    /// Removes empty groups from this one upwards, below `~/Files`, so that removed folders leave
+    /// no groups. Groups that a user has changed, or that have readers, stay.
     async fn remove_empty(&self, mut path: String) -> Result<(), RecordError> {
         while path.strip_prefix(FILES).is_some_and(|below| below.starts_with('/')) {
             let Some((around, name)) = path.rsplit_once('/') else { break };

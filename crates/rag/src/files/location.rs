@@ -36,9 +36,9 @@ impl Target {
         }
     }
 
-    /// Opens a file or folder that is within one of `within`; an empty `within` allows every path. A link to a folder
-    /// is followed. A link to a file is not, because the shell also passes links for `docs/*`, and their targets may
-    /// be anywhere.
+    /// Opens a file or folder that is within one of `within`; an empty `within` allows every path.
+    /// A link to a folder is followed. A link to a file is not, because the shell also passes links
+    /// for `docs/*`, and their targets may be anywhere.
     pub(super) fn open(path: &Path, within: &[PathBuf]) -> Result<Self, FileProblem> {
         let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         if is_link && path.metadata().is_ok_and(|target| !target.is_dir()) {
@@ -65,7 +65,8 @@ impl Target {
     }
 }
 
-/// Resolves the links of the existing part of a path, because a missing file may still be in the index.
+/// Resolves the links of the existing part of a path, because a missing file may still be in the
+/// index.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for ancestor in path.ancestors() {

@@ -16,8 +16,8 @@ use crate::{ChunkOptions, ExtractLimits};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileOptions {
-    /// Options of chunks. A chunk has at most 512 tokens by default, because a "sentence" of source code may be very
-    /// long.
+    /// Options of chunks. A chunk has at most 512 tokens by default, because a "sentence" of source
+    /// code may be very long.
     pub chunks: ChunkOptions,
     /// Limits on reading one file. `max_time` applies to every format.
     pub limits: ExtractLimits,
@@ -27,25 +27,29 @@ pub struct FileOptions {
     pub within: Vec<PathBuf>,
     /// Files that are never indexed, such as the database itself.
     pub except: Vec<PathBuf>,
-    /// Whether to index files and folders whose names begin with a dot. A named path is always indexed.
+    /// Whether to index files and folders whose names begin with a dot. A named path is always
+    /// indexed.
     pub hidden: bool,
-    /// Whether to index files that `.gitignore` or `.ignore` in the folder or its subfolders exclude.
+    /// Whether to index files that `.gitignore` or `.ignore` in the folder or its subfolders
+    /// exclude.
     pub ignored: bool,
     /// Whether to count the files before the first is read, to show the progress.
     pub count: bool,
-    /// Whether to remove files from the index that were below a named path and do not exist any more.
+    /// Whether to remove files from the index that were below a named path and do not exist any
+    /// more.
     pub prune: bool,
     /// Whether to store and remove nothing.
     pub dry_run: bool,
-    /// Whether to remember sizes and times of files, so that the next run of the same indexer opens only changed
-    /// files.
+    /// Whether to remember sizes and times of files, so that the next run of the same indexer opens
+    /// only changed files.
     pub watch: bool,
     /// The home directory of the user. The names of groups are paths below it.
     pub home: Option<PathBuf>,
     /// Number of files that are read at the same time; by default the number of processors.
     pub workers: NonZeroUsize,
-    /// Largest size of all files that are read at the same time, in bytes; 512 MiB by default. A larger file is read
-    /// alone. [`ExtractLimits::max_unpacked_bytes_at_once`] limits the unpacked contents of compressed files.
+    /// Largest size of all files that are read at the same time, in bytes; 512 MiB by default. A
+    /// larger file is read alone. [`ExtractLimits::max_unpacked_bytes_at_once`] limits the unpacked
+    /// contents of compressed files.
     pub max_bytes_at_once: u64,
 }
 

@@ -40,8 +40,8 @@ const PAGE: usize = 100;
 
 /// Returns the caller's documents of files at or below the named paths that the walk did not find.
 ///
-/// Excluded files are counted only if every folder could be listed. Files below a named path that does not exist itself are left
-/// out, because it may be on a disk that is not mounted.
+/// Excluded files are counted only if every folder could be listed. Files below a named path that
+/// does not exist itself are left out, because it may be on a disk that is not mounted.
 pub(super) async fn find(
     pipeline: &Pipeline,
     caller: &Caller,

@@ -20,8 +20,8 @@ pub(super) struct Contents {
     pub(super) modified: Option<SystemTime>,
 }
 
-/// Size and times of a file. At least one of them changes with the content, because programs cannot set the time of
-/// the last change of an inode.
+/// Size and times of a file. At least one of them changes with the content, because programs cannot
+/// set the time of the last change of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     bytes: u64,
@@ -93,8 +93,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// Most attempts to read a changing file.
 const ATTEMPTS: usize = 4;
 
-/// Reads a file. Refuses a file that is too large. Reads a file again if it changes meanwhile, and refuses it after
-/// several attempts.
+/// Reads a file. Refuses a file that is too large. Reads a file again if it changes meanwhile, and
+/// refuses it after several attempts.
 pub(super) fn read(
     found: &ListedFile,
     limits: &ExtractLimits,

@@ -13,8 +13,9 @@ use super::FileProblem;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileEvent<'a> {
-    /// The number of files, counted before the first is read ([`FileOptions::count`](crate::FileOptions::count)). The
-    /// number may change until all files are read.
+    /// The number of files, counted before the first is read
+    /// ([`FileOptions::count`](crate::FileOptions::count)). The number may change until all files
+    /// are read.
     Counted(u64),
     /// The walk found a file.
     Found,
@@ -37,7 +38,8 @@ pub enum FileEvent<'a> {
 pub enum FileOutcome<'a> {
     /// The file is new, and has this number of chunks.
     Indexed(u64),
-    /// The content or the chunk options changed; the file was indexed again, and has this number of chunks.
+    /// The content or the chunk options changed; the file was indexed again, and has this number of
+    /// chunks.
     Changed(u64),
     /// The file is unchanged since it was indexed.
     Unchanged,
@@ -83,10 +85,11 @@ pub struct IndexReport {
     pub gone: Vec<PathBuf>,
     /// Number of files in `gone` that were removed from the index.
     pub removed: u64,
-    /// Number of files in `gone` that stay in the index, because [`FileOptions::prune`](crate::FileOptions::prune) is
-    /// off.
+    /// Number of files in `gone` that stay in the index, because
+    /// [`FileOptions::prune`](crate::FileOptions::prune) is off.
     pub left: u64,
-    /// Number of indexed files that exist, and that this run left out as hidden or ignored. They stay in the index.
+    /// Number of indexed files that exist, and that this run left out as hidden or ignored. They
+    /// stay in the index.
     pub excluded: u64,
     /// Whether the run was stopped early.
     pub stopped: bool,
@@ -130,8 +133,8 @@ impl IndexReport {
     }
 }
 
-/// Keeps the first files in the order of their paths. Files end in any order, and the list of a run is compared with
-/// that of the run before.
+/// Keeps the first files in the order of their paths. Files end in any order, and the list of a run
+/// is compared with that of the run before.
 fn keep_first(named: &mut Vec<Refused>) {
     named.sort_by(|left, right| left.path.cmp(&right.path));
     named.truncate(IndexReport::MAX_NAMED);

@@ -19,11 +19,13 @@ struct Structure<'a> {
     headings: Vec<(u8, Cow<'a, str>, usize, usize)>,
 }
 
-/// The key of the structure in the metadata of a document. The value is one string of JSON: each search reads the
-/// metadata of its documents, and a string is read faster than thousands of values, into less memory.
+/// The key of the structure in the metadata of a document. The value is one string of JSON: each
+/// search reads the metadata of its documents, and a string is read faster than thousands of
+/// values, into less memory.
 const STRUCTURE: &str = "structure";
 
-/// Maximum size of a structure, in bytes: 10,000 pages, which are the most by default, take about 90 KiB.
+/// Maximum size of a structure, in bytes: 10,000 pages, which are the most by default, take about
+/// 90 KiB.
 const MAX_BYTES: usize = 128 << 10;
 
 /// Minimum size of a page, in bytes: `1,0,0,`.
@@ -34,8 +36,9 @@ const MIN_HEADING: usize = 10;
 
 /// Adds the pages and headings of a file to the metadata of its document.
 ///
-/// Headings are left out if the structure is too large, those of the deepest level first. If the pages alone are too
-/// large, nothing is added: with the first pages alone, passages of later ones would be cited with the last of these.
+/// Headings are left out if the structure is too large, those of the deepest level first. If the
+/// pages alone are too large, nothing is added: with the first pages alone, passages of later ones
+/// would be cited with the last of these.
 pub(super) fn keep(document: &mut Document, extracted: &Extracted) {
     let Extracted { content, wrapped, pages, headings, .. } = extracted;
     if pages.len() > MAX_BYTES / MIN_PAGE {
@@ -63,7 +66,8 @@ pub(super) fn keep(document: &mut Document, extracted: &Extracted) {
     }
 }
 
-/// Returns the deepest level of the headings that may fit into a structure; 0 if not even the highest level fits.
+/// Returns the deepest level of the headings that may fit into a structure; 0 if not even the
+/// highest level fits.
 fn deepest_level(headings: &[Heading]) -> u8 {
     let mut sizes = BTreeMap::new();
     for heading in headings {
@@ -77,9 +81,9 @@ fn deepest_level(headings: &[Heading]) -> u8 {
     fitting.last().map_or(0, |(level, _)| level)
 }
 
-/// Returns three values for each page: the difference to the number of the page before, the bytes between both, and
-/// the bytes of the page. They take half the space of numbers, starts and ends. Returns [`None`] if the pages are
-/// not in their order.
+/// Returns three values for each page: the difference to the number of the page before, the bytes
+/// between both, and the bytes of the page. They take half the space of numbers, starts and ends.
+/// Returns [`None`] if the pages are not in their order.
 fn packed(pages: &[Page]) -> Option<Vec<usize>> {
     let mut last = 0;
     let mut end = 0;
@@ -106,8 +110,8 @@ fn unpacked(packed: &[usize]) -> Option<Vec<Page>> {
     Some(pages)
 }
 
-/// Sets the pages and headings of the text of an indexed file to those of the file. `document` is the document of
-/// the file's record. Does nothing if the record has another text by now.
+/// Sets the pages and headings of the text of an indexed file to those of the file. `document` is
+/// the document of the file's record. Does nothing if the record has another text by now.
 pub fn restore_structure(document: &Document, extracted: &mut Extracted) {
     let Some(structure) = read(document).filter(|it| it.text == hash(&extracted.content)) else {
         return;
@@ -123,8 +127,8 @@ pub fn restore_structure(document: &Document, extracted: &mut Extracted) {
     extracted.page_count = u32::try_from(extracted.pages.len()).ok().filter(|count| *count > 0);
 }
 
-/// Removes the pages and headings from the document of a record if they are not those of `content`, the text of the
-/// record.
+/// Removes the pages and headings from the document of a record if they are not those of `content`,
+/// the text of the record.
 pub fn remove_stale_structure(document: &mut Document, content: &str) {
     if document.metadata.contains_key(STRUCTURE)
         && read(document).is_none_or(|structure| structure.text != hash(content))

@@ -51,8 +51,8 @@ pub(super) fn key(path: &Path) -> PathKey {
     *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
 }
 
-/// Sends every file below the targets once, and every other entry with the reason why it is not indexed. Does not
-/// follow links. Ends early when the receiver is dropped.
+/// Sends every file below the targets once, and every other entry with the reason why it is not
+/// indexed. Does not follow links. Ends early when the receiver is dropped.
 pub(super) fn walk(
     targets: &[Target],
     options: &FileOptions,

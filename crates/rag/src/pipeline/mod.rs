@@ -107,8 +107,8 @@ impl Pipeline {
         chunk_extracted_until(extracted, options, stop, |text| self.embedder.count_tokens(text))
     }
 
-    /// Indexes a document in place of its former version, and returns the number of its chunks. Embeds only new
-    /// chunks.
+    /// Indexes a document in place of its former version, and returns the number of its chunks.
+    /// Embeds only new chunks.
     ///
     /// # Errors
     ///
@@ -123,11 +123,12 @@ impl Pipeline {
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// Returns the chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the document is
-    /// already stored (`is_kept`), embeds only its new chunks.
+    /// Returns the chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the
+    /// document is already stored (`is_kept`), embeds only its new chunks.
     ///
-    /// The embedded text of a chunk begins with the folder, the name and the title of its document and the headings
-    /// above the chunk, so that questions with these words find it. [`NewChunk::content`] is the text without them.
+    /// The embedded text of a chunk begins with the folder, the name and the title of its document
+    /// and the headings above the chunk, so that questions with these words find it.
+    /// [`NewChunk::content`] is the text without them.
     ///
     /// # Errors
     ///
@@ -182,8 +183,8 @@ impl Pipeline {
         Ok(with_vectors(chunks, vectors))
     }
 
-    /// Replaces the metadata of a document and keeps its chunks. Embeds the chunks again if embedded metadata
-    /// changed, such as the title.
+    /// Replaces the metadata of a document and keeps its chunks. Embeds the chunks again if
+    /// embedded metadata changed, such as the title.
     ///
     /// # Errors
     ///
@@ -200,8 +201,8 @@ impl Pipeline {
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// Returns the vectors of texts to embed for the chunks of a document. Vectors of texts that the document already
-    /// has come from the store; the other texts are embedded, each once.
+    /// Returns the vectors of texts to embed for the chunks of a document. Vectors of texts that
+    /// the document already has come from the store; the other texts are embedded, each once.
     ///
     /// # Errors
     ///

@@ -272,7 +272,8 @@ async fn many_files_are_all_kept() {
     check(&world.index(FileOptions::default()).await, 0, 0, 300);
 }
 
-/// A user with the most groups can still index: files of deeper folders go to the nearest folder with a group.
+/// A user with the most groups can still index: files of deeper folders go to the nearest folder
+/// with a group.
 #[tokio::test]
 async fn many_folders_are_no_reason_to_leave_files_out() {
     let mut world = World::new(&[]);
@@ -353,8 +354,8 @@ async fn a_file_is_never_written_into_the_record_of_somebody_else() {
     let uri = world.uri("a.md");
     let id = uri.rsplit('/').next().unwrap();
     let other = Caller::new("default", "other").unwrap();
-    // The id of a file is reserved for the file: neither its owner nor an administrator can use it for another
-    // record.
+    // The id of a file is reserved for the file: neither its owner nor an administrator can use it
+    // for another record.
     let new = NewRecord::new("data.data", "a.md").object_id(id).writer(&world.me.user);
     for caller in [&other, &world.me, &other.clone().admin()] {
         let refused = world.records.create(caller, new.clone()).await.unwrap_err();

@@ -61,7 +61,8 @@ impl World {
         self.indexer(options).run(named, |_| ()).await.unwrap()
     }
 
-    /// Returns the stored text of each file, by its path below the folder, and checks that its chunks are of that text.
+    /// Returns the stored text of each file, by its path below the folder, and checks that its
+    /// chunks are of that text.
     pub(crate) async fn kept(&self) -> BTreeMap<String, String> {
         let mut kept = BTreeMap::new();
         let store: &Arc<dyn ChunkStore> = self.pipeline.store();

@@ -11,9 +11,9 @@ use crate::{
 };
 
 impl Records {
-    /// Returns all URIs that let this caller read a record whose readers include them: the value for
-    /// `Filter::readers` of a search. Besides the caller's own URIs, these are the groups (folders) that others share
-    /// with the caller.
+    /// Returns all URIs that let this caller read a record whose readers include them: the value
+    /// for `Filter::readers` of a search. Besides the caller's own URIs, these are the groups
+    /// (folders) that others share with the caller.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl Records {
         .await
     }
 
-    /// Returns whether this caller may remove a record. Its owner, the owners of the groups above it, and
-    /// administrators may. Writers may not, because a removal cannot be undone.
+    /// Returns whether this caller may remove a record. Its owner, the owners of the groups above
+    /// it, and administrators may. Writers may not, because a removal cannot be undone.
     ///
     /// # Errors
     ///

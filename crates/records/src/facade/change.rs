@@ -40,7 +40,8 @@ impl Records {
             // A user owns their own record.
             let owner = if record.kind == USER { &uri } else { &caller.user };
             let owner = &record.owner.get_or_insert_with(|| owner.clone()).clone();
-            // In the home of another user the record belongs to that user, who alone decides on readers there.
+            // In the home of another user the record belongs to that user, who alone decides on
+            // readers there.
             let is_shared = !record.readers.is_empty()
                 || !record.writers.is_empty()
                 || record.kind == GROUP && record.attributes.contains_key("members");
@@ -83,7 +84,8 @@ impl Records {
             Some(id) if model.name == GROUP && matches!(id.as_str(), EVERYONE | ADMINISTRATORS) => {
                 return Err(RecordError::invalid("the object id", format!("{id} is reserved")));
             }
-            // Otherwise another user could create the record first, and would receive the text of the file.
+            // Otherwise another user could create the record first, and would receive the text of
+            // the file.
             Some(id) if check::is_id_of_file(&id) && !new.is_of_file => {
                 let problem = format!("{id} is one of those that are kept for indexed files");
                 return Err(RecordError::invalid("the object id", problem));
@@ -114,8 +116,9 @@ impl Records {
         Ok(record)
     }
 
-    /// Puts a record into a group, and returns the groups to create for it. In a home, record and groups belong to
-    /// the owner of the home; in other places, groups belong to the owner of the record.
+    /// Puts a record into a group, and returns the groups to create for it. In a home, record and
+    /// groups belong to the owner of the home; in other places, groups belong to the owner of the
+    /// record.
     async fn place(
         &self,
         caller: &Caller,
@@ -171,15 +174,16 @@ impl Records {
         unreachable!("the loop ends by returning")
     }
 
-    /// Removes a record and returns it. A given revision must be the current one. See [`Self::may_delete`].
+    /// Removes a record and returns it. A given revision must be the current one. See
+    /// [`Self::may_delete`].
     ///
-    /// A group is removed even if records name it among their readers: only an administrator can create one with its
-    /// URI again. Chunks of the record are not removed here.
+    /// A group is removed even if records name it among their readers: only an administrator can
+    /// create one with its URI again. Chunks of the record are not removed here.
     ///
     /// # Errors
     ///
-    /// [`RecordError::NotEmpty`] for a group that holds records, [`RecordError::InUse`] for a user who owns records and
-    /// for a tag that records have.
+    /// [`RecordError::NotEmpty`] for a group that holds records, [`RecordError::InUse`] for a user
+    /// who owns records and for a tag that records have.
     pub async fn delete(
         &self,
         caller: &Caller,
@@ -285,8 +289,8 @@ impl Records {
         let mut puts = Vec::new();
         let to = match group {
             Some(to) => to.clone(),
-            // A record with a new owner moves from the home of the old owner to the same path in the home of the new
-            // one.
+            // A record with a new owner moves from the home of the old owner to the same path in
+            // the home of the new one.
             None if record.owner != old.owner => {
                 old.group.clone().filter(|path| path.starts_with('~'))
             }
@@ -314,8 +318,8 @@ impl Records {
         Ok(puts)
     }
 
-    /// Returns the URI of a user's record, if it exists: it must not be removed while the user becomes the owner of
-    /// another. Users need no record.
+    /// Returns the URI of a user's record, if it exists: it must not be removed while the user
+    /// becomes the owner of another. Users need no record.
     async fn stored_user(&self, user: &str) -> Result<Option<String>, RecordError> {
         Ok(self.store.get(user).await?.map(|_| user.to_owned()))
     }
@@ -442,7 +446,8 @@ impl Records {
     }
 }
 
-/// Runs a change to its end even if its caller goes away, so that subscribers learn of every stored change.
+/// Runs a change to its end even if its caller goes away, so that subscribers learn of every stored
+/// change.
 async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'static>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Result<T, E> {
@@ -455,7 +460,8 @@ async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'stati
     }
 }
 
-/// Returns the filter of the records that prevent the removal of a user or tag, with their name for errors.
+/// Returns the filter of the records that prevent the removal of a user or tag, with their name for
+/// errors.
 fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
     let mut users = RecordFilter::new(&record.organization);
     let uris = match record.kind.as_str() {
@@ -467,7 +473,8 @@ fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
     Some((users, if record.kind == USER { "records are theirs" } else { "records have it" }))
 }
 
-/// Returns whether a change failed because of a concurrent change of a group, rather than of the record itself.
+/// Returns whether a change failed because of a concurrent change of a group, rather than of the
+/// record itself.
 fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
     match error {
         RecordError::Conflict(RecordStoreError::PathTaken { path }) => own != Some(path),

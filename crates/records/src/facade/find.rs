@@ -39,8 +39,9 @@ impl Records {
         Ok(self.store.content(&uri).await?)
     }
 
-    /// Lists the records that pass the filter and that the caller may read. The organisation and the readers of the
-    /// filter are ignored; its group may begin with another user's home (`~alice/Notes`), and its tags may be names.
+    /// Lists the records that pass the filter and that the caller may read. The organisation and
+    /// the readers of the filter are ignored; its group may begin with another user's home
+    /// (`~alice/Notes`), and its tags may be names.
     ///
     /// # Errors
     ///
@@ -59,7 +60,8 @@ impl Records {
         let more = records.len() > limit;
         records.truncate(limit);
         let next = records.last().filter(|_| more).and_then(Record::uri);
-        // Stores find groups by hashes of their paths, which any user may choose: collisions are removed here.
+        // Stores find groups by hashes of their paths, which any user may choose: collisions are
+        // removed here.
         records.retain(|record| filter.matches(record));
         Ok(RecordPage { records, next })
     }
@@ -76,7 +78,8 @@ impl Records {
         }
     }
 
-    /// Returns the records of this name in the group of this path: `~/Notes/Summaries`, `Flour - Summary`.
+    /// Returns the records of this name in the group of this path: `~/Notes/Summaries`, `Flour -
+    /// Summary`.
     ///
     /// # Errors
     ///

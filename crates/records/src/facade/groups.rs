@@ -4,12 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::{Record, RecordError, RecordFilter, Records, model::GROUP};
 
-/// Reads the groups of one caller, within limits for all groups and for the groups of each owner. The limits are
-/// needed because any user may make any other user a member of a group, and may create groups that all may read.
+/// Reads the groups of one caller, within limits for all groups and for the groups of each owner.
+/// The limits are needed because any user may make any other user a member of a group, and may
+/// create groups that all may read.
 pub(super) struct Groups<'a> {
     records: &'a Records,
     left: usize,
-    /// URIs of the groups read so far. A group counts once, even if several members or readers lead to it.
+    /// URIs of the groups read so far. A group counts once, even if several members or readers lead
+    /// to it.
     seen: BTreeSet<String>,
     /// Number of groups of each owner read so far.
     read: HashMap<String, usize>,

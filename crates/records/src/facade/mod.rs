@@ -23,14 +23,15 @@ use crate::{
 
 /// Records with their permissions.
 ///
-/// A record may be read by its owner, its readers and writers, the members of groups among those, the readers of the
-/// group that holds it, and the administrators of its organisation. It may be changed by its owner, its writers, the
-/// writers of the group that holds it, and the administrators. It may be removed by its owner, the owners of the groups
-/// above it, and the administrators. Only its owner and the administrators set its readers and writers, the members of
-/// a group, and its place.
+/// A record may be read by its owner, its readers and writers, the members of groups among those,
+/// the readers of the group that holds it, and the administrators of its organisation. It may be
+/// changed by its owner, its writers, the writers of the group that holds it, and the
+/// administrators. It may be removed by its owner, the owners of the groups above it, and the
+/// administrators. Only its owner and the administrators set its readers and writers, the members
+/// of a group, and its place.
 ///
-/// For a record that the caller may not read, the error is [`RecordError::NotFound`], as if it did not exist; for one
-/// that the caller may read and not change, [`RecordError::Forbidden`].
+/// For a record that the caller may not read, the error is [`RecordError::NotFound`], as if it did
+/// not exist; for one that the caller may read and not change, [`RecordError::Forbidden`].
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -105,14 +106,16 @@ impl Records {
         &self.store
     }
 
-    /// Returns a receiver of future changes. A slow receiver loses the oldest events ([`RecordLimits::max_events`]).
-    /// [`RecordEvent::is_for`] returns who may be notified of a change.
+    /// Returns a receiver of future changes. A slow receiver loses the oldest events
+    /// ([`RecordLimits::max_events`]). [`RecordEvent::is_for`] returns who may be notified of a
+    /// change.
     pub fn subscribe(&self) -> broadcast::Receiver<RecordEvent> {
         self.events.subscribe()
     }
 
-    /// Looks up a user of an organisation, by object id, with the groups that the user is a member of at present,
-    /// directly or through other groups. Look the caller up again for each request: groups may have changed.
+    /// Looks up a user of an organisation, by object id, with the groups that the user is a member
+    /// of at present, directly or through other groups. Look the caller up again for each request:
+    /// groups may have changed.
     ///
     /// # Errors
     ///

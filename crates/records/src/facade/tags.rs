@@ -11,8 +11,9 @@ use crate::{
 };
 
 impl Records {
-    /// Returns a tag by URI or name that the caller may read. If several tags have the name, the caller's own tag has
-    /// precedence, then the one that [`Self::ensure_tag`] creates, then the first one.
+    /// Returns a tag by URI or name that the caller may read. If several tags have the name, the
+    /// caller's own tag has precedence, then the one that [`Self::ensure_tag`] creates, then the
+    /// first one.
     ///
     /// # Errors
     ///
@@ -52,8 +53,8 @@ impl Records {
         Ok(self.store.get(&uri).await?)
     }
 
-    /// Returns the object id of a shared tag. It derives from the name, so that concurrent callers create one tag; it
-    /// is random if that tag exists and was renamed or is not shared any more.
+    /// Returns the object id of a shared tag. It derives from the name, so that concurrent callers
+    /// create one tag; it is random if that tag exists and was renamed or is not shared any more.
     pub(super) async fn id_for_tag(
         &self,
         caller: &Caller,
@@ -65,7 +66,8 @@ impl Records {
         }
     }
 
-    /// Returns a tag by URI or name, and creates a missing one that all users of the organisation may read.
+    /// Returns a tag by URI or name, and creates a missing one that all users of the organisation
+    /// may read.
     ///
     /// # Errors
     ///

@@ -16,10 +16,12 @@ use marquetry_database::{
 use self::{schema::SCHEMA, write::Writer};
 use crate::{Put, Record, RecordFilter, RecordStore, RecordStoreError, store::check_put};
 
-/// A store of records in one file. The file may hold other data, too, and several processes may use it at once.
+/// A store of records in one file. The file may hold other data, too, and several processes may use
+/// it at once.
 ///
-/// Records are not cached in memory. A process that is killed while it writes leaves the old records or the new ones.
-/// The names of its tables begin with `record_`; other tables are not touched.
+/// Records are not cached in memory. A process that is killed while it writes leaves the old
+/// records or the new ones. The names of its tables begin with `record_`; other tables are not
+/// touched.
 pub struct LibsqlRecords {
     tables: Tables<Writer>,
     max_content_bytes: u64,
@@ -34,8 +36,8 @@ pub struct LibsqlRecordsOptions {
     pub max_bytes: Option<u64>,
     /// Largest content, in bytes; 64 MiB by default. SQLite itself allows 1 GB.
     pub max_content_bytes: u64,
-    /// Opens the file for reading only: nothing is created or changed in the file or beside it, and writes fail with
-    /// [`DatabaseError::ReadOnly`].
+    /// Opens the file for reading only: nothing is created or changed in the file or beside it, and
+    /// writes fail with [`DatabaseError::ReadOnly`].
     pub read_only: bool,
 }
 

@@ -54,7 +54,8 @@ struct Query {
     values: Vec<Value>,
 }
 
-/// Number of records below which they are looked up one by one. Above it, a scan in their order is cheaper.
+/// Number of records below which they are looked up one by one. Above it, a scan in their order is
+/// cheaper.
 const FEW: usize = 2_000;
 
 impl Query {

@@ -80,7 +80,8 @@ async fn readers_of_a_group_read_its_records() {
     assert_eq!(error.unwrap_err().to_string(), "you may not put anything into /Shared/New");
 }
 
-/// A refusal reveals the name of a top-level group, because all users share these paths, and no other name.
+/// A refusal reveals the name of a top-level group, because all users share these paths, and no
+/// other name.
 #[tokio::test]
 async fn refusals_reveal_no_groups_below_the_top() {
     let (records, alice, bob) = (records(), user("alice"), user("bob"));

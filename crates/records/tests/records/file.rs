@@ -12,7 +12,8 @@ use serde_json::json;
 
 use super::child::{Child, end_with_parent};
 
-/// Names the database that the child, which is this same test binary, is to write to until it is killed.
+/// Names the database that the child, which is this same test binary, is to write to until it is
+/// killed.
 const CHILD: &str = "MARQUETRY_TEST_RECORD_INTO";
 const CHILD_TEST: &str = "file::child_that_writes_until_it_is_killed";
 
@@ -46,8 +47,8 @@ async fn check(records: &LibsqlRecords) -> u64 {
     assert_eq!(all.len(), 3);
     let mut tagged = RecordFilter::new("default");
     tagged.tags = vec![format!("version {number}")];
-    // Another process may have written in the meantime, but either all records of a version are found or
-    // none.
+    // Another process may have written in the meantime, but either all records of a version are
+    // found or none.
     let count = records.count(&tagged).await.unwrap();
     assert!(count == 3 || count == 0, "{count} of version {number}");
     let content = records.content("am7://default/data.note/a").await.unwrap().unwrap();

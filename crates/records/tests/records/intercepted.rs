@@ -1,4 +1,5 @@
-//! A store that passes calls on to another one, counts what lists return, and runs a hook before puts.
+//! A store that passes calls on to another one, counts what lists return, and runs a hook before
+//! puts.
 
 use std::{
     pin::Pin,

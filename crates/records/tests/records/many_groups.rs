@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::{intercepted::Intercepted, user};
 
-/// Returns the notes that a caller sees, in all and in one group, with the number of records read for each.
+/// Returns the notes that a caller sees, in all and in one group, with the number of records read
+/// for each.
 async fn seen(
     store: &Intercepted,
     records: &Records,
@@ -136,8 +137,8 @@ async fn an_owner_has_so_many_groups_and_no_more() {
         }
     }
     assert_eq!(made.len(), 5);
-    // Groups that are created for the path of a record count, too, and a group that is given away counts
-    // for its new owner.
+    // Groups that are created for the path of a record count, too, and a group that is given away
+    // counts for its new owner.
     let note = NewRecord::new("data.note", "N").group("~/New");
     let error = records.create(&alice, note.clone()).await.unwrap_err();
     assert_eq!(error.to_string(), too_many);

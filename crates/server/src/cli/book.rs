@@ -1,5 +1,5 @@
-//! Tests of the README and of `docs`: commands and configurations in them are accepted by this program, links lead to
-//! files, and `docs/reference/commands.md` is the program's own help.
+//! Tests of the README and of `docs`: commands and configurations in them are accepted by this
+//! program, links lead to files, and `docs/reference/commands.md` is the program's own help.
 //!
 //! `MARQUETRY_UPDATE=1 cargo test -p marquetry --lib book` rewrites that page.
 
@@ -84,8 +84,8 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// Splits one command line into words, without the part after `#`, `|`, `>`, `&` or `;`. This is enough for the
-/// examples, but it is no shell.
+/// Splits one command line into words, without the part after `#`, `|`, `>`, `&` or `;`. This is
+/// enough for the examples, but it is no shell.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = None::<String>;
@@ -169,8 +169,8 @@ fn settings_are_accepted() {
     assert!(count > 5, "only {count} files of settings were found");
 }
 
-/// This program reads every `mcp.json` without a warning, except for variables that are not set here. If it starts
-/// Marquetry, the command line is valid, too.
+/// This program reads every `mcp.json` without a warning, except for variables that are not set
+/// here. If it starts Marquetry, the command line is valid, too.
 #[test]
 fn server_files_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,7 +200,8 @@ fn server_files_are_accepted() {
     assert!(count > 5, "only {count} files of servers were found");
 }
 
-/// YAML on a page is valid. Its jobs for CI systems have the keys that these require, and their commands are accepted.
+/// YAML on a page is valid. Its jobs for CI systems have the keys that these require, and their
+/// commands are accepted.
 #[test]
 fn jobs_of_ci_systems_are_valid() {
     let mut commands = 0;

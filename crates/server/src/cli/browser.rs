@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-/// Opens `url` with the system's program for that. A failure is only a warning, because the link was
-/// printed.
+/// Opens `url` with the system's program for that. A failure is only a warning, because the link
+/// was printed.
 pub(super) fn open(url: &str) {
     let (program, arguments): (&str, &[&str]) = if cfg!(target_os = "macos") {
         ("open", &[])

@@ -95,7 +95,8 @@ fn as_json(
     })
 }
 
-/// Describes what would be started. Arguments, variables and headers may be secret, so they are counted, not shown.
+/// Describes what would be started. Arguments, variables and headers may be secret, so they are
+/// counted, not shown.
 fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let settings = artifacts.settings();

@@ -1,6 +1,7 @@
 //! Finds the child processes of this process and kills them.
 //!
-//! They are read from `/proc`. On systems without it, the end of the runtime kills the children, and their descendants may survive.
+//! They are read from `/proc`. On systems without it, the end of the runtime kills the children,
+//! and their descendants may survive.
 
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
@@ -21,8 +22,8 @@ pub(super) fn of(process: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// Kills all child processes and their descendants. Each child leads a process group; descendants that have left it are found by their
-/// parents.
+/// Kills all child processes and their descendants. Each child leads a process group; descendants
+/// that have left it are found by their parents.
 #[cfg(target_os = "linux")]
 pub(super) fn kill() {
     let children = of(getpid());

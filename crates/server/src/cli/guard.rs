@@ -1,12 +1,15 @@
-//! `marquetry guard`: supervises the program of an upstream, so that no process outlives the server.
+//! `marquetry guard`: supervises the program of an upstream, so that no process outlives the
+//! server.
 //!
-//! A server that is killed with SIGKILL cannot end its children, and not every program ends when its input ends.
-//! Therefore the server starts each upstream through a guard. When the program or the server ends, the guard ends all
-//! processes that remain.
-//! As subreaper (`PR_SET_CHILD_SUBREAPER`) it adopts everything that the program starts, other sessions included.
+//! A server that is killed with SIGKILL cannot end its children, and not every program ends when
+//! its input ends. Therefore the server starts each upstream through a guard. When the program or
+//! the server ends, the guard ends all processes that remain. As subreaper
+//! (`PR_SET_CHILD_SUBREAPER`) it adopts everything that the program starts, other sessions
+//! included.
 //!
-//! Limits: if the guard itself is killed, its process group is killed, but not processes that have left the group. If server and guard are
-//! killed at the same moment, the program survives with its input closed.
+//! Limits: if the guard itself is killed, its process group is killed, but not processes that have
+//! left the group. If server and guard are killed at the same moment, the program survives with its
+//! input closed.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -26,7 +29,8 @@ use tokio::{
 
 use super::{Failure, GuardArgs, children};
 
-/// Runs the program until it or the server ends. Returns the exit code of the program, as a shell does.
+/// Runs the program until it or the server ends. Returns the exit code of the program, as a shell
+/// does.
 pub(super) fn guard(arguments: &GuardArgs) -> Result<u8, Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::new)?;
@@ -42,13 +46,14 @@ async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
     set_child_subreaper(Some(getpid())).map_err(Failure::new)?;
     let server = Pid::from_raw(arguments.server).ok_or_else(|| Failure::new("no such server"))?;
     let handle = pidfd_open(server, PidfdFlags::empty()).map_err(Failure::new)?;
-    // The id may have been reused before the handle was opened; then the server is not our parent any more.
+    // The id may have been reused before the handle was opened; then the server is not our parent
+    // any more.
     if getppid() != Some(server) {
         return Err(Failure::new("the server has ended"));
     }
     let server_end = end_of(handle);
-    // The server signals the whole process group, but only the program should end. Children inherit ignored signals,
-    // but no handlers.
+    // The server signals the whole process group, but only the program should end. Children inherit
+    // ignored signals, but no handlers.
     let for_the_program = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     let _handlers: Vec<_> =
         for_the_program.map(signal).into_iter().collect::<Result<_, _>>().map_err(Failure::new)?;
@@ -76,7 +81,8 @@ async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Completes when the process of the handle has ended. A thread waits: Tokio can wait for a handle only with unsafe code.
+/// Completes when the process of the handle has ended. A thread waits: Tokio can wait for a handle
+/// only with unsafe code.
 fn end_of(process: OwnedFd) -> oneshot::Receiver<()> {
     let (ended, end) = oneshot::channel();
     std::thread::spawn(move || {
@@ -97,7 +103,8 @@ async fn ask_to_end(child: &mut Child, grace: Duration) {
     _ = tokio::time::timeout(grace, child.wait()).await;
 }
 
-/// Closes input and output of the guard, so that the server notices when the program closes its own.
+/// Closes input and output of the guard, so that the server notices when the program closes its
+/// own.
 fn let_go_of_pipes() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -105,7 +112,8 @@ fn let_go_of_pipes() -> io::Result<()> {
     Ok(())
 }
 
-/// Kills all remaining processes. Children of a killed process become ours, so this repeats until none is left.
+/// Kills all remaining processes. Children of a killed process become ours, so this repeats until
+/// none is left.
 fn end_all() {
     loop {
         for child in children::of(getpid()) {

@@ -8,7 +8,8 @@ use super::{Cli, Failure};
 
 #[derive(Args)]
 pub(super) struct ManArgs {
-    /// Folder for the pages, `marquetry.1` and one for each command; it is created when it is missing.
+    /// Folder for the pages, `marquetry.1` and one for each command; it is created when it is
+    /// missing.
     folder: PathBuf,
 }
 

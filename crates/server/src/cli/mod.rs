@@ -1,7 +1,7 @@
 //! The command line.
 //!
-//! Exit codes: 0 for success, 1 for a failure at run time, 2 for an error in the command line or the configuration,
-//! 130 after Ctrl-C (SIGINT).
+//! Exit codes: 0 for success, 1 for a failure at run time, 2 for an error in the command line or
+//! the configuration, 130 after Ctrl-C (SIGINT).
 
 #[cfg(test)]
 mod book;
@@ -56,8 +56,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            // clap reports help and version as errors. They belong on standard output, where a closed pipe is not a
-            // failure.
+            // clap reports help and version as errors. They belong on standard output, where a
+            // closed pipe is not a failure.
             _ = help.print();
             return ExitCode::SUCCESS;
         }
@@ -119,8 +119,9 @@ fn wants_json(arguments: &[OsString]) -> bool {
 
 /// The one MCP server that an agent connects to instead of its MCP servers.
 ///
-/// Marquetry starts the MCP servers of an mcp.json, offers their tools as its own, keeps large and binary answers as named artifacts that the
-/// model can list and read, finds and cites passages of your documents, and encodes PlantUML diagrams.
+/// Marquetry starts the MCP servers of an mcp.json, offers their tools as its own, keeps large and
+/// binary answers as named artifacts that the model can list and read, finds and cites passages of
+/// your documents, and encodes PlantUML diagrams.
 #[derive(Parser)]
 #[command(name = "marquetry", version, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
@@ -173,8 +174,9 @@ Examples:
     Decode(DecodeArgs),
     /// Check the configuration and print what would be started, without starting anything.
     ///
-    /// The first mistake in the TOML, such as an unknown name or a wrong type, ends the check. Settings that cannot work are all reported;
-    /// of [auth], [knowledge.embedding] and [knowledge.chat], whose settings depend on each other, the first.
+    /// The first mistake in the TOML, such as an unknown name or a wrong type, ends the check.
+    /// Settings that cannot work are all reported; of [auth], [knowledge.embedding] and
+    /// [knowledge.chat], whose settings depend on each other, the first.
     #[command(after_help = "\
 Examples:
   marquetry check
@@ -189,8 +191,8 @@ Examples:
     Login(LoginArgs),
     /// Index files and folders, so that agents can find, read and cite them.
     ///
-    /// Unchanged files are skipped; changed files replace their old text and passages as a whole. Unreadable files are reported
-    /// with a reason, indexing continues, and the exit code is 1.
+    /// Unchanged files are skipped; changed files replace their old text and passages as a whole.
+    /// Unreadable files are reported with a reason, indexing continues, and the exit code is 1.
     #[command(after_help = "\
 Examples:
   marquetry index ~/notes ~/papers/*.pdf
@@ -215,10 +217,13 @@ Examples:
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
     Records(library_command::RecordsArgs),
-    /// Test an MCP server: by scenarios without a model, and by cases in which a model works and a judge decides.
+    /// Test an MCP server: by scenarios without a model, and by cases in which a model works and a
+    /// judge decides.
     ///
-    /// The server is a command that speaks over standard input and output and is started for each test, or a URL; cases may name their
-    /// servers themselves. Scenarios without a server test this program, with the servers behind it that they describe. Exit codes: 0 all passed, 1 a test failed, 2 wrong arguments or files, 3 a test could not be run or judged.
+    /// The server is a command that speaks over standard input and output and is started for each
+    /// test, or a URL; cases may name their servers themselves. Scenarios without a server test
+    /// this program, with the servers behind it that they describe. Exit codes: 0 all passed, 1 a
+    /// test failed, 2 wrong arguments or files, 3 a test could not be run or judged.
     #[command(after_help = "\
 Examples:
   marquetry test tests/ -- node build/index.js
@@ -254,7 +259,8 @@ Examples:
 Examples:
   marquetry man ~/.local/share/man/man1")]
     Man(man::ManArgs),
-    /// Run an upstream's program, and end everything that it has started when it or this server ends.
+    /// Run an upstream's program, and end everything that it has started when it or this server
+    /// ends.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guard(GuardArgs),
@@ -262,13 +268,16 @@ Examples:
 
 #[derive(Args)]
 struct ConfigArgs {
-    /// Settings in TOML. Without it: $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
+    /// Settings in TOML. Without it: $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml,
+    /// /etc/marquetry/marquetry.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// MCP servers as other clients keep them (mcp.json of Claude, Cursor, VS Code and others); may be given several times.
+    /// MCP servers as other clients keep them (mcp.json of Claude, Cursor, VS Code and others); may
+    /// be given several times.
     #[arg(long, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
-    /// error, warn, info, debug, trace, off, or a list by module such as "info,marquetry_gateway=debug".
+    /// error, warn, info, debug, trace, off, or a list by module such as
+    /// "info,marquetry_gateway=debug".
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
     /// Format of all messages: text, or JSON with one object a line.
@@ -305,7 +314,8 @@ struct GuardArgs {
     /// The server's process id.
     #[arg(long)]
     server: i32,
-    /// Time that the program gets to end after its input was closed, and again after SIGTERM, in milliseconds.
+    /// Time that the program gets to end after its input was closed, and again after SIGTERM, in
+    /// milliseconds.
     #[arg(long)]
     grace_ms: u64,
     /// The program and its arguments.
@@ -324,7 +334,8 @@ struct UpstreamArgs {
 struct LoginArgs {
     /// The server's name in the configuration.
     server: String,
-    /// Forget the stored registration first, for an authorization server that no longer knows this program.
+    /// Forget the stored registration first, for an authorization server that no longer knows this
+    /// program.
     #[arg(long)]
     forget: bool,
     #[command(flatten)]
@@ -339,7 +350,8 @@ struct EncodeArgs {
     /// Format that the URL shows.
     #[arg(long, default_value = "svg")]
     format: crate::tools::DiagramFormat,
-    /// Keep the lines @startuml and @enduml, which are otherwise left out where the decoder restores them.
+    /// Keep the lines @startuml and @enduml, which are otherwise left out where the decoder
+    /// restores them.
     #[arg(long)]
     verbatim: bool,
     /// The PlantUML server that the URL points to.
@@ -355,7 +367,8 @@ struct DecodeArgs {
 }
 
 impl ServeArgs {
-    /// Loads the configuration of all sources. Listening on a public address without authentication is an error.
+    /// Loads the configuration of all sources. Listening on a public address without authentication
+    /// is an error.
     fn load(&self) -> Result<Loaded, Failure> {
         self.load_asking(&|_| None)
     }
@@ -385,7 +398,8 @@ impl ConfigArgs {
         Ok(loaded)
     }
 
-    /// Reads all sources without checking that their settings can be used. `ask` returns values for the `${input:…}` of VS Code files.
+    /// Reads all sources without checking that their settings can be used. `ask` returns values for
+    /// the `${input:…}` of VS Code files.
     fn read(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } =
             marquetry_config::load(self.config.as_deref())?;
@@ -475,7 +489,8 @@ impl From<ConfigError> for Failure {
     }
 }
 
-/// Runs a command of tests with the variables of this process, and with this program as guard of the servers.
+/// Runs a command of tests with the variables of this process, and with this program as guard of
+/// the servers.
 fn with_environment(
     command: impl FnOnce(test_command::Environment<'_>) -> Result<(), test_command::Failed>,
 ) -> Result<(), Failure> {

@@ -1,4 +1,5 @@
-//! What would not work if the server were started: for `marquetry check`, and for the log of a server.
+//! What would not work if the server were started: for `marquetry check`, and for the log of a
+//! server.
 
 mod knowledge;
 
@@ -17,8 +18,9 @@ use marquetry_config::{Config, Transport, sections::Prefix};
 
 use super::ConfigArgs;
 
-/// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do not do what they
-/// seem to. Missing programs are left out, because the server reports them when it starts them.
+/// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do
+/// not do what they seem to. Missing programs are left out, because the server reports them when it
+/// starts them.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let chat = knowledge::warning(config).into_iter();
     chat.chain(problems(config)).collect()
@@ -36,8 +38,8 @@ pub(super) fn missing_programs(config: &Config) -> Vec<String> {
     missing.collect()
 }
 
-/// Returns what would not work if the server were started here, apart from missing programs, one sentence each. Starts
-/// nothing and writes nothing.
+/// Returns what would not work if the server were started here, apart from missing programs, one
+/// sentence each. Starts nothing and writes nothing.
 pub(super) fn problems(config: &Config) -> Vec<String> {
     let java = config.plantuml.missing_java(std::env::var_os("PATH"));
     let mut problems: Vec<String> =
@@ -76,8 +78,8 @@ pub(super) fn port_problem(config: &Config) -> Option<String> {
     Some(format!("console.views_port: {problem}"))
 }
 
-/// Marks the servers that are this server itself as unusable: they would start or call themselves again and again. Returns a warning
-/// for each. `listens` is whether this server has an address.
+/// Marks the servers that are this server itself as unusable: they would start or call themselves
+/// again and again. Returns a warning for each. `listens` is whether this server has an address.
 pub(super) fn leave_out_itself(
     config: &mut Config,
     arguments: &ConfigArgs,
@@ -136,8 +138,8 @@ fn sources(arguments: &ConfigArgs, settings: Option<&Path>) -> Vec<Source> {
     settings.into_iter().chain(others).collect()
 }
 
-/// Returns the servers that would start Marquetry with the file that names them, which starts them again, and so on: their names, and
-/// why they are not started.
+/// Returns the servers that would start Marquetry with the file that names them, which starts them
+/// again, and so on: their names, and why they are not started.
 fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<(String, String)> {
     let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
     let ours = servers.filter_map(|(name, upstream)| {

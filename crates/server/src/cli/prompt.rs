@@ -1,4 +1,5 @@
-//! Asks on the terminal for the values that an editor would ask its user for (`${input:ID}` of VS Code's files).
+//! Asks on the terminal for the values that an editor would ask its user for (`${input:ID}` of VS
+//! Code's files).
 
 use std::{
     io::{self, IsTerminal as _, Write as _},

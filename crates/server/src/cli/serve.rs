@@ -98,7 +98,8 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
     })
 }
 
-/// Returns the API of tests, if they are enabled. The upstreams are the servers of tests that name none, with connections of their own.
+/// Returns the API of tests, if they are enabled. The upstreams are the servers of tests that name
+/// none, with connections of their own.
 async fn test_api(config: &Config) -> Result<Option<test_command::TestApi>, Failure> {
     if !config.testing.enabled
         && environment::variable("ENABLE_TESTING").is_none_or(|it| it != "true")
@@ -122,7 +123,8 @@ pub(super) fn guard() -> Option<PathBuf> {
     program().filter(|_| cfg!(target_os = "linux"))
 }
 
-/// Returns the path of this program. If the program's file was replaced after the start, this is the kernel's own path to it.
+/// Returns the path of this program. If the program's file was replaced after the start, this is
+/// the kernel's own path to it.
 pub(super) fn program() -> Option<PathBuf> {
     let here = std::env::current_exe().ok().filter(|path| path.exists());
     here.or_else(|| cfg!(target_os = "linux").then(|| "/proc/self/exe".into()))
@@ -139,7 +141,8 @@ fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> R
     Ok(())
 }
 
-/// Runs `work` on a Tokio runtime. Threads that are blocked in a read of standard input end with the process.
+/// Runs `work` on a Tokio runtime. Threads that are blocked in a read of standard input end with
+/// the process.
 pub(super) fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime: Runtime =
         Builder::new_multi_thread().enable_all().build().map_err(Failure::new)?;
@@ -150,9 +153,11 @@ pub(super) fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Res
     outcome
 }
 
-/// Serves until the transport ends or a signal arrives, then shuts down. A second signal ends the process at once.
+/// Serves until the transport ends or a signal arrives, then shuts down. A second signal ends the
+/// process at once.
 ///
-/// `signals` were created before the app was started: a signal that arrives meanwhile must not leave its upstreams behind.
+/// `signals` were created before the app was started: a signal that arrives meanwhile must not
+/// leave its upstreams behind.
 async fn until_signal(
     mut signals: EndSignals,
     app: &App,
@@ -211,7 +216,8 @@ impl EndSignal {
     }
 }
 
-/// The signals that ask the process to end. Created once, so that a second signal right after the first is not missed.
+/// The signals that ask the process to end. Created once, so that a second signal right after the
+/// first is not missed.
 #[cfg(unix)]
 pub(super) struct EndSignals {
     interrupt: tokio::signal::unix::Signal,
@@ -293,8 +299,8 @@ fn bracketed(ip: IpAddr) -> String {
     }
 }
 
-/// Returns the host of URLs for clients on this machine. A client cannot connect to 0.0.0.0 or [::], which mean every
-/// address of the machine, so they become the loopback address.
+/// Returns the host of URLs for clients on this machine. A client cannot connect to 0.0.0.0 or
+/// [::], which mean every address of the machine, so they become the loopback address.
 fn local_host(ip: IpAddr) -> String {
     bracketed(match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

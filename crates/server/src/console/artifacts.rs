@@ -20,8 +20,10 @@ use serde_json::json;
 
 use crate::file_headers::{self, Shown};
 
-/// `GET /api/console/artifacts?filter=TEXT&limit=N`: the artifacts of the caller with their details, as from `list_artifacts`, but without a
-/// tool call. `GET /api/console/artifacts/{name}?version=N`: the bytes of one, as a file that a browser saves and never shows.
+/// `GET /api/console/artifacts?filter=TEXT&limit=N`: the artifacts of the caller with their
+/// details, as from `list_artifacts`, but without a tool call. `GET
+/// /api/console/artifacts/{name}?version=N`: the bytes of one, as a file that a browser saves and
+/// never shows.
 pub(crate) fn artifact_routes(artifacts: ArtifactTools) -> Router {
     Router::new()
         .route("/api/console/artifacts", get(list))

@@ -1,4 +1,5 @@
-//! Chats in the console: their list, a conversation, an answer as it is written, and cited passages.
+//! Chats in the console: their list, a conversation, an answer as it is written, and cited
+//! passages.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -32,11 +33,13 @@ use crate::{
     knowledge::{Knowledge, code_of_failure},
 };
 
-/// - `GET /api/console/chats`: the caller's chats, and the reason why no message can be sent, if there is one.
-/// - `POST /api/console/chats`: sends a message; the answer comes as events while the model writes it. A page that closes
-///   the stream stops the model.
+/// - `GET /api/console/chats`: the caller's chats, and the reason why no message can be sent, if
+///   there is one.
+/// - `POST /api/console/chats`: sends a message; the answer comes as events while the model writes
+///   it. A page that closes the stream stops the model.
 /// - `GET /api/console/chats/messages?uri=…`: the messages of a chat.
-/// - `GET /api/console/chats/passage?uri=…&chunk=N`: a cited passage, if the caller may read its document now.
+/// - `GET /api/console/chats/passage?uri=…&chunk=N`: a cited passage, if the caller may read its
+///   document now.
 ///
 /// Answers count among the requests in flight of `server`.
 pub(crate) fn chat_routes(server: Server, knowledge: Knowledge) -> Router {
@@ -249,7 +252,8 @@ impl Drop for AnswerStream {
     }
 }
 
-/// Writes events of a stream. The channel has no limit of its own: `max_answer_bytes` limits the answer.
+/// Writes events of a stream. The channel has no limit of its own: `max_answer_bytes` limits the
+/// answer.
 struct EventSender(UnboundedSender<Bytes>);
 
 impl EventSender {

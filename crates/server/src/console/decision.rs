@@ -6,8 +6,8 @@ use marquetry_artifacts::{
 };
 use serde_json::{Value, json};
 
-/// Lists the settings that decided about an answer, each with its value and a sentence about its effect. Empty if no setting had an
-/// effect: an answer without text, for example, is always saved.
+/// Lists the settings that decided about an answer, each with its value and a sentence about its
+/// effect. Empty if no setting had an effect: an answer without text, for example, is always saved.
 pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> {
     let of = |setting: &str, value: Value, effect: &str| json!({"setting": setting, "value": value, "effect": effect});
     let threshold = |effect: &str| {

@@ -78,7 +78,8 @@ impl Recorder {
         });
     }
 
-    /// Records that a call begins. `schema` returns the input schema of the tool, which may mark arguments as secret.
+    /// Records that a call begins. `schema` returns the input schema of the tool, which may mark
+    /// arguments as secret.
     pub(crate) fn begin<'a>(
         &self,
         params: &CallToolParams,
@@ -125,7 +126,8 @@ impl CallRecord {
     pub(crate) fn captured(&self, captured: &Captured, settings: &Settings) {
         let Some(running) = self.running() else { return };
         running.step("captured");
-        // As long as the model gets it: a report of thousands of items is no more use in the console.
+        // As long as the model gets it: a report of thousands of items is no more use in the
+        // console.
         let report = captured.report().map(|report| report.json_within(settings.report_max_bytes));
         running.decided(report.as_deref(), decisions(captured, settings));
         let save = captured.report().map(|report| &report.save);

@@ -12,7 +12,8 @@ use marquetry_config::sections::Limits;
 
 use super::RestError;
 
-/// Reads a body of at most `limit` bytes. They count against `limits.max_receive_bytes` until the result is dropped.
+/// Reads a body of at most `limit` bytes. They count against `limits.max_receive_bytes` until the
+/// result is dropped.
 pub(super) async fn read(
     server: &Server,
     peer: &Peer,
@@ -30,7 +31,8 @@ pub(super) async fn read(
     })
 }
 
-/// Returns a body without the byte order mark that some clients send before JSON (RFC 8259, section 8.1, lets parsers ignore it).
+/// Returns a body without the byte order mark that some clients send before JSON (RFC 8259, section
+/// 8.1, lets parsers ignore it).
 pub(super) fn without_bom(body: &[u8]) -> &[u8] {
     body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body)
 }

@@ -33,11 +33,14 @@ pub(crate) enum RestError {
     MethodNotAllowed,
     /// No route has that path.
     NotFound,
-    /// `Host` has this value, which is neither a loopback name nor in `server.allowed_hosts`. Empty if the header is missing.
+    /// `Host` has this value, which is neither a loopback name nor in `server.allowed_hosts`. Empty
+    /// if the header is missing.
     HostNotAllowed(String),
-    /// `Origin` has this value, which is neither this server's own page nor in `server.allowed_origins`.
+    /// `Origin` has this value, which is neither this server's own page nor in
+    /// `server.allowed_origins`.
     OriginNotAllowed(String),
-    /// The request has no `Origin`, and `Sec-Fetch-Site` has this value, so a page of another site sends it.
+    /// The request has no `Origin`, and `Sec-Fetch-Site` has this value, so a page of another site
+    /// sends it.
     CrossSite(String),
     /// The token is missing or invalid, with the reason.
     Unauthorized(String),

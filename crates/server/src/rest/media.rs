@@ -1,5 +1,6 @@
-//! `GET /media/{organisation}/{type}/{id}`: the content of a record as a file, or with `?size=N` a thumbnail of a picture.
-//! `marquetry_context_blocks::Filter` writes such paths as sources of images.
+//! `GET /media/{organisation}/{type}/{id}`: the content of a record as a file, or with `?size=N` a
+//! thumbnail of a picture. `marquetry_context_blocks::Filter` writes such paths as sources of
+//! images.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -29,7 +30,8 @@ pub(super) fn is_media(path: &str) -> bool {
     path.starts_with(BASE)
 }
 
-/// Returns the route `GET /media/{organisation}/{type}/{id}`. An organisation may have several segments.
+/// Returns the route `GET /media/{organisation}/{type}/{id}`. An organisation may have several
+/// segments.
 pub(crate) fn routes(site: Arc<McpV1>) -> Router {
     Router::new().route("/media/{*path}", get(media)).with_state(site)
 }
@@ -108,8 +110,9 @@ fn record_uri(uri: &Uri) -> Option<String> {
     Some(format!("am7://{organization}/media/{kind}/{id}{query}"))
 }
 
-/// Returns the problem of a path without media for the caller. It is the same for a record that does not exist, that the
-/// caller may not read, that has no content, and that belongs to another organisation.
+/// Returns the problem of a path without media for the caller. It is the same for a record that
+/// does not exist, that the caller may not read, that has no content, and that belongs to another
+/// organisation.
 fn not_found() -> Problem {
     Problem::new(404, "not_found", "no media that you may read has this path".to_owned())
 }
@@ -165,8 +168,8 @@ enum Part {
 }
 
 impl Part {
-    /// Returns the part in `Range` (RFC 9110, section 14.2). Several ranges, other units and malformed values are ignored,
-    /// and so is a range of another version than `If-Range` names.
+    /// Returns the part in `Range` (RFC 9110, section 14.2). Several ranges, other units and
+    /// malformed values are ignored, and so is a range of another version than `If-Range` names.
     fn of(headers: &HeaderMap, length: usize, etag: &str) -> Self {
         let mut values = headers.get_all(header::RANGE).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return Self::Whole };
@@ -195,7 +198,8 @@ fn bounds(value: &str) -> Option<(Option<usize>, Option<usize>)> {
     Some((bound(first)?, bound(last)?))
 }
 
-/// Parses a bound of a range, which may be missing. A number that is too large is beyond every content.
+/// Parses a bound of a range, which may be missing. A number that is too large is beyond every
+/// content.
 fn bound(text: &str) -> Option<Option<usize>> {
     let text = text.trim();
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,5 @@
-//! The REST routes: diagram tools (seed 002), MCP as plain HTTP (seed 003), and contents of records as files.
+//! The REST routes: diagram tools (seed 002), MCP as plain HTTP (seed 003), and contents of records
+//! as files.
 
 mod body;
 mod error;
@@ -35,7 +36,8 @@ pub(crate) struct Rest {
     pub(crate) limits: Limits,
 }
 
-/// Returns whether the errors of a path have the body `{"code", "message"}`: those of `/mcp/v1` and of contents of records.
+/// Returns whether the errors of a path have the body `{"code", "message"}`: those of `/mcp/v1` and
+/// of contents of records.
 pub(crate) fn has_flat_errors(path: &str) -> bool {
     media::is_media(path) || mcp_v1::is_mcp_v1(path)
 }

@@ -210,8 +210,8 @@ async fn list_artifacts_shows_details() {
     server.stop().await;
 }
 
-/// B1, B3: below the limits an answer equals the upstream's, field by field. Above them, its structured part still
-/// matches the listed schema.
+/// B1, B3: below the limits an answer equals the upstream's, field by field. Above them, its
+/// structured part still matches the listed schema.
 #[tokio::test]
 async fn answers_below_the_limits_are_those_of_the_upstream() {
     let (server, web) = server("").await;

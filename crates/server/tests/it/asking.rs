@@ -1,5 +1,5 @@
-//! An upstream that asks questions, sends notifications and has subscriptions; in this process over HTTP, or as a
-//! child process.
+//! An upstream that asks questions, sends notifications and has subscriptions; in this process over
+//! HTTP, or as a child process.
 
 use std::{
     collections::BTreeMap,
@@ -335,7 +335,8 @@ impl Handler for Asking {
         watch.1 = true;
         match outcome {
             Ok(text) => Reply::json(&CallToolResult::text(text)),
-            // The tool returns the client's error. Without a session the client itself gets the error.
+            // The tool returns the client's error. Without a session the client itself gets the
+            // error.
             Err(error) if cx.session_id().is_some() || cx.announcer().is_some() => {
                 Reply::json(&CallToolResult::error(format!("{} {}", error.code, error.message)))
             }

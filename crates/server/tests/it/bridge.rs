@@ -1,5 +1,5 @@
-//! Agents and upstreams of different revisions: questions and notifications of an upstream reach the agent whose call
-//! caused them.
+//! Agents and upstreams of different revisions: questions and notifications of an upstream reach
+//! the agent whose call caused them.
 
 use std::{
     sync::{Arc, Mutex},
@@ -288,8 +288,8 @@ async fn an_agent_is_not_asked_for_a_capability_that_it_lacks() {
             ] {
                 let answer = call(agent, &format!("{upstream}__{tool}"), json!({})).await;
                 match answer {
-                    // For a stateless upstream this is known in advance, because each call has the agent's
-                    // capabilities.
+                    // For a stateless upstream this is known in advance, because each call has the
+                    // agent's capabilities.
                     Err(ClientError::Rpc(error)) => {
                         assert_eq!(error.code, -32021, "{revision} {upstream} {tool}");
                     }
@@ -437,8 +437,8 @@ async fn each_of_two_concurrent_agents_gets_its_own_questions() {
                 let (ann, ann_user) = world.person(first, "ann").await;
                 let (bob, bob_user) = world.person(second, "bob").await;
                 let tool = format!("{upstream}__form");
-                // A question over a pipe does not name its call. After the first one, calls of this tool no longer overlap with
-                // those of other agents.
+                // A question over a pipe does not name its call. After the first one, calls of this
+                // tool no longer overlap with those of other agents.
                 let asks = async |agent: &Client, name: &str| {
                     for number in 0..5 {
                         let message = format!("{name} {number}");
@@ -712,7 +712,8 @@ async fn the_time_limit_of_a_call_excludes_its_wait_for_calls_of_others() {
 async fn one_subscription_at_the_upstream_serves_all_agents() {
     let world = World::with("gateway.restart_delay_ms = 50\n").await;
     for upstream in UPSTREAMS {
-        // Each upstream gets a server of its own: they list the same URIs, and one server would read all from the first.
+        // Each upstream gets a server of its own: they list the same URIs, and one server would
+        // read all from the first.
         let toml = match upstream {
             "pipe_session" => child_toml("up", SESSION),
             "pipe_stateless" => child_toml("up", STATELESS),

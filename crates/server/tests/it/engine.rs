@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::support::{Running, call};
 
-/// PlantUML on the `PATH`; without one the test says so and is skipped, or fails when the environment has `CI=true`.
+/// PlantUML on the `PATH`; without one the test says so and is skipped, or fails when the
+/// environment has `CI=true`.
 fn plantuml() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut programs = std::env::split_paths(&path).map(|folder| folder.join("plantuml"));

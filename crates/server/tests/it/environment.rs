@@ -10,8 +10,8 @@ use crate::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_marquetry");
 
-/// Returns the values that an upstream sees for `names`, if the server's environment has a secret, a tool's home and
-/// the usual variables.
+/// Returns the values that an upstream sees for `names`, if the server's environment has a secret,
+/// a tool's home and the usual variables.
 async fn seen(toml: &str, names: &[&str]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("marquetry.toml");
@@ -55,8 +55,8 @@ async fn a_server_that_names_itself_is_started_a_bounded_number_of_times() {
     std::fs::write(&config, json!({"mcpServers": {"itself": shell}}).to_string()).unwrap();
     let command = StdioCommand::new(PROGRAM, args);
     let agent = within(Client::spawn(command, ClientOptions::default())).await.unwrap();
-    // Each level has five tools of its own, those of the next level, and the tools of knowledge. The last one has no
-    // upstream.
+    // Each level has five tools of its own, those of the next level, and the tools of knowledge.
+    // The last one has no upstream.
     let mut names: Vec<String> = Vec::new();
     for _ in 0..100 {
         let listed = within(agent.list_tools()).await.unwrap().into_iter().map(|tool| tool.name);

@@ -322,8 +322,9 @@ async fn crashes_during_calls_do_not_add_up_while_other_calls_are_answered() {
     server.stop().await;
 }
 
-/// Returns the settings of an upstream `sh` of 2025-11-25 that answers `tools/list` with `list`, and calls with a text.
-/// `$n` is the number of earlier starts; `at_start` and `after_list` are run then.
+/// Returns the settings of an upstream `sh` of 2025-11-25 that answers `tools/list` with `list`,
+/// and calls with a text. `$n` is the number of earlier starts; `at_start` and `after_list` are run
+/// then.
 fn shell_toml(starts: &std::path::Path, list: &str, at_start: &str, after_list: &str) -> String {
     let introduction = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
     let result = r#"{"content":[{"type":"text","text":"done"}]}"#;
@@ -357,7 +358,8 @@ async fn an_answer_before_a_restart_does_not_excuse_later_failures() {
     let restarted = server.http("POST", "/api/console/servers/sh/restart", &[], b"").await;
     assert_eq!(restarted.status, 200);
     until("given up", async || server.app.health()["upstreams"][0]["state"] == "failed").await;
-    // The second start fails. The third one succeeds, and the program ends without an answer to a call.
+    // The second start fails. The third one succeeds, and the program ends without an answer to a
+    // call.
     assert_eq!(std::fs::read_to_string(starts).unwrap(), "x\n".repeat(3));
     server.stop().await;
 }
@@ -501,7 +503,8 @@ async fn the_first_list_waits_for_upstreams_that_start_quickly() {
 
 #[tokio::test]
 async fn the_first_lists_wait_for_each_upstream_that_has_not_failed() {
-    // Lists wait once for an upstream that is missing, and once for one that hangs until its time limit.
+    // Lists wait once for an upstream that is missing, and once for one that hangs until its time
+    // limit.
     let others = "[mcp_servers.dead]\ncommand = '/no/such/program'\n[mcp_servers.silent]\ncommand = 'sleep'\nargs = ['60']\nstart_timeout_ms = 500\n";
     let gateway =
         "[gateway]\nrestart_delay_ms = 10\nrestart_max_delay_ms = 20\nstop_grace_ms = 200\n";

@@ -188,7 +188,8 @@ async fn visitor(server: &Running, revision: Revision, offers: Value) -> (Client
     (server.agent_with(revision, options).await, visitor)
 }
 
-/// An upstream that asks for a visit to its page, and notices it some time after the agent has returned.
+/// An upstream that asks for a visit to its page, and notices it some time after the agent has
+/// returned.
 fn login(method: &str, calls: &AtomicUsize, until: usize) -> ScriptedAnswer {
     let tools = json!([{ "name": "pay", "inputSchema": { "type": "object" } }]);
     if let Some(list) = lists(method, &tools, &json!([]), &json!([])) {
@@ -345,7 +346,8 @@ async fn an_upstreams_list_is_fetched_anew_when_its_time_is_over() {
         let agent = server.agent().await;
         let listed = async || tool_names(&agent).await.pop().unwrap();
         let fetched = || fetches.lock().unwrap().len();
-        // The pause begins with the fetch, which on a busy machine is long before the first list here.
+        // The pause begins with the fetch, which on a busy machine is long before the first list
+        // here.
         let first = fetches.lock().unwrap()[0];
         // Repeated lists do not fetch before the pause is over.
         while first.elapsed() < Duration::from_millis(300) {
@@ -469,8 +471,8 @@ async fn a_result_of_unknown_type_is_an_error() {
     server.stop().await;
 }
 
-/// Parsers disagree about duplicate members, and member names can contain escapes. An upstream must not be able to
-/// ask an agent with a result that this server takes for a final answer.
+/// Parsers disagree about duplicate members, and member names can contain escapes. An upstream must
+/// not be able to ask an agent with a result that this server takes for a final answer.
 #[tokio::test]
 async fn no_question_passes_for_an_answer() {
     let question =
@@ -503,7 +505,8 @@ async fn no_question_passes_for_an_answer() {
     }
 }
 
-/// A View reads and lists what its own server has (`apps.md`, 3.4): the console sends the server's name with what the View asks for.
+/// A View reads and lists what its own server has (`apps.md`, 3.4): the console sends the server's
+/// name with what the View asks for.
 #[tokio::test]
 async fn a_header_binds_a_request_to_one_server() {
     let resource = |name: &str| json!([{ "uri": format!("x://{name}"), "name": name }]);

@@ -58,7 +58,8 @@ impl World {
     }
 }
 
-/// Checks that a copy of the database's file, without the files beside it, has as many passages with this word.
+/// Checks that a copy of the database's file, without the files beside it, has as many passages
+/// with this word.
 #[track_caller]
 fn check_copy(world: &World, word: &str, passages: usize) {
     let copy = world.path(&format!("{word}.db"));
@@ -352,7 +353,8 @@ fn two_that_index_and_one_that_searches_come_to_the_same() {
     assert_eq!(found["hits"].as_array().unwrap().len(), 121);
 }
 
-/// SIGKILL at seeded moments: each document has all its chunks or none, and the next run completes the index.
+/// SIGKILL at seeded moments: each document has all its chunks or none, and the next run completes
+/// the index.
 #[cfg(unix)]
 #[test]
 fn a_killed_index_leaves_each_file_whole() {

@@ -1,4 +1,5 @@
-//! Tests of the server from outside: real sockets, real child processes, real MCP servers as upstreams.
+//! Tests of the server from outside: real sockets, real child processes, real MCP servers as
+//! upstreams.
 
 mod artifacts;
 mod asking;

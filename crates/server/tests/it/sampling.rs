@@ -1,4 +1,5 @@
-//! Requests of upstreams for a message of a model, which the server's own model answers for agents that offer none.
+//! Requests of upstreams for a message of a model, which the server's own model answers for agents
+//! that offer none.
 
 use std::sync::Arc;
 

@@ -26,8 +26,8 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Starts an upstream with a revision and with tools, prompts and resources. `answer` returns the answer to each
-    /// method, from its complete parameters.
+    /// Starts an upstream with a revision and with tools, prompts and resources. `answer` returns
+    /// the answer to each method, from its complete parameters.
     pub(crate) async fn start(
         revision: &'static str,
         answer: impl Fn(&str, &Value) -> ScriptedAnswer + Send + Sync + 'static,

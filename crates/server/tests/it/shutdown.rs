@@ -125,8 +125,8 @@ async fn a_second_ctrl_c_is_130() {
     ended_by_two_signals("-INT", "63", 130).await;
 }
 
-/// Sends a signal twice to a server whose upstream ignores SIGTERM and sleeps for `seconds`; each test needs another
-/// number.
+/// Sends a signal twice to a server whose upstream ignores SIGTERM and sleeps for `seconds`; each
+/// test needs another number.
 async fn ended_by_two_signals(name: &str, seconds: &str, code: i32) {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("marquetry.toml");

@@ -36,8 +36,9 @@ impl Running {
             .await
     }
 
-    /// Starts a server of any configuration, without waiting for its upstreams. Its database is empty unless the
-    /// configuration names one: the tests must not depend on the database of the user who runs them.
+    /// Starts a server of any configuration, without waiting for its upstreams. Its database is
+    /// empty unless the configuration names one: the tests must not depend on the database of the
+    /// user who runs them.
     pub(crate) async fn of(mut config: Config) -> Self {
         config.knowledge.enabled &= config.knowledge.database.is_some();
         Self::serve(App::builder(config).start().await.unwrap()).await

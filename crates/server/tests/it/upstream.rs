@@ -1,4 +1,5 @@
-//! An upstream MCP server for tests: in this process over HTTP, or as a child process, which is this program again.
+//! An upstream MCP server for tests: in this process over HTTP, or as a child process, which is
+//! this program again.
 
 use std::{
     env, io,

@@ -18,12 +18,12 @@ use crate::Failed;
 /// Options of `bench rag`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// A collection in BEIR's layout (`corpus.jsonl`, `queries.jsonl`, `qrels.tsv`), such as Cranfield; without one, only
-    /// speed is measured.
+    /// A collection in BEIR's layout (`corpus.jsonl`, `queries.jsonl`, `qrels.tsv`), such as
+    /// Cranfield; without one, only speed is measured.
     #[arg(long, value_name = "FOLDER")]
     collection: Option<PathBuf>,
-    /// A sentence transformer to measure on the collection, too; may be given several times. `crates/embed/tests/embedding/install`
-    /// gets one into `target/models/all-MiniLM-L6-v2`.
+    /// A sentence transformer to measure on the collection, too; may be given several times.
+    /// `crates/embed/tests/embedding/install` gets one into `target/models/all-MiniLM-L6-v2`.
     #[arg(long, value_name = "FOLDER", requires = "collection")]
     model: Vec<PathBuf>,
     /// Measures only quality on the collection, not speed on generated chunks.
@@ -41,8 +41,8 @@ pub(crate) struct Options {
     /// Measures no other programs.
     #[arg(long)]
     alone: bool,
-    /// Writes the tables into docs/benchmarks.md. The tables for 1,000,000 chunks have their own place there, so that
-    /// the parts can be measured in separate runs.
+    /// Writes the tables into docs/benchmarks.md. The tables for 1,000,000 chunks have their own
+    /// place there, so that the parts can be measured in separate runs.
     #[arg(long)]
     write: bool,
 }

@@ -34,8 +34,8 @@ impl Other {
         }
     }
 
-    /// Returns the largest number of chunks to measure. Above it one search takes seconds, or the database takes too
-    /// long to build.
+    /// Returns the largest number of chunks to measure. Above it one search takes seconds, or the
+    /// database takes too long to build.
     pub(super) fn max_chunks(self) -> usize {
         match self {
             Self::LanceDb => 100_000,

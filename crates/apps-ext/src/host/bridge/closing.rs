@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Bridge {
-    /// Asks the View to save its state, and removes it after that. A View that is not ready may not be sent any
-    /// message, so it is removed at once.
+    /// Asks the View to save its state, and removes it after that. A View that is not ready may not
+    /// be sent any message, so it is removed at once.
     pub(super) fn tear_down(&mut self, reason: &str) {
         match self.phase {
             Phase::Ready => {

@@ -45,8 +45,9 @@ impl Bridge {
                 if before != self.context.dimensions() {
                     self.forget_size();
                 }
-                // No `ShowMode`: the host has said itself in which mode the View is. A host that answers `ShowMode` with its
-                // context, while a context of before is on its way, would get contradicting modes in turn without end.
+                // No `ShowMode`: the host has said itself in which mode the View is. A host that
+                // answers `ShowMode` with its context, while a context of before is on its way,
+                // would get contradicting modes in turn without end.
             }
             Event::DisplayMode(mode) => self.show_mode(mode),
             Event::Answer { token, answer } => self.host_answered(token, answer),
@@ -120,7 +121,8 @@ impl Bridge {
         let answer = match (waiting.form, answer) {
             (AnswerForm::Unchanged, answer) => answer,
             (AnswerForm::Empty, answer) => answer.map(|_| json!({})),
-            // If the host cannot or may not change the mode, the answer names the present mode. That is not an error.
+            // If the host cannot or may not change the mode, the answer names the present mode.
+            // That is not an error.
             (AnswerForm::DisplayMode, answer) => {
                 let mode = answer.ok();
                 let mode = mode.as_ref().and_then(|it| it.get("mode")).and_then(Value::as_str);

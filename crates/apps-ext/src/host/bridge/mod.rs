@@ -15,11 +15,13 @@ use super::{
 };
 use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext};
 
-/// The state machine between one View and its host: messages and events go in, messages and effects come out.
+/// The state machine between one View and its host: messages and events go in, messages and effects
+/// come out.
 ///
-/// It does no I/O and reads no clock. Each call takes the time since a starting point that the host chooses once, and returns the
-/// effects that the host carries out, in order. A host calls [`Bridge::handle`] with [`Event::Tick`](super::Event::Tick) when
-/// [`Bridge::deadline`] has passed.
+/// It does no I/O and reads no clock. Each call takes the time since a starting point that the host
+/// chooses once, and returns the effects that the host carries out, in order. A host calls
+/// [`Bridge::handle`] with [`Event::Tick`](super::Event::Tick) when [`Bridge::deadline`] has
+/// passed.
 ///
 /// ```
 /// use marquetry_apps_ext::host::{Bridge, BridgeOptions, Effect, Event};
@@ -71,7 +73,8 @@ struct App {
 pub struct BridgeOptions {
     /// Name and version of the host.
     pub host_info: Implementation,
-    /// The capabilities that the host offers to the View. A request that needs an absent capability is refused.
+    /// The capabilities that the host offers to the View. A request that needs an absent capability
+    /// is refused.
     pub capabilities: HostCapabilities,
     /// The initial host context.
     pub context: HostContext,

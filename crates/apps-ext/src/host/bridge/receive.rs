@@ -88,13 +88,14 @@ impl Bridge {
             Message::Notification(note) => {
                 self.refuse(MessageKind::Notification, Some(&note.method), None, bytes, why);
             }
-            // Answers are not limited: the first one to each pending request is accepted, and all others are refused.
+            // Answers are not limited: the first one to each pending request is accepted, and all
+            // others are refused.
             Message::Response(response) => self.response(response.clone(), bytes),
         }
     }
 
-    /// Sends the View's document to the sandbox proxy, once. If the proxy is ready a second time, the View has made
-    /// it load again, perhaps with a looser policy.
+    /// Sends the View's document to the sandbox proxy, once. If the proxy is ready a second time,
+    /// the View has made it load again, perhaps with a looser policy.
     fn sandbox_message(&mut self, name: &str, bytes: usize) {
         let kind = MessageKind::Notification;
         if name != method::SANDBOX_PROXY_READY {
@@ -132,8 +133,8 @@ impl Bridge {
         self.audit_accepted(first, kind, &note.method, None, bytes);
     }
 
-    /// Records an accepted message of the View before its effects, which start at index `first`. Otherwise a host that stops in
-    /// between would have effects without a record.
+    /// Records an accepted message of the View before its effects, which start at index `first`.
+    /// Otherwise a host that stops in between would have effects without a record.
     pub(super) fn audit_accepted(
         &mut self,
         first: usize,
@@ -205,7 +206,8 @@ impl Bridge {
         let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
         let id = id.ok_or("requestId is not an id")?;
         let (token, waiting) = self.incoming.cancel(&id).ok_or("no request with this id waits")?;
-        // Otherwise a View could show the user a question again and again, and take it back each time.
+        // Otherwise a View could show the user a question again and again, and take it back each
+        // time.
         if let Some(kind) = waiting.consent {
             self.denials.record(kind, true);
         }
@@ -228,8 +230,8 @@ impl Bridge {
         self.answered(asked.what, outcome);
     }
 
-    /// Checks that the View is ready; until then it may only send `ui/initialize`, `ui/notifications/initialized` and
-    /// `ping`.
+    /// Checks that the View is ready; until then it may only send `ui/initialize`,
+    /// `ui/notifications/initialized` and `ping`.
     pub(super) fn check_ready(&self) -> Result<(), String> {
         match self.phase {
             Phase::Ready => Ok(()),

@@ -144,9 +144,9 @@ impl Bridge {
         }
     }
 
-    /// Answers `ui/initialize`. A second one is answered again, and replaces the View's description of itself,
-    /// because frameworks may mount a component twice. It does not restart the View's life, so the View gets no
-    /// second `tool-input`.
+    /// Answers `ui/initialize`. A second one is answered again, and replaces the View's description
+    /// of itself, because frameworks may mount a component twice. It does not restart the View's
+    /// life, so the View gets no second `tool-input`.
     fn initialize(&mut self, params: &JsonObject) -> Result<Next, RpcError> {
         let params: InitializeParams = serde_json::from_value(Value::Object(params.clone()))
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;

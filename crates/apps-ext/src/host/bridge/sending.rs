@@ -22,7 +22,8 @@ impl Bridge {
         self.effects.push(Effect::Send(text));
     }
 
-    /// Sends a request with a time limit for the answer, and returns its id. The View must be ready or being torn down.
+    /// Sends a request with a time limit for the answer, and returns its id. The View must be ready
+    /// or being torn down.
     pub(super) fn ask(&mut self, question: Question, method: &str, params: JsonObject) -> u64 {
         debug_assert!(self.phase == Phase::Ready || self.phase == Phase::TearingDown);
         let time = match question {
@@ -53,8 +54,8 @@ impl Bridge {
         self.effects.push(Effect::Send(text));
     }
 
-    /// Sends the changes that the View does not have yet, in this order: context, arguments, result. Then asks for the
-    /// View's tools if a list is due.
+    /// Sends the changes that the View does not have yet, in this order: context, arguments,
+    /// result. Then asks for the View's tools if a list is due.
     pub(super) fn send_changes(&mut self) {
         if self.phase != Phase::Ready {
             return;

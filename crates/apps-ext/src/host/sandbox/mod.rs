@@ -10,16 +10,16 @@ use self::{
 };
 use crate::types::{Csp, Permission, Permissions, SandboxCapability, UiResourceMeta};
 
-/// The `sandbox` attribute of a View's frame if the View has no separate origin. Scripts run, and the browser gives
-/// the document an opaque origin, so that it cannot reach the proxy around it, storage or other Views. Forms fire
-/// `submit` events, but the policy forbids sending them.
+/// The `sandbox` attribute of a View's frame if the View has no separate origin. Scripts run, and
+/// the browser gives the document an opaque origin, so that it cannot reach the proxy around it,
+/// storage or other Views. Forms fire `submit` events, but the policy forbids sending them.
 ///
-/// The reference design adds `allow-same-origin`. Measurements showed that such a View can script the proxy, forge
-/// its messages, and load itself again under a looser policy.
+/// The reference design adds `allow-same-origin`. Measurements showed that such a View can script
+/// the proxy, forge its messages, and load itself again under a looser policy.
 pub const DEFAULT_SANDBOX_ATTRIBUTE: &str = "allow-scripts allow-forms";
 
-/// The rules that a browser enforces for a View, derived from its metadata: a policy header, and the attributes of
-/// its frame.
+/// The rules that a browser enforces for a View, derived from its metadata: a policy header, and
+/// the attributes of its frame.
 ///
 /// ```
 /// use marquetry_apps_ext::{host::{Sandbox, SandboxOptions}, types::UiResourceMeta};
@@ -43,12 +43,13 @@ pub struct Sandbox {
 pub struct SandboxOptions {
     /// The permissions that the host grants to Views that ask for them.
     pub permissions: Permissions,
-    /// The origins of the pages that may embed the sandbox proxy in a frame, for example `http://127.0.0.1:8080`. If
-    /// empty, no page may embed it.
+    /// The origins of the pages that may embed the sandbox proxy in a frame, for example
+    /// `http://127.0.0.1:8080`. If empty, no page may embed it.
     pub frame_ancestors: Vec<String>,
     /// The only origins that Views may name; `None` allows all.
     pub allowed_origins: Option<Vec<String>>,
-    /// Whether the proxy's origin belongs to this View alone, so that the View may use the same origin.
+    /// Whether the proxy's origin belongs to this View alone, so that the View may use the same
+    /// origin.
     pub has_own_origin: bool,
 }
 
@@ -93,7 +94,8 @@ pub enum SandboxProblem {
 }
 
 impl SandboxProblem {
-    /// Returns whether this is only information on what the View may do, and not a fault of the metadata.
+    /// Returns whether this is only information on what the View may do, and not a fault of the
+    /// metadata.
     #[must_use]
     pub fn is_notice(&self) -> bool {
         matches!(self, Self::External { .. })
@@ -119,8 +121,8 @@ pub struct SandboxResource {
 const MAX_ORIGINS: usize = 50;
 
 impl Sandbox {
-    /// Creates the sandbox for a View's metadata. The problems name each origin and permission that is not used, and
-    /// each origin outside of this machine.
+    /// Creates the sandbox for a View's metadata. The problems name each origin and permission that
+    /// is not used, and each origin outside of this machine.
     #[must_use]
     pub fn new(meta: &UiResourceMeta, options: &SandboxOptions) -> (Self, Vec<SandboxProblem>) {
         let mut problems = Vec::new();
@@ -162,15 +164,16 @@ impl Sandbox {
         (sandbox, problems)
     }
 
-    /// Returns the value of the header `Content-Security-Policy` of the sandbox proxy. The View's document inherits
-    /// it. A `<meta>` element within the View is not sufficient, because the View could navigate to a page without
-    /// it.
+    /// Returns the value of the header `Content-Security-Policy` of the sandbox proxy. The View's
+    /// document inherits it. A `<meta>` element within the View is not sufficient, because the View
+    /// could navigate to a page without it.
     #[must_use]
     pub fn policy(&self) -> &str {
         &self.policy
     }
 
-    /// Returns the `allow` attribute. Set it on the frame of the proxy and on the frame of the View.
+    /// Returns the `allow` attribute. Set it on the frame of the proxy and on the frame of the
+    /// View.
     #[must_use]
     pub fn allow_attribute(&self) -> String {
         let features: Vec<_> = self.granted.permissions.iter().map(Permission::feature).collect();

@@ -1,6 +1,7 @@
 use std::fmt;
 
-/// A source of a content security policy: scheme, host and port, checked so that it cannot end its directive.
+/// A source of a content security policy: scheme, host and port, checked so that it cannot end its
+/// directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     scheme: &'static str,
@@ -44,7 +45,8 @@ impl Origin {
             if is_for_connections { &["https", "http", "wss", "ws"] } else { &["https", "http"] };
         let scheme = schemes.iter().find(|it| scheme.eq_ignore_ascii_case(it));
         let scheme = scheme.ok_or(OriginError::Scheme)?;
-        // Servers often write the slash of the root; any other path would have another meaning in a policy.
+        // Servers often write the slash of the root; any other path would have another meaning in a
+        // policy.
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = match rest.strip_prefix('[') {
             Some(rest) => {

@@ -6,13 +6,14 @@ pub(super) struct PolicyInput<'a> {
     pub(super) frame_ancestors: &'a [String],
 }
 
-/// Sources of images, audio and video. The specification has no `blob:`. Views need it to show a resource that they
-/// read from their server (the published `server-video-resource` does); such a URL refers to bytes of the View
-/// itself, never to a host.
+/// Sources of images, audio and video. The specification has no `blob:`. Views need it to show a
+/// resource that they read from their server (the published `server-video-resource` does); such a
+/// URL refers to bytes of the View itself, never to a host.
 const IMAGES_AND_MEDIA: &str = "'self' data: blob:";
 
-/// Returns the policy of the section "Security" of the specification, with stricter rules: no connection to the
-/// proxy's own origin, no forms, no plugins, and only the host's pages may embed the proxy.
+/// Returns the policy of the section "Security" of the specification, with stricter rules: no
+/// connection to the proxy's own origin, no forms, no plugins, and only the host's pages may embed
+/// the proxy.
 pub(super) fn policy(input: &PolicyInput<'_>) -> String {
     let none = Csp::default();
     let csp = input.csp.unwrap_or(&none);

@@ -32,14 +32,14 @@ use crate::{
 
 /// A store in one file, which several processes may use at once.
 ///
-/// The file is authoritative. Vectors and words are also in memory, and are searched there; changes by this or
-/// another process are read before the next search. If a process is killed while it writes, the file holds the old
-/// chunks or the new ones. While the store is in use, files that end in `-wal` and `-shm` belong to it; after
-/// [`checkpoint`](ChunkStore::checkpoint) all data is in the file itself. The names of its tables begin with `rag_`;
-/// other tables are not touched.
+/// The file is authoritative. Vectors and words are also in memory, and are searched there; changes
+/// by this or another process are read before the next search. If a process is killed while it
+/// writes, the file holds the old chunks or the new ones. While the store is in use, files that end
+/// in `-wal` and `-shm` belong to it; after [`checkpoint`](ChunkStore::checkpoint) all data is in
+/// the file itself. The names of its tables begin with `rag_`; other tables are not touched.
 ///
-/// Dropping the store waits until all pending writes are finished and the file is closed. While other processes use
-/// the file, this takes up to about a second longer than the writes.
+/// Dropping the store waits until all pending writes are finished and the file is closed. While
+/// other processes use the file, this takes up to about a second longer than the writes.
 pub struct LibsqlStore {
     shared: Arc<Shared>,
     /// `None` only while the store is dropped.
@@ -49,8 +49,9 @@ pub struct LibsqlStore {
 }
 
 impl Drop for LibsqlStore {
-    /// Waits for the thread that has the connection for writing. The engine removes its files beside the database
-    /// when the last connection is closed; a process that ends earlier leaves them behind.
+    /// Waits for the thread that has the connection for writing. The engine removes its files
+    /// beside the database when the last connection is closed; a process that ends earlier leaves
+    /// them behind.
     fn drop(&mut self) {
         self.orders = None;
         if let Some(writer) = self.writer.take() {
@@ -85,22 +86,24 @@ pub struct LibsqlOptions {
     /// Largest size of the database in bytes, for writes of this process; beyond it they fail with
     /// [`DatabaseError::Full`]. No limit by default.
     pub max_bytes: Option<u64>,
-    /// Whether to refuse a file that only has tables of other programs. Otherwise the tables are created beside them.
+    /// Whether to refuse a file that only has tables of other programs. Otherwise the tables are
+    /// created beside them.
     pub only_ours: bool,
-    /// Opens the file for reading only: nothing is created or changed in the file or beside it, and writes fail with
-    /// [`DatabaseError::ReadOnly`]. Use it for files and folders without write permission.
+    /// Opens the file for reading only: nothing is created or changed in the file or beside it, and
+    /// writes fail with [`DatabaseError::ReadOnly`]. Use it for files and folders without write
+    /// permission.
     pub read_only: bool,
 }
 
-/// Bytes of the file that are mapped into memory while the whole file is read, which avoids copies. After that, no
-/// bytes are mapped.
+/// Bytes of the file that are mapped into memory while the whole file is read, which avoids copies.
+/// After that, no bytes are mapped.
 const MAPPED: u64 = 1 << 34;
 /// Most documents that one statement reads.
 const MAX_AT_ONCE: usize = 256;
 /// Most idle readers.
 const MAX_IDLE: usize = 8;
-/// Most attempts of a search until index and database have the same revision. The first attempt nearly always
-/// succeeds.
+/// Most attempts of a search until index and database have the same revision. The first attempt
+/// nearly always succeeds.
 const ATTEMPTS: usize = 1_000;
 /// Bytes of terms in one message to the sorting thread, while a database is opened.
 const TERMS_AT_ONCE: usize = 1 << 18;
@@ -112,7 +115,8 @@ impl LibsqlStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if the file has vectors of another model; [`LibsqlOptions::reset`] deletes them.
+    /// [`StoreError::OtherModel`] if the file has vectors of another model;
+    /// [`LibsqlOptions::reset`] deletes them.
     pub async fn open(path: impl AsRef<Path>, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(path, model, LibsqlOptions::default()).await
     }
@@ -345,7 +349,8 @@ impl Shared {
     fn search(&self, reader: &Reader, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
         let mut analyzer = Analyzer::default();
         for _ in 0..ATTEMPTS {
-            // The database does not change within the transaction. The index must have the same revision.
+            // The database does not change within the transaction. The index must have the same
+            // revision.
             let hits = transaction(&reader.connection, "BEGIN", || {
                 let revision = reader.revision()?;
                 let words = reader.words(&request.text, &mut analyzer)?;
@@ -470,7 +475,8 @@ fn changes(
     index: &mut Index,
     mut add: impl FnMut(&mut Index, Entry, Vec<u8>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    // With another join order, or with an order by the index on revisions, opening takes several times as long.
+    // With another join order, or with an order by the index on revisions, opening takes several
+    // times as long.
     let sql = if after < 0 {
         "SELECT d.number, d.live, d.uri, d.labels, r.rows FROM rag_document d NOT INDEXED \
          LEFT JOIN rag_rows r ON r.document = d.number ORDER BY d.number"
@@ -574,8 +580,8 @@ fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
     }
 }
 
-/// Returns how many documents each statement of a list reads. The filter is applied afterwards: if few documents pass
-/// it, the later statements read more.
+/// Returns how many documents each statement of a list reads. The filter is applied afterwards: if
+/// few documents pass it, the later statements read more.
 fn page_sizes(limit: usize) -> impl Iterator<Item = usize> {
     let first = limit.min(MAX_AT_ONCE);
     std::iter::successors(Some(first), |size| Some((2 * size).min(MAX_AT_ONCE)))

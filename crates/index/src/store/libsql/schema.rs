@@ -8,8 +8,8 @@ use marquetry_database::{
 
 use crate::{EmbeddingModel, types::StoreError};
 
-/// The tables. `FORGET_TABLES` drops those of every version so far. Raise the version if the tables change, or the
-/// meaning of their values, or the rules that derive terms from texts.
+/// The tables. `FORGET_TABLES` drops those of every version so far. Raise the version if the tables
+/// change, or the meaning of their values, or the rules that derive terms from texts.
 const SCHEMA: Schema = Schema {
     settings: "rag_setting",
     version: 4,

@@ -43,7 +43,8 @@ pub(super) fn run(
 ) {
     let mut writer = None;
     while let Some(order) = orders.blocking_recv() {
-        // Orders that arrive at the same time share a transaction, because most of its cost is fixed.
+        // Orders that arrive at the same time share a transaction, because most of its cost is
+        // fixed.
         let (mut batch, mut size) = (Vec::new(), 0);
         let (mut next, mut to_checkpoint) = (Some(order), None);
         while let Some((job, reply)) = next.take() {
@@ -70,7 +71,8 @@ pub(super) fn run(
         }
     }
     drop(writer);
-    // No caller is left to receive an error. Data that stays in the log is read when the file is next opened.
+    // No caller is left to receive an error. Data that stays in the log is read when the file is
+    // next opened.
     let _ = checkpoint(connection);
 }
 

@@ -26,15 +26,15 @@ impl Condition {
         self.key.is_none() && self.all_of.is_empty() && self.any_of.is_empty()
     }
 
-    /// Returns the labels of the filter's readers, whose chunks determine the weights of words; `None` without a
-    /// filter of readers.
+    /// Returns the labels of the filter's readers, whose chunks determine the weights of words;
+    /// `None` without a filter of readers.
     pub(super) fn readers(filter: &Filter) -> Option<Vec<i64>> {
         let readers = filter.compile_readers();
         (!readers.is_empty()).then(|| readers.any_of.iter().flat_map(|any| signed(any)).collect())
     }
 
-    /// Returns the condition, whose parameters begin with this number. It has few forms, so that prepared statements
-    /// are reused.
+    /// Returns the condition, whose parameters begin with this number. It has few forms, so that
+    /// prepared statements are reused.
     pub(super) fn sql(&self, first: usize) -> String {
         let key = self.key.iter().map(|_| "d.key =");
         let all_of = (!self.all_of.is_empty()).then_some("d.labels @>").into_iter();

@@ -38,10 +38,10 @@ use crate::{
 pub struct PostgresOptions {
     /// Whether to delete the documents of another model or of an older version of this program.
     pub reset: bool,
-    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, up to which an index is
-    /// not faster (with 256 numbers each). If more chunks pass the filter, an approximate vector index is used. A
-    /// database with more chunks gets such an index, which is created concurrently with reads and writes; until it is
-    /// complete, all vectors are compared.
+    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, up to
+    /// which an index is not faster (with 256 numbers each). If more chunks pass the filter, an
+    /// approximate vector index is used. A database with more chunks gets such an index, which is
+    /// created concurrently with reads and writes; until it is complete, all vectors are compared.
     pub scan_up_to: u32,
     /// Limits of the pool of connections.
     pub pool: PoolOptions,
@@ -53,14 +53,14 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A store in a PostgreSQL database (15 or newer) with pgvector (0.8 or newer), which any number of processes may use
-/// at once.
+/// A store in a PostgreSQL database (15 or newer) with pgvector (0.8 or newer), which any number of
+/// processes may use at once.
 ///
-/// The names of its tables begin with `rag_`. They are in the first schema of the search path. Each search sees one
-/// state of the database. Words are ranked exactly as in the other stores. If few chunks pass the filter
-/// ([`PostgresOptions::scan_up_to`]), all their vectors are compared. Otherwise an approximate index finds the
-/// nearest chunks, which are then ordered exactly; if the index finds too few that pass the filter, all vectors are
-/// compared.
+/// The names of its tables begin with `rag_`. They are in the first schema of the search path. Each
+/// search sees one state of the database. Words are ranked exactly as in the other stores. If few
+/// chunks pass the filter ([`PostgresOptions::scan_up_to`]), all their vectors are compared.
+/// Otherwise an approximate index finds the nearest chunks, which are then ordered exactly; if the
+/// index finds too few that pass the filter, all vectors are compared.
 pub struct PostgresStore {
     model: EmbeddingModel,
     pool: Arc<PostgresPool>,
@@ -69,15 +69,16 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates missing tables. The
-    /// connection to another machine uses TLS and checks the certificate against the roots in the file of
-    /// `?sslrootcert=`, or else against Mozilla's. `?sslmode=disable` turns TLS off.
+    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates
+    /// missing tables. The connection to another machine uses TLS and checks the certificate
+    /// against the roots in the file of `?sslrootcert=`, or else against Mozilla's.
+    /// `?sslmode=disable` turns TLS off.
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if the database has vectors of another model; [`PostgresOptions::reset`] deletes
-    /// them. [`DatabaseError::Unusable`] if the URL is not valid, or the
-    /// server lacks pgvector.
+    /// [`StoreError::OtherModel`] if the database has vectors of another model;
+    /// [`PostgresOptions::reset`] deletes them. [`DatabaseError::Unusable`] if the URL is not
+    /// valid, or the server lacks pgvector.
     pub async fn open(url: &str, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(url, model, PostgresOptions::default()).await
     }

@@ -1,7 +1,8 @@
 //! Postings (the chunks of each term), in blocks.
 //!
-//! A row of the table has the postings of one term in one block of documents, which has some thousand chunks. Smaller
-//! blocks would make questions read more rows; larger ones would make replacing a document write more.
+//! A row of the table has the postings of one term in one block of documents, which has some
+//! thousand chunks. Smaller blocks would make questions read more rows; larger ones would make
+//! replacing a document write more.
 
 use crate::{
     ranking::{Term, bm25},
@@ -22,8 +23,8 @@ pub(super) struct Posting {
     pub(super) length: u32,
 }
 
-/// Encodes postings, which are in order: numbers in groups of seven bits, documents as the distance to the one
-/// before.
+/// Encodes postings, which are in order: numbers in groups of seven bits, documents as the distance
+/// to the one before.
 pub(super) fn encode(postings: &[Posting]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(postings.len() * 5);
     let mut last = 0;
@@ -98,8 +99,8 @@ pub(super) struct Scored {
     pub(super) score: f32,
 }
 
-/// Returns the chunks that have any or all of the `words`, in order, with their scores. Scores are added in the order
-/// of the terms, as in the other stores.
+/// Returns the chunks that have any or all of the `words`, in order, with their scores. Scores are
+/// added in the order of the terms, as in the other stores.
 pub(super) fn score(lists: &[List], words: usize, matching: Matching, average: f32) -> Vec<Scored> {
     let mut scores: Vec<Scored> = Vec::new();
     let mut from = 0;

@@ -6,27 +6,29 @@ use tokio_postgres::Row;
 use super::half::HalfVector;
 use crate::{EmbeddingModel, types::StoreError};
 
-/// Version of the tables. Tables of other versions cannot be read, except for the one that is migrated.
+/// Version of the tables. Tables of other versions cannot be read, except for the one that is
+/// migrated.
 const VERSION: i64 = 4;
 
 /// The version in which chunks have no page starts. Its tables are the same.
 const VERSION_WITHOUT_PAGE_STARTS: i64 = 3;
 
-/// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL, and in some databases not every character.
+/// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL, and in some databases not
+/// every character.
 ///
 /// - `rag_state` has one row. Writers lock it, so that only one writes at a time.
-/// - `rag_document`: `key` is the hash of the URI, which may be too long for an index; `labels` are the values of
-///   filters.
-/// - `rag_chunk`: `packed` is the vector in the form of the other stores, and the chunk's terms. Vectors that are
-///   scanned are in `rag_vector`.
-/// - `rag_vector` is created again for each model. It always exists, so that no table of another schema is used
-///   instead.
+/// - `rag_document`: `key` is the hash of the URI, which may be too long for an index; `labels` are
+///   the values of filters.
+/// - `rag_chunk`: `packed` is the vector in the form of the other stores, and the chunk's terms.
+///   Vectors that are scanned are in `rag_vector`.
+/// - `rag_vector` is created again for each model. It always exists, so that no table of another
+///   schema is used instead.
 /// - `rag_term`: `chunks` is the number of chunks with the term.
-/// - `rag_reader` and `rag_reader_term`: for each label of a reader, the number of readable chunks, their total
-///   length, and the number of them that have a term. They determine the weights of words, so that scores reveal
-///   nothing about unreadable chunks.
-/// - `rag_posting`: the chunks of a block of documents that have a term, with the frequency of the term and the
-///   length of the chunk.
+/// - `rag_reader` and `rag_reader_term`: for each label of a reader, the number of readable chunks,
+///   their total length, and the number of them that have a term. They determine the weights of
+///   words, so that scores reveal nothing about unreadable chunks.
+/// - `rag_posting`: the chunks of a block of documents that have a term, with the frequency of the
+///   term and the length of the chunk.
 const TABLES: &str = "
     CREATE TABLE rag_state (
         one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -101,7 +103,8 @@ pub(super) const STATE: &str =
     "SELECT model, dimension, chunks, length, block, filled FROM rag_state";
 
 impl State {
-    /// Reads the row, and refuses another model: another process may have reset the database in the meantime.
+    /// Reads the row, and refuses another model: another process may have reset the database in the
+    /// meantime.
     pub(super) fn read(row: &Row, model: &EmbeddingModel) -> Result<Self, StoreError> {
         let stored = stored_model(row)?;
         if stored != *model {
@@ -156,7 +159,8 @@ pub(super) async fn check(
         if some.is_some() && !reset {
             return Err(StoreError::OtherModel { stored, wanted: model.clone() });
         }
-        // Rows are deleted and tables not truncated, so that concurrent readers still see all old rows.
+        // Rows are deleted and tables not truncated, so that concurrent readers still see all old
+        // rows.
         let forget = format!(
             "DELETE FROM rag_document; DELETE FROM rag_chunk; DELETE FROM rag_term; DELETE FROM rag_posting;
              DELETE FROM rag_reader; DELETE FROM rag_reader_term;
@@ -205,7 +209,8 @@ async fn extension(pool: &PostgresPool) -> Result<(), StoreError> {
     let client = pool.get().await?;
     let mut found = client.query_opt(version, &[]).await?;
     if found.is_none() {
-        // If two processes create it at the same time, the second one fails, but the extension exists.
+        // If two processes create it at the same time, the second one fails, but the extension
+        // exists.
         let made = client.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await;
         found = client.query_opt(version, &[]).await?;
         if let (None, Err(error)) = (&found, made) {

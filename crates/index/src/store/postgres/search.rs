@@ -94,7 +94,8 @@ async fn state(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<
     State::read(&transaction.query_one(&statement, &[]).await?, model)
 }
 
-/// Returns the number of each known term, and the number of chunks with it that these readers may read.
+/// Returns the number of each known term, and the number of chunks with it that these readers may
+/// read.
 async fn terms(
     transaction: &Transaction<'_>,
     words: &[Asked],
@@ -123,8 +124,8 @@ async fn terms(
     rows.iter().map(|row| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?)))).collect()
 }
 
-/// Returns the number of chunks that these readers may read, and their total length. A chunk counts once for each of
-/// its readers, here and for terms.
+/// Returns the number of chunks that these readers may read, and their total length. A chunk counts
+/// once for each of its readers, here and for terms.
 async fn readable(
     transaction: &Transaction<'_>,
     readers: Option<&[i64]>,
@@ -173,7 +174,8 @@ struct Nearest {
     of_documents: Vec<Place>,
 }
 
-/// Returns the nearest chunks, a few more than are fused, because they are ordered by rounded vectors.
+/// Returns the nearest chunks, a few more than are fused, because they are ordered by rounded
+/// vectors.
 async fn nearest(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
@@ -233,8 +235,8 @@ async fn by_index(
     vector: &HalfVector,
     limit: usize,
 ) -> Result<Vec<Place>, StoreError> {
-    // The index continues until enough rows pass the filter; 1,000 is the largest allowed value. In strict order it
-    // would leave out rows that it finds late.
+    // The index continues until enough rows pass the filter; 1,000 is the largest allowed value. In
+    // strict order it would leave out rows that it finds late.
     let search = (2 * limit).clamp(100, 1_000);
     let settings = format!(
         "SET LOCAL hnsw.iterative_scan = relaxed_order; SET LOCAL hnsw.ef_search = {search}"
@@ -299,8 +301,8 @@ struct QueryWords {
 }
 
 impl QueryWords {
-    /// Computes the weights of words from the numbers of chunks that have them, the number of all chunks, and their
-    /// total length.
+    /// Computes the weights of words from the numbers of chunks that have them, the number of all
+    /// chunks, and their total length.
     fn new(
         asked: &[Asked],
         known: &HashMap<Vec<u8>, (i32, i64)>,
@@ -345,7 +347,8 @@ impl QueryWords {
         self.terms.iter().map(list).collect()
     }
 
-    /// Returns the share of the question's words that a chunk with these terms has. The terms are in order.
+    /// Returns the share of the question's words that a chunk with these terms has. The terms are
+    /// in order.
     fn share(&self, of: &[(Term, u8)]) -> f32 {
         let mut has = vec![false; self.words.len()];
         for (term, _, word) in &self.terms {
@@ -370,7 +373,8 @@ async fn best_by_words(
     let Scope::Many(condition) = scope else {
         return best(transaction, query, scope, wanted, query.depth()).await;
     };
-    // Filters are applied only to the best chunks. Many documents pass, so the first attempt is nearly always enough.
+    // Filters are applied only to the best chunks. Many documents pass, so the first attempt is
+    // nearly always enough.
     let mut depth = query.depth() * 4;
     loop {
         let mut best = best(transaction, query, scope, wanted, depth).await?;
@@ -398,8 +402,8 @@ async fn best_by_words(
 /// Bytes of postings after which they are scored, together with the rest of the block of documents.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// Returns the best chunks by their words, of all documents or of a few. Postings are read block by block and dropped
-/// again, because a question with frequent words has many.
+/// Returns the best chunks by their words, of all documents or of a few. Postings are read block by
+/// block and dropped again, because a question with frequent words has many.
 async fn best(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
@@ -452,7 +456,8 @@ async fn best(
     }
 }
 
-/// Decodes the postings of each term, in the order of documents. `numbers` restricts them to these documents.
+/// Decodes the postings of each term, in the order of documents. `numbers` restricts them to these
+/// documents.
 fn decode(
     rows: &[Row],
     wanted: &QueryWords,
@@ -478,8 +483,8 @@ fn decode(
     Ok(lists)
 }
 
-/// Keeps the best chunks of all that were added, best first. Of chunks with equal scores, the earlier one comes
-/// first.
+/// Keeps the best chunks of all that were added, best first. Of chunks with equal scores, the
+/// earlier one comes first.
 struct Best {
     depth: usize,
     /// Whether to keep the best chunk of each of the best documents, too.

@@ -21,11 +21,13 @@ const INDEX: &str = "rag_vector_embedding";
 const IS_VALID: &str = "SELECT indisvalid FROM pg_index \
     WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.' || $1::text)";
 
-/// A lock so that only one process creates the index of these tables. Other programs are unlikely to use this number.
+/// A lock so that only one process creates the index of these tables. Other programs are unlikely
+/// to use this number.
 const LOCK: &str = "SELECT pg_try_advisory_lock(1836151409::bigint << 32 | \
     to_regclass(quote_ident(current_schema()) || '.rag_vector')::oid::bigint)";
 
-/// Pause before another attempt, or another check whether a different process has created the index.
+/// Pause before another attempt, or another check whether a different process has created the
+/// index.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// The index of vectors. Until it is complete, all vectors are compared one by one.
@@ -61,7 +63,8 @@ impl VectorIndex {
         self.state.is_valid.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the index can be used in a database with this number of chunks. Starts creating a missing one.
+    /// Returns whether the index can be used in a database with this number of chunks. Starts
+    /// creating a missing one.
     pub(super) async fn serves(
         &self,
         transaction: &Transaction<'_>,
@@ -82,7 +85,8 @@ impl VectorIndex {
         Ok(true)
     }
 
-    /// Creates the index in the background, if a database with this number of chunks needs one and lacks it.
+    /// Creates the index in the background, if a database with this number of chunks needs one and
+    /// lacks it.
     pub(super) fn create_if_needed(&self, chunks: i64) {
         let state = &self.state;
         if !self.is_wanted(chunks)
@@ -99,9 +103,11 @@ impl VectorIndex {
                     drop(pool);
                     tokio::time::sleep(PAUSE).await;
                 }
-                // The next attempt would be refused as well. If another process creates the index, it is used.
+                // The next attempt would be refused as well. If another process creates the index,
+                // it is used.
                 Err(failure @ DatabaseError::Denied(_)) => return state.tell(failure),
-                // Another attempt may succeed: the disk may be full now, or the connection may be lost.
+                // Another attempt may succeed: the disk may be full now, or the connection may be
+                // lost.
                 Err(failure) => {
                     state.tell(failure);
                     drop(pool);
@@ -128,8 +134,8 @@ impl State {
     }
 }
 
-/// Creates the index in one step, which takes a fraction of the time of adding vectors one by one. Others can read
-/// and write meanwhile. Returns false if another process is creating it.
+/// Creates the index in one step, which takes a fraction of the time of adding vectors one by one.
+/// Others can read and write meanwhile. Returns false if another process is creating it.
 async fn make(pool: &PostgresPool) -> Result<bool, DatabaseError> {
     let client = pool.connect().await?;
     // Creating it may exceed the usual statement timeout, and waits for current transactions.

@@ -45,7 +45,8 @@ impl Problem {
         Self::new(400, "invalid_params", message)
     }
 
-    /// Returns the problem for a failed tool of this server, by its code; [`None`] for other results.
+    /// Returns the problem for a failed tool of this server, by its code; [`None`] for other
+    /// results.
     pub(super) fn of_tool(code: &str, message: &str) -> Option<Self> {
         if code == INVALID_ARGUMENTS {
             return Some(Self::invalid_params(message.to_owned()));
@@ -66,8 +67,8 @@ impl Problem {
         Some(Self::of_failure(kind, message.unwrap_or_default().to_owned()))
     }
 
-    /// Converts the failure of an upstream. As a gateway, the server answers 502 or 504 (RFC 9110, sections 15.6.3
-    /// and 15.6.5).
+    /// Converts the failure of an upstream. As a gateway, the server answers 502 or 504 (RFC 9110,
+    /// sections 15.6.3 and 15.6.5).
     fn of_failure(kind: FailureKind, message: String) -> Self {
         let (status, code) = match kind {
             FailureKind::Unreachable => (502, "upstream_unreachable"),
@@ -107,8 +108,8 @@ pub(crate) fn refusal(error: &RestError) -> Response<Body> {
 
 impl From<RpcError> for Problem {
     fn from(error: RpcError) -> Self {
-        /// Returns the code in an error's data: that of a failure of knowledge, or that of an upstream that did not
-        /// answer.
+        /// Returns the code in an error's data: that of a failure of knowledge, or that of an
+        /// upstream that did not answer.
         #[derive(Deserialize)]
         struct Data {
             #[serde(rename = "marquetry/failure")]

@@ -1,5 +1,6 @@
-//! MCP as plain HTTP (seed 003, parts 3 and 11): each method has a path below `/mcp/v1/`. The body of a POST has its
-//! parameters, and the body of the answer its result. The handlers are those of MCP.
+//! MCP as plain HTTP (seed 003, parts 3 and 11): each method has a path below `/mcp/v1/`. The body
+//! of a POST has its parameters, and the body of the answer its result. The handlers are those of
+//! MCP.
 
 mod error;
 mod params;

@@ -1,4 +1,5 @@
-//! `POST /mcp/v1/sampling/createMessage` as server-sent events: the text as the model writes it, then the result.
+//! `POST /mcp/v1/sampling/createMessage` as server-sent events: the text as the model writes it,
+//! then the result.
 
 use std::convert::Infallible;
 
@@ -20,7 +21,8 @@ use super::{
     events::{self, Heartbeat},
 };
 
-/// Removes the parameter `stream`, and returns whether the answer is to be a stream. Without the parameter, `Accept` decides.
+/// Removes the parameter `stream`, and returns whether the answer is to be a stream. Without the
+/// parameter, `Accept` decides.
 pub(super) fn takes_stream(
     params: &mut Map<String, Value>,
     accepts_events: bool,
@@ -32,8 +34,8 @@ pub(super) fn takes_stream(
     }
 }
 
-/// Returns whether `Accept` asks for events: it has `text/event-stream` and not `application/json`, because clients of MCP
-/// accept both.
+/// Returns whether `Accept` asks for events: it has `text/event-stream` and not `application/json`,
+/// because clients of MCP accept both.
 pub(super) fn accepts_events(headers: &HeaderMap) -> bool {
     let accepts = |media_type: &str| {
         headers
@@ -47,7 +49,8 @@ pub(super) fn accepts_events(headers: &HeaderMap) -> bool {
     accepts(events::MEDIA_TYPE) && !accepts("application/json")
 }
 
-/// Starts the answer. What is wrong with the parameters is an error of its own status; later failures are events.
+/// Starts the answer. What is wrong with the parameters is an error of its own status; later
+/// failures are events.
 pub(super) fn start(
     site: &McpV1,
     params: Map<String, Value>,

@@ -29,7 +29,8 @@ pub(super) async fn subscribe(
     }
 }
 
-/// Streams the updates of a resource until the client disconnects, its token expires or the server stops.
+/// Streams the updates of a resource until the client disconnects, its token expires or the server
+/// stops.
 fn updates(watch: Watch, uri: &str) -> Response<Body> {
     let updated = json!({
         "jsonrpc": "2.0",
