@@ -74,7 +74,7 @@ function conversation(context, stored) {
         : saidByModel(message.content, { model: message.model, reasoning: turn?.reasoning, pictures }),
     );
   });
-  if (!stored) log.append(empty('Write a message. The chat is stored, and only you see it.'));
+  if (!stored) log.append(empty('Write a message. The chat is stored. Without a login, everyone who can reach this server sees it.'));
 
   const message = h('textarea', { id: newId('message'), rows: 3, required: true, placeholder: 'Ctrl+Enter sends it' });
   const references = h('input', { type: 'text', id: newId('cite'), autocomplete: 'off' });

@@ -308,13 +308,14 @@ mod tests {
     use std::sync::Arc;
 
     use marquetry_rag::{
-        ChunkOptions, EmbedError, Embedder, EmbeddingModel, MemoryRecords, MemoryStore, NewRecord,
-        Pipeline, RecordPatch, Records, StaticModel,
+        ChunkOptions, EmbedError, Embedder, EmbeddingModel, NewRecord, Pipeline, RecordPatch,
+        StaticModel,
     };
 
     use super::*;
     use crate::{
-        config::KnowledgeConfig, failure::ErrorCode, text::text_of, vectorize::Chunking, work::Job,
+        config::KnowledgeConfig, failure::ErrorCode, options::KnowledgeOptions, text::text_of,
+        vectorize::Chunking, work::Job,
     };
 
     /// The built-in model, which fails for texts that contain "poison".
@@ -358,16 +359,10 @@ mod tests {
     }
 
     async fn access() -> Access {
-        let records = Records::new(Arc::new(MemoryRecords::new()));
-        let store = Arc::new(MemoryStore::new(EmbeddingModel::default()));
-        let pipeline = Pipeline::new(store, Arc::new(Picky(StaticModel::built_in()))).unwrap();
-        let knowledge = Knowledge {
-            records,
-            pipeline,
-            organization: "default".to_owned(),
-            is_read_only: false,
-            job: Job::new(&Default::default(), "local"),
-        };
+        let mut knowledge = Knowledge::in_memory(&KnowledgeOptions::in_memory()).unwrap();
+        let store = knowledge.pipeline.store().clone();
+        let embedder = Arc::new(Picky(StaticModel::built_in()));
+        knowledge.pipeline = Pipeline::new(store, embedder).unwrap();
         let caller = knowledge.local().await.unwrap();
         Access { knowledge, caller }
     }

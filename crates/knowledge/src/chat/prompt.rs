@@ -149,14 +149,21 @@ impl Chat {
         room: usize,
     ) -> Result<(Citations, Vec<String>), Failure> {
         let mut request = CiteRequest::new(arguments.message.as_str()).about(&chat.object_id);
-        let given = [&arguments.data_references, &arguments.tags];
-        request.references = given.into_iter().flatten().flatten().cloned().collect();
+        let mut problems = Vec::new();
+        request.references = arguments.data_references.clone().unwrap_or_default();
+        for tag in arguments.tags.iter().flatten() {
+            // Tags have names, as in searches; all other references are URIs.
+            match access.knowledge.records.tag(&access.caller, tag).await {
+                Ok(record) => request.references.extend(record.uri()),
+                Err(error) => problems.push(format!("the tag {tag:?} is not cited: {error}")),
+            }
+        }
         let of_chat = chat.attributes.get("dataReferences").and_then(Value::as_array);
         request
             .references
             .extend(of_chat.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
         if request.references.is_empty() {
-            return Ok((Citations::default(), Vec::new()));
+            return Ok((Citations::default(), problems));
         }
         request.messages =
             window.messages.iter().map(|message| message.text().to_owned()).collect();
@@ -176,11 +183,12 @@ impl Chat {
             })?;
         // The limit above counts the texts alone.
         citations.fit(room);
-        let problems = citations
-            .problems
-            .iter()
-            .map(|(reference, problem)| format!("{reference:?} is not cited: {problem}"))
-            .collect();
+        problems.extend(
+            citations
+                .problems
+                .iter()
+                .map(|(reference, problem)| format!("{reference:?} is not cited: {problem}")),
+        );
         Ok((citations, problems))
     }
 

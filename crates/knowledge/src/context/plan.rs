@@ -132,7 +132,7 @@ impl Plan {
                     item["key"].as_str().is_some_and(|key| keys.insert(key.to_owned()))
                 });
                 if items.is_empty() {
-                    let reason = "other reminders that count before it have all of its keys";
+                    let reason = "each of its keys is in a reminder that takes precedence";
                     self.left_out.push(LeftOut::of(&entry, reason));
                     continue;
                 }

@@ -197,7 +197,7 @@ fn a_key_counts_once_and_only_the_newest_keyframe_is_put() {
     assert_eq!(
         reasons,
         [
-            "other reminders that count before it have all of its keys",
+            "each of its keys is in a reminder that takes precedence",
             "am7://keyframe/chat-1 is a newer keyframe"
         ]
     );

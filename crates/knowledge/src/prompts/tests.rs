@@ -1,20 +1,12 @@
 //! Prompts that come from records.
 
-use std::sync::Arc;
-
-use marquetry_rag::{
-    Caller, EmbeddingModel, MemoryRecords, MemoryStore, NewRecord, Pipeline, Records, StaticModel,
-};
+use marquetry_rag::{Caller, NewRecord};
 
 use super::*;
-use crate::{knowledge::Knowledge, work::Job};
+use crate::{knowledge::Knowledge, options::KnowledgeOptions};
 
 fn world() -> Knowledge {
-    let store = MemoryStore::new(EmbeddingModel::default());
-    let pipeline = Pipeline::new(Arc::new(store), Arc::new(StaticModel::built_in())).unwrap();
-    let records = Records::new(Arc::new(MemoryRecords::new()));
-    let job = Job::new(&Default::default(), "local");
-    Knowledge { records, pipeline, organization: "default".to_owned(), is_read_only: false, job }
+    Knowledge::in_memory(&KnowledgeOptions::in_memory()).unwrap()
 }
 
 fn access(knowledge: &Knowledge, user: &str) -> Access {

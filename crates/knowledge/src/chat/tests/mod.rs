@@ -9,8 +9,8 @@ use marquetry_context_blocks::parse;
 use marquetry_llm::{ProviderAnswer, ScriptedProvider};
 use marquetry_protocol::types::{CreateMessageParams, SamplingMessage};
 use marquetry_rag::{
-    Caller, Document, EmbedError, Embedder, EmbeddingModel, Filter, MemoryRecords, MemoryStore,
-    Pipeline, Records, SearchRequest, StaticModel,
+    Caller, Document, EmbedError, Embedder, EmbeddingModel, Filter, Pipeline, SearchRequest,
+    StaticModel,
 };
 use serde_json::{Value, json};
 
@@ -18,8 +18,8 @@ use super::*;
 use crate::{
     kinds::{CHARACTER, CHAT_CONFIG, PROMPT_CONFIG},
     knowledge::Knowledge,
+    options::KnowledgeOptions,
     text::text_of,
-    work::Job,
 };
 
 /// Items from Views of tools, for the user of a server without authentication.
@@ -54,16 +54,7 @@ impl World {
         let head =
             format!("provider = 'custom'\nmodel = 'small'\nbase_url = '{}'\n", provider.base_url());
         let config: ChatConfig = toml::from_str(&(head + toml)).unwrap();
-        let store = MemoryStore::new(EmbeddingModel::default());
-        let pipeline = Pipeline::new(Arc::new(store), Arc::new(StaticModel::built_in())).unwrap();
-        let records = Records::new(Arc::new(MemoryRecords::new()));
-        let knowledge = Knowledge {
-            records,
-            pipeline,
-            organization: "default".to_owned(),
-            is_read_only: false,
-            job: Job::new(&Default::default(), "local"),
-        };
+        let knowledge = Knowledge::in_memory(&KnowledgeOptions::in_memory()).unwrap();
         let views = Arc::new(Views::default());
         let chat = Chat::new(config, &|_| None).unwrap().with_turn_context(views.clone());
         Self { provider, chat: Arc::new(chat), knowledge, views }
