@@ -175,8 +175,10 @@ export class MCPTestSDK {
 
   async #discover() {
     if (this.#given) {
-      if (await this.#isTestServer(this.#given)) return this.#given;
-      throw new MCPTestError("not-a-test-server", `Provided URL ${this.#given} is not a test server`);
+      const problem = await this.#problemOf(this.#given);
+      if (problem === undefined) return this.#given;
+      const message = `Provided URL ${this.#given} is not a test server: ${problem}`;
+      throw new MCPTestError("not-a-test-server", message);
     }
     // Any program may listen on these ports and say that it is a test server. The requests after the search would give it the token.
     if (this.#token) {
@@ -188,7 +190,7 @@ export class MCPTestSDK {
     const ports = [...this.#testPorts, ...this.#mainPorts];
     for (const port of ports) {
       const url = `http://127.0.0.1:${port}`;
-      if (await this.#isTestServer(url)) return url;
+      if ((await this.#problemOf(url)) === undefined) return url;
     }
     throw new MCPTestError(
       "no-test-server",
@@ -202,7 +204,8 @@ Option 2: Main server with testing
     );
   }
 
-  async #isTestServer(url) {
+  /** Asks whether a test server listens at a URL, and returns why not. */
+  async #problemOf(url) {
     const limit = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
     try {
       const response = await this.#fetch(`${url}/api/test/health`, {
@@ -212,12 +215,12 @@ Option 2: Main server with testing
       });
       if (!response.ok) {
         await response.body?.cancel();
-        return false;
+        return `/api/test/health has the status ${response.status}`;
       }
-      return (await response.json())?.testing === true;
-    } catch {
-      // Refused, reset, too late, no JSON: no test server is here, and the next port is tried.
-      return false;
+      if ((await response.json())?.testing === true) return undefined;
+      return "/api/test/health does not say that testing is on";
+    } catch (cause) {
+      return reasonFor(cause);
     }
   }
 

@@ -278,7 +278,7 @@ test('counts open to the blocks, and a citation leads to its passage', { timeout
   await page.locator('details.context summary', { hasText: 'Baking' }).focus();
   await page.keyboard.press('Enter');
   await has(page, 'Sourdough rests for nineteen hours\\.');
-  await page.locator('details.context summary', { hasText: 'am7://reminder/' }).click();
+  await page.locator('details.context summary', { hasText: 'reminder: ' }).click();
   await has(page, 'formal </mcp:context>');
   await page.getByRole('link', { name: 'In its source' }).focus();
   await page.keyboard.press('Enter');

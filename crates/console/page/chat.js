@@ -35,17 +35,28 @@ export async function chat(context) {
   const side = sideList(context, 'Chats', found.chats, {
     text: (it) => it.name,
     href: (it) => to('chat', it.uri),
-    name: (it) => marked(it.name),
+    name: (it) => nameInList(it, found.chats),
     isCurrent: (it) => to('chat', it.uri) === location.hash,
     note: found.has_more ? ', and older ones' : '',
     kind: 'chats',
-    fetch: async () => (await data('chats')).chats,
+    fetch: async () => {
+      found = await data('chats');
+      return found.chats;
+    },
   });
   side.prepend(h('p', link('#/chat?new=1', 'New chat')));
   const stored = uri === undefined ? undefined : await storedChat(uri);
   const isNew = context.query.has('new');
   if (stored || isNew) name(context, stored?.name ?? 'New chat');
   return chosen(side, Boolean(stored) || isNew, ['#/chat', 'All chats'], conversation(context, stored));
+}
+
+/** The name of a chat, with the time of its last message if another chat has the same name. */
+function nameInList(chat, all) {
+  const isUnique = all.every((other) => other.name !== chat.name || other.uri === chat.uri);
+  if (isUnique) return marked(chat.name);
+  const time = new Date(chat.modified).toLocaleString([], { dateStyle: 'short', timeStyle: 'medium' });
+  return `${marked(chat.name)} · ${time}`;
 }
 
 const storedChat = (uri) => data(`chats/messages?uri=${encodeURIComponent(uri)}`);
@@ -361,22 +372,33 @@ function itemsOf(kind, block) {
       kind,
       element: h(
         'details',
-        h('summary', ...visible(block.uri ?? kind)),
-        schema ? h('p.muted', ...visible(schema)) : null,
+        h('summary', ...visible(itemName(kind, payload))),
+        [block.uri, schema].filter(Boolean).map((text) => h('p.muted', ...visible(text))),
         factsOf(payload) ?? tree(payload),
       ),
     },
   ];
 }
 
-/** The facts of a reminder as a list; undefined for data of another form. */
-function factsOf(payload) {
+/** What a block is about: the keys of its facts, else its kind. */
+function itemName(kind, payload) {
+  const [, one] = KINDS.find(([known]) => known === kind);
+  const keys = factKeys(payload);
+  return keys ? `${one}: ${keys.join(', ')}` : one;
+}
+
+function factKeys(payload) {
   const items = payload?.items;
   if (!Array.isArray(items) || !items.length) return undefined;
-  if (!items.every((it) => typeof it?.key === 'string' && 'value' in it)) return undefined;
+  return items.every((it) => typeof it?.key === 'string' && 'value' in it) ? items.map((it) => it.key) : undefined;
+}
+
+/** The facts of a reminder as a list; undefined for data of another form. */
+function factsOf(payload) {
+  if (!factKeys(payload)) return undefined;
   return h(
     'dl',
-    items.map(({ key, value }) => [
+    payload.items.map(({ key, value }) => [
       h('dt', ...visible(key)),
       h('dd', ...visible(typeof value === 'string' ? value : stringify(value))),
     ]),
@@ -413,7 +435,8 @@ function storedContext(context) {
   const items = context.flatMap((it) => {
     const kind = KINDS.some(([known]) => known === it.kind) ? it.kind : 'other';
     if (it.passages?.length) return it.passages.map((passage) => ({ kind, element: storedPassage(passage) }));
-    return [{ kind, element: h('p', ...visible(it.uri ?? ''), h('span.muted', ' · its content is not stored')) }];
+    const [, one] = KINDS.find(([known]) => known === kind);
+    return [{ kind, element: h('p', { title: it.uri }, one, h('span.muted', ' · its content is not stored')) }];
   });
   return counted(items);
 }

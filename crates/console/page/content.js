@@ -42,7 +42,15 @@ function citedIn({ uri, text }, passage) {
   const found = new RegExp(words.join('\\s+'), 'u').exec(text);
   if (!found) return undefined;
   const end = found.index + found[0].length;
-  return h('div.block', h('div.bar', 'resource ', ...visible(uri), ', with the cited passage'), literal(text.slice(0, found.index), 'Before the passage'), h('mark.literal', { tabIndex: 0 }, ...visible(found[0])), literal(text.slice(end), 'After the passage'));
+  const before = text.slice(0, found.index);
+  const after = text.slice(end);
+  return h(
+    'div.block',
+    h('div.bar', 'resource ', ...visible(uri), ', with the cited passage'),
+    before.trim() ? literal(before, 'Before the passage') : null,
+    h('mark.literal', { tabIndex: 0 }, ...visible(found[0])),
+    after.trim() ? literal(after, 'After the passage') : null,
+  );
 }
 
 export async function prompts(context) {

@@ -76,12 +76,18 @@ test("without a server the error tells both ways to start one", async () => {
 });
 
 // seed: 004/20
-test("a given URL that is no test server is an error with its name, and no port is tried", async () => {
-  for (const answer of [undefined, { testing: "true" }, new Response("", { status: 404 }), null]) {
+test("a given URL that is not a test server is an error that says why, and no port is tried", async () => {
+  const notOn = "/api/test/health does not say that testing is on";
+  for (const [answer, reason] of [
+    [undefined, "connect ECONNREFUSED"],
+    [{ testing: "true" }, notOn],
+    [new Response("", { status: 404 }), "/api/test/health has the status 404"],
+    [null, notOn],
+  ]) {
     const { fetch, asked } = network({ "http://127.0.0.1:9": answer, "http://127.0.0.1:3002": HEALTH });
     await assert.rejects(new MCPTestSDK({ baseUrl: "http://127.0.0.1:9/", fetch }).runTest(CASE), {
       code: "not-a-test-server",
-      message: "Provided URL http://127.0.0.1:9 is not a test server",
+      message: `Provided URL http://127.0.0.1:9 is not a test server: ${reason}`,
     });
     assert.equal(asked.length, 1);
   }
