@@ -307,7 +307,10 @@ export interface TestRun {
 
 /** Options of {@link MCPTestSDK}. */
 export interface Options {
-  /** URL of the server. Without it, the ports of this machine are tried; cases with their keys go to the first program that answers. */
+  /**
+   * URL of the server. Without it, the ports of this machine are tried; cases with their keys go to
+   * the first program that answers.
+   */
   baseUrl?: string | undefined;
   /** Sent as `Authorization: Bearer …`. It requires `baseUrl`. */
   token?: string | undefined;
@@ -586,22 +589,35 @@ export declare class MCPTestSDK {
   constructor(baseUrlOrOptions?: string | Options);
   /** URL of the server, after {@link connect} or the first call. */
   get baseUrl(): string | undefined;
-  /** Finds the server; every other method does so itself. Rejects with `not-a-test-server`, `no-test-server` or `token-without-url`. */
+  /**
+   * Finds the server; every other method does so itself. Rejects with `not-a-test-server`,
+   * `no-test-server` or `token-without-url`.
+   */
   connect(): Promise<void>;
   health(): Promise<Health>;
   /** Runs one test. A test that fails or cannot be run is a result, too; only requests that are no test reject. */
   runTest(testCase: TestCase, options?: { signal?: AbortSignal }): Promise<TestResult>;
   /** Runs many tests, stored as one run; the results are in the order of the cases. */
   runBatch(cases: TestCase[], options?: BatchOptions): Promise<{ run: TestRun; results: TestResult[] }>;
-  /** Stores servers and a judge under a name. Secrets are refused: write references such as `${NAME}` in their place. */
+  /**
+   * Stores servers and a judge under a name. Secrets are refused: write references such as
+   * `${NAME}` in their place.
+   */
   createConfiguration(configuration: NewConfiguration): Promise<Configuration>;
   /** Returns one page of configurations, the newest first. Of several with one name, the first is the current one. */
   configurations(filter?: ConfigurationFilter): Promise<{ items: Configuration[]; nextCursor?: string }>;
   configuration(id: string): Promise<Configuration>;
   /** Deletes a configuration that no run has, and returns it. */
   deleteConfiguration(id: string): Promise<Configuration>;
-  /** Runs many tests as {@link runBatch} does, with the servers and the judge of a configuration instead of their own. */
-  runConfiguration(id: string, cases: TestCase[], options?: ConfigurationRunOptions): Promise<{ run: TestRun; results: TestResult[] }>;
+  /**
+   * Runs many tests as {@link runBatch} does, with the servers and the judge of a configuration
+   * instead of their own.
+   */
+  runConfiguration(
+    id: string,
+    cases: TestCase[],
+    options?: ConfigurationRunOptions,
+  ): Promise<{ run: TestRun; results: TestResult[] }>;
   /** Returns one page of stored results. */
   results(filter?: ResultFilter): Promise<ResultPage>;
   /** Returns one result with its trials. */

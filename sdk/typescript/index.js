@@ -37,8 +37,7 @@ export class MCPTestSDK {
   #connecting;
 
   constructor(baseUrlOrOptions) {
-    const options =
-      typeof baseUrlOrOptions === "string" ? { baseUrl: baseUrlOrOptions } : (baseUrlOrOptions ?? {});
+    const options = typeof baseUrlOrOptions === "string" ? { baseUrl: baseUrlOrOptions } : (baseUrlOrOptions ?? {});
     const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
     if (unknown !== undefined) throw new TypeError(`no option is called ${unknown}; there are ${OPTIONS.join(", ")}`);
     this.#given = options.baseUrl ? trimmed(options.baseUrl) : undefined;
@@ -138,7 +137,8 @@ export class MCPTestSDK {
   async *events({ run, signal } = {}) {
     const path = withQuery("/api/test/events", { run });
     const response = await this.#request("GET", path, { signal, accept: "text/event-stream" });
-    const cut = (cause) => new MCPTestError("cut-stream", `the stream of events was cut: ${reasonFor(cause)}`, { cause });
+    const cut = (cause) =>
+      new MCPTestError("cut-stream", `the stream of events was cut: ${reasonFor(cause)}`, { cause });
     yield* events(response, { signal, cut });
   }
 
@@ -180,7 +180,8 @@ export class MCPTestSDK {
       const message = `Provided URL ${this.#given} is not a test server: ${problem}`;
       throw new MCPTestError("not-a-test-server", message);
     }
-    // Any program may listen on these ports and say that it is a test server. The requests after the search would give it the token.
+    // Any program may listen on these ports and say that it is a test server. The requests after
+    // the search would give it the token.
     if (this.#token) {
       throw new MCPTestError(
         "token-without-url",
@@ -321,7 +322,10 @@ async function* events(response, options) {
   }
 }
 
-/** Yields the lines of a body; the last one if it is whole. Only new text is searched: a long line comes in thousands of chunks. */
+/**
+ * Yields the lines of a body; the last one if it is whole. Only new text is searched: a long line
+ * comes in thousands of chunks.
+ */
 async function* lines(body, options) {
   const decoder = new TextDecoder();
   let rest = "";

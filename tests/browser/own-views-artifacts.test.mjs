@@ -17,7 +17,13 @@ after(async () => {
 
 const open = ({ store = artifacts(), ...options } = {}) => {
   const tools = artifactTools(store);
-  return openView(browser, site, { html: views.html("artifacts"), tools, input: {}, result: tools.list_artifacts({}), ...options });
+  return openView(browser, site, {
+    html: views.html("artifacts"),
+    tools,
+    input: {},
+    result: tools.list_artifacts({}),
+    ...options,
+  });
 };
 
 /** Opens the View and an artifact in it. */
@@ -29,15 +35,24 @@ async function openOne(name, options) {
 }
 
 const text = (view, selector) => view.frame.locator(selector).first().textContent();
-const becomes = (view, selector, pattern) => eventually(`${selector} is ${pattern}`, async () => pattern.test(await text(view, selector).catch(() => "")));
+const becomes = (view, selector, pattern) =>
+  eventually(`${selector} is ${pattern}`, async () => pattern.test(await text(view, selector).catch(() => "")));
 
 test("the list is that of the result; it is filtered, goes on, and is walked through by keys", async () => {
-  const store = Object.fromEntries(Array.from({ length: 130 }, (_, index) => [`a${String(index).padStart(3, "0")}.txt`, ["text/plain", Buffer.from("x")]]));
+  const store = Object.fromEntries(
+    Array.from({ length: 130 }, (_, index) => [
+      `a${String(index).padStart(3, "0")}.txt`,
+      ["text/plain", Buffer.from("x")],
+    ]),
+  );
   const view = await open({ store, result: artifactTools(store).list_artifacts({ limit: 50 }) });
   await becomes(view, "#list-note", /^50 artifacts, and more$/);
   assert.deepEqual(view.seen.calls, []);
   // Two clicks at once show one page.
-  await view.frame.locator("#more").evaluate((button) => (button.click(), button.click()));
+  await view.frame.locator("#more").evaluate((button) => {
+    button.click();
+    button.click();
+  });
   await becomes(view, "#list-note", /^130 artifacts$/);
   await view.frame.locator("#list").evaluate(() => new Promise((resolve) => setTimeout(resolve, 200)));
   assert.equal(await text(view, "#list-note"), "130 artifacts");
@@ -56,21 +71,49 @@ test("CSV is a table that is read on, filtered, sorted and walked through by key
   await becomes(view, "#foot", /rows so far/);
   const reads = () => view.seen.calls.filter((call) => call.name === "read_artifact").length;
   assert.equal(reads(), 1, "only the first piece");
-  assert.deepEqual(await view.frame.locator(".table-view [role=columnheader]").allTextContents(), ["Row", "id", "city", "people", "note"]);
-  assert.deepEqual(await view.frame.locator(".table-view .line").nth(1).locator("[role=gridcell]").allTextContents(), ["1", "Town, 東京", "7919", "two ⏎ lines 1"]);
+  assert.deepEqual(await view.frame.locator(".table-view [role=columnheader]").allTextContents(), [
+    "Row",
+    "id",
+    "city",
+    "people",
+    "note",
+  ]);
+  assert.deepEqual(await view.frame.locator(".table-view .line").nth(1).locator("[role=gridcell]").allTextContents(), [
+    "1",
+    "Town, 東京",
+    "7919",
+    "two ⏎ lines 1",
+  ]);
   await view.frame.focus(".table-view");
   for (const key of ["ArrowDown", "ArrowRight", "End"]) await view.page.keyboard.press(key);
   await becomes(view, ".cell-value", /^note, row 2: two\nlines 1$/);
-  assert.equal(await view.frame.evaluate(() => document.getElementById(document.querySelector(".table-view").getAttribute("aria-activedescendant")).textContent), "two ⏎ lines 1");
+  assert.equal(
+    await view.frame.evaluate(
+      () =>
+        document.getElementById(document.querySelector(".table-view").getAttribute("aria-activedescendant"))
+          .textContent,
+    ),
+    "two ⏎ lines 1",
+  );
   // Sorting by keys: up to the header, and Enter.
   for (const key of ["ArrowUp", "ArrowUp", "ArrowLeft", "Enter", "Enter"]) await view.page.keyboard.press(key);
   assert.equal(await view.frame.getAttribute("#head-2", "aria-sort"), "descending");
   await view.frame.locator("#foot button", { hasText: "Read all rows" }).click();
   await becomes(view, "#foot", /^20,000 rows/);
-  const largest = String(Array.from({ length: 20_000 }, (_, index) => (index * 7_919) % 1_000_003).reduce((most, number) => Math.max(most, number)));
+  const largest = String(
+    Array.from({ length: 20_000 }, (_, index) => (index * 7_919) % 1_000_003).reduce((most, number) =>
+      Math.max(most, number),
+    ),
+  );
   assert.ok(reads() >= 4);
-  assert.equal(await view.frame.locator(".table-view .line").first().locator("[role=gridcell]").nth(2).textContent(), largest);
-  assert.ok((await view.frame.locator(".table-view .line").count()) < 60, "only rows that are seen are in the document");
+  assert.equal(
+    await view.frame.locator(".table-view .line").first().locator("[role=gridcell]").nth(2).textContent(),
+    largest,
+  );
+  assert.ok(
+    (await view.frame.locator(".table-view .line").count()) < 60,
+    "only rows that are seen are in the document",
+  );
   await view.frame.fill("[aria-label='Filter rows']", "köln");
   await becomes(view, "#foot", /^6,667 of 20,000 rows/);
   assert.equal(await view.frame.getAttribute(".table-view", "aria-rowcount"), "6668");
@@ -81,7 +124,12 @@ test("CSV is a table that is read on, filtered, sorted and walked through by key
 test("JSON with a list of objects is a table, and a tree whose parts are made when they are opened; numbers keep their digits", async () => {
   const view = await openOne("items.json");
   await becomes(view, "#foot", /^350 rows/);
-  assert.deepEqual(await view.frame.locator(".table-view .line").nth(3).locator("[role=gridcell]").allTextContents(), ["12345678901234567890", "Item 3", '["a"]', "null"]);
+  assert.deepEqual(await view.frame.locator(".table-view .line").nth(3).locator("[role=gridcell]").allTextContents(), [
+    "12345678901234567890",
+    "Item 3",
+    '["a"]',
+    "null",
+  ]);
   await view.frame.focus("#tab-Table");
   await view.page.keyboard.press("ArrowRight");
   await becomes(view, ".tree", /items/);
@@ -114,9 +162,15 @@ test("JSON that is no table is a tree at once, and long lists are groups of grou
 test("JSON lines are a table; broken JSON says where", async () => {
   const view = await openOne("events.ndjson");
   await becomes(view, "#foot", /^2 rows/);
-  assert.deepEqual(await view.frame.locator(".table-view .line").nth(1).locator("[role=gridcell]").allTextContents(), ["2.50", "", "[1,2]"]);
+  assert.deepEqual(await view.frame.locator(".table-view .line").nth(1).locator("[role=gridcell]").allTextContents(), [
+    "2.50",
+    "",
+    "[1,2]",
+  ]);
   await view.close();
-  const broken = await openOne("broken.json", { store: { "broken.json": ["application/json", Buffer.from('{"a": }')] } });
+  const broken = await openOne("broken.json", {
+    store: { "broken.json": ["application/json", Buffer.from('{"a": }')] },
+  });
   await becomes(broken, "#loading", /^This is not JSON: Unexpected token/);
   await broken.frame.click("#tab-Text");
   await becomes(broken, ".text-view", /\{"a": \}/);
@@ -126,7 +180,10 @@ test("JSON lines are a table; broken JSON says where", async () => {
 test("a long text is read as it is scrolled, and searched by keys", async () => {
   const view = await openOne("log.txt");
   await becomes(view, "#foot", /lines, 64 KiB of/);
-  assert.ok((await view.frame.locator(".text-view .line").count()) <= 400, "only lines near the place that is seen are in the document");
+  assert.ok(
+    (await view.frame.locator(".text-view .line").count()) <= 400,
+    "only lines near the place that is seen are in the document",
+  );
   const find = "[aria-label='Find in the text']";
   await view.frame.fill(find, "error");
   await becomes(view, "#tools", /1 of \d so far/);
@@ -139,11 +196,18 @@ test("a long text is read as it is scrolled, and searched by keys", async () => 
   await becomes(view, "#foot", /^30,000 lines/);
   await becomes(view, "#tools", /1 of 30(?!\d| so far)/);
   await view.frame.press(find, "Shift+Enter");
-  await eventually("the last one is seen", () => view.frame.evaluate(() => {
-    const mark = document.querySelector("mark[aria-current]")?.getBoundingClientRect();
-    const body = document.getElementById("body").getBoundingClientRect();
-    return mark !== undefined && mark.top >= body.top && mark.bottom <= body.bottom && document.querySelector("mark[aria-current]").closest(".line").dataset.line === "30000";
-  }));
+  await eventually("the last one is seen", () =>
+    view.frame.evaluate(() => {
+      const mark = document.querySelector("mark[aria-current]")?.getBoundingClientRect();
+      const body = document.getElementById("body").getBoundingClientRect();
+      return (
+        mark !== undefined &&
+        mark.top >= body.top &&
+        mark.bottom <= body.bottom &&
+        document.querySelector("mark[aria-current]").closest(".line").dataset.line === "30000"
+      );
+    }),
+  );
   assert.ok((await view.frame.locator(".text-view .line").count()) <= 800);
   await view.close();
 });
@@ -179,7 +243,10 @@ test("pictures are images, with bytes beside them; an SVG runs nothing", async (
   await becomes(view, "#tools", /100 %/);
   await view.frame.click("#tab-Text");
   await becomes(view, ".text-view", /<svg /);
-  assert.deepEqual(view.requests.filter((url) => url.includes("evil")), []);
+  assert.deepEqual(
+    view.requests.filter((url) => url.includes("evil")),
+    [],
+  );
   const wrong = await openOne("no.png", { store: { "no.png": ["image/png", Buffer.from("no picture")] } });
   await becomes(wrong, "#loading", /not a picture that a browser can show/);
   await wrong.close();
@@ -201,7 +268,10 @@ test("a large artifact that must be parsed whole waits for the user", async () =
   const view = await openOne("large.json", { store: { "large.json": ["application/json", large] } });
   const button = view.frame.locator("button", { hasText: "Read all 4.1 MiB" });
   await button.waitFor();
-  assert.deepEqual(view.seen.calls.filter((call) => call.name === "read_artifact"), []);
+  assert.deepEqual(
+    view.seen.calls.filter((call) => call.name === "read_artifact"),
+    [],
+  );
   await button.click();
   await eventually("all rows", async () => /^4,301 rows/.test(await text(view, "#foot")));
   await view.close();
@@ -211,7 +281,13 @@ test("opening another artifact ends what is being read for the one before", asyn
   const store = artifacts();
   const tools = artifactTools(store);
   let release;
-  const slow = { ...tools, read_artifact: (args) => (args.name === "log.txt" ? new Promise((resolve) => (release = () => resolve(tools.read_artifact(args)))) : tools.read_artifact(args)) };
+  const slow = {
+    ...tools,
+    read_artifact: (args) =>
+      args.name === "log.txt"
+        ? new Promise((resolve) => (release = () => resolve(tools.read_artifact(args))))
+        : tools.read_artifact(args),
+  };
   const view = await openOne("log.txt", { tools: slow });
   await eventually("the read", () => release !== undefined);
   await view.frame.locator("#list button", { hasText: "page.html" }).click();
@@ -226,23 +302,37 @@ test("opening another artifact ends what is being read for the one before", asyn
 
 test("read_artifact opens its artifact at its line; the list is beside it", async () => {
   const tools = artifactTools(artifacts());
-  const view = await open({ input: { name: "artifact://log.txt?version=0", start_line: 12_345 }, result: tools.read_artifact({ name: "log.txt" }) });
+  const view = await open({
+    input: { name: "artifact://log.txt?version=0", start_line: 12_345 },
+    result: tools.read_artifact({ name: "log.txt" }),
+  });
   await becomes(view, "#name", /^log\.txt$/);
-  await eventually("the line", () => view.frame.evaluate(() => {
-    const line = document.querySelector(".line[data-line='12345']")?.getBoundingClientRect();
-    const body = document.getElementById("body").getBoundingClientRect();
-    return line !== undefined && line.top >= body.top && line.bottom <= body.bottom;
-  }));
+  await eventually("the line", () =>
+    view.frame.evaluate(() => {
+      const line = document.querySelector(".line[data-line='12345']")?.getBoundingClientRect();
+      const body = document.getElementById("body").getBoundingClientRect();
+      return line !== undefined && line.top >= body.top && line.bottom <= body.bottom;
+    }),
+  );
   await becomes(view, "#list-note", /^12 artifacts$/);
-  await eventually("the model knows what is open", () => view.seen.contexts.some(({ content }) => /artifact "log.txt", version 0 \(text\/plain/.test(content[0].text)));
+  await eventually("the model knows what is open", () =>
+    view.seen.contexts.some(({ content }) => /artifact "log.txt", version 0 \(text\/plain/.test(content[0].text)),
+  );
   await view.close();
 });
 
-for (const [what, older, newest, lines, size] of [["longer", 100_000, 10, /^100,001 lines$/, /195 KiB/], ["shorter", 10, 100_000, /^11 lines$/, /23 B/]]) {
+for (const [what, older, newest, lines, size] of [
+  ["longer", 100_000, 10, /^100,001 lines$/, /195 KiB/],
+  ["shorter", 10, 100_000, /^11 lines$/, /23 B/],
+]) {
   test(`read_artifact of an older version that is ${what} shows all of that version`, async () => {
     const linesOf = (count) => Buffer.from(`${"x\n".repeat(count)}end`);
     const tools = artifactTools({ "report.txt": ["text/plain", linesOf(newest), undefined, [linesOf(older)]] });
-    const view = await open({ tools, input: { name: "report.txt", version: 0 }, result: tools.read_artifact({ name: "report.txt", version: 0 }) });
+    const view = await open({
+      tools,
+      input: { name: "report.txt", version: 0 },
+      result: tools.read_artifact({ name: "report.txt", version: 0 }),
+    });
     await becomes(view, "#name", /^report\.txt$/);
     if (what === "longer") await view.frame.locator("#foot button", { hasText: "Read all" }).click();
     await becomes(view, "#foot .muted", lines);
@@ -259,11 +349,19 @@ for (const [what, older, newest, lines, size] of [["longer", 100_000, 10, /^100,
 test("without calls of tools, what read_artifact answered is shown", async () => {
   const { serverTools, ...rest } = ALL_CAPABILITIES;
   const tools = artifactTools(artifacts());
-  const csv = await open({ capabilities: rest, input: { name: "cities.csv" }, result: tools.read_artifact({ name: "cities.csv", start_byte: 0, max_bytes: 500 }) });
+  const csv = await open({
+    capabilities: rest,
+    input: { name: "cities.csv" },
+    result: tools.read_artifact({ name: "cities.csv", start_byte: 0, max_bytes: 500 }),
+  });
   await becomes(csv, "#foot", /^\d+ rows/);
   assert.deepEqual(csv.seen.calls, []);
   await csv.close();
-  const picture = await open({ capabilities: rest, input: { name: "pixels.png" }, result: tools.read_artifact({ name: "pixels.png" }) });
+  const picture = await open({
+    capabilities: rest,
+    input: { name: "pixels.png" },
+    result: tools.read_artifact({ name: "pixels.png" }),
+  });
   await becomes(picture, "#foot", /^10 × 10 pixels$/);
   await picture.close();
 });

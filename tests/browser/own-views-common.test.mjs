@@ -1,9 +1,19 @@
-// What holds for each of our Views in a sandboxed frame without an origin, under the policy of a View that declares nothing,
+// What holds for each of our Views in a sandboxed frame without an origin, under the policy of a
+// View that declares nothing,
 // with the official AppBridge as the host.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { artifactTools, artifacts, data, diagramCall, diagramTools, failed, passage, searchTools } from "./own-views-fixtures.mjs";
+import {
+  artifactTools,
+  artifacts,
+  data,
+  diagramCall,
+  diagramTools,
+  failed,
+  passage,
+  searchTools,
+} from "./own-views-fixtures.mjs";
 import { ALL_CAPABILITIES, eventually, launch, openView, serveHost } from "./own-views-host.mjs";
 import { ownViews } from "./own-views-html.mjs";
 
@@ -20,7 +30,11 @@ after(async () => {
 /** How each View is opened. */
 const OPENED = {
   diagram: () => ({ tools: diagramTools(), ...diagramCall() }),
-  search: () => ({ tools: searchTools(), input: { query: "how long does the dough rest" }, result: data({ results: [passage(3), passage(7)] }) }),
+  search: () => ({
+    tools: searchTools(),
+    input: { query: "how long does the dough rest" },
+    result: data({ results: [passage(3), passage(7)] }),
+  }),
   artifacts: () => {
     const tools = artifactTools(artifacts());
     return { tools, input: {}, result: tools.list_artifacts({}) };
@@ -39,13 +53,17 @@ for (const name of Object.keys(OPENED)) {
   test(`${name}: handshake, input, result, size and theme`, async () => {
     const view = await open(name);
     await settled(view, name);
-    const methods = view.transport.received.map((message) => message.method).filter((method) => !method?.includes("sandbox"));
+    const methods = view.transport.received
+      .map((message) => message.method)
+      .filter((method) => !method?.includes("sandbox"));
     assert.deepEqual(methods.slice(0, 2), ["ui/initialize", "ui/notifications/initialized"]);
     assert.deepEqual(view.bridge.getAppCapabilities(), { availableDisplayModes: ["inline", "fullscreen"] });
     assert.equal(view.bridge.getAppVersion().name, `marquetry-${name}`);
     assert.equal(await view.frame.evaluate(() => origin), "null");
     // The frame gets the height of its content: nothing of the page scrolls.
-    await eventually("the frame is as high as the page", () => view.frame.evaluate(() => document.documentElement.scrollHeight <= innerHeight));
+    await eventually("the frame is as high as the page", () =>
+      view.frame.evaluate(() => document.documentElement.scrollHeight <= innerHeight),
+    );
     const sizes = view.seen.sizes.length;
     assert.equal(await view.frame.evaluate(() => getComputedStyle(document.documentElement).colorScheme), "light");
     const page = () => view.frame.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
@@ -81,7 +99,9 @@ for (const name of Object.keys(OPENED)) {
     const view = await open(name);
     await settled(view, name);
     await view.transport.send({ jsonrpc: "2.0", id: "ping", method: "ping" });
-    await eventually("the answer to ping", () => view.transport.received.some((message) => message.id === "ping" && JSON.stringify(message.result) === "{}"));
+    await eventually("the answer to ping", () =>
+      view.transport.received.some((message) => message.id === "ping" && JSON.stringify(message.result) === "{}"),
+    );
     assert.deepEqual(await view.bridge.teardownResource({}), {});
     const sent = view.transport.received.length;
     await view.setContext({ theme: "dark" });
@@ -97,9 +117,19 @@ for (const name of Object.keys(OPENED)) {
     const own = new URL(site.url).origin;
     const tried = await view.frame.evaluate(async (url) => {
       const outcomes = {};
-      outcomes.fetch = await fetch(url).then(() => "done", () => "blocked");
-      outcomes.image = await new Promise((resolve) => Object.assign(new Image(), { onload: () => resolve("done"), onerror: () => resolve("blocked"), src: `${url}/pixel.png` }));
+      outcomes.fetch = await fetch(url).then(
+        () => "done",
+        () => "blocked",
+      );
+      outcomes.image = await new Promise((resolve) =>
+        Object.assign(new Image(), {
+          onload: () => resolve("done"),
+          onerror: () => resolve("blocked"),
+          src: `${url}/pixel.png`,
+        }),
+      );
       try {
+        // biome-ignore lint/security/noGlobalEval: the policy of the page must refuse it
         outcomes.eval = eval("'done'");
       } catch {
         outcomes.eval = "blocked";
@@ -116,8 +146,16 @@ for (const name of Object.keys(OPENED)) {
       }
       return outcomes;
     }, "http://127.0.0.1:9");
-    assert.deepEqual(tried, { fetch: "blocked", image: "blocked", eval: "blocked", storage: "blocked", parent: "blocked" });
-    const foreign = view.requests.filter((url) => !/^(?:data|about|blob):/.test(url) && !url.startsWith("http://127.0.0.1:"));
+    assert.deepEqual(tried, {
+      fetch: "blocked",
+      image: "blocked",
+      eval: "blocked",
+      storage: "blocked",
+      parent: "blocked",
+    });
+    const foreign = view.requests.filter(
+      (url) => !/^(?:data|about|blob):/.test(url) && !url.startsWith("http://127.0.0.1:"),
+    );
     assert.deepEqual(foreign, []);
     assert.ok(view.requests.some((url) => url.startsWith(own)));
     await view.close();
@@ -135,18 +173,28 @@ for (const name of Object.keys(OPENED)) {
     for (const theme of ["light", "dark"]) {
       await view.page.emulateMedia({ colorScheme: theme });
       await view.setContext({ theme });
-      await eventually(`the page is ${theme}`, () => view.frame.evaluate((wanted) => getComputedStyle(document.documentElement).colorScheme === wanted, theme));
+      await eventually(`the page is ${theme}`, () =>
+        view.frame.evaluate((wanted) => getComputedStyle(document.documentElement).colorScheme === wanted, theme),
+      );
       for (const width of [1280, 390, 320]) {
         const at = `${width} px, ${theme}`;
         await view.page.setViewportSize({ width, height: 900 });
-        await eventually(`the View is ${width} px wide`, () => view.frame.evaluate((wanted) => innerWidth === wanted, width));
-        assert.equal(await view.frame.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${at}: the page scrolls sideways`);
+        await eventually(`the View is ${width} px wide`, () =>
+          view.frame.evaluate((wanted) => innerWidth === wanted, width),
+        );
+        assert.equal(
+          await view.frame.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+          true,
+          `${at}: the page scrolls sideways`,
+        );
         const found = await view.frame.evaluate(async () => {
           // Colours that change with the theme do so in a transition. One that is replaced never ends.
           const over = Promise.allSettled(document.getAnimations().map((it) => it.finished));
           await Promise.race([over, new Promise((done) => setTimeout(done, 1_000))]);
           const { violations } = await axe.run(document, { resultTypes: ["violations"] });
-          return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
+          return violations.map(
+            ({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`,
+          );
         });
         assert.deepEqual(found, [], at);
       }
@@ -158,7 +206,12 @@ for (const name of Object.keys(OPENED)) {
     const bare = await open(name, { capabilities: {}, tools: {} });
     if (name !== "diagram") await settled(bare, name);
     assert.deepEqual(bare.errors, []);
-    assert.deepEqual(bare.transport.received.filter((message) => message.id !== undefined && message.method !== "ui/initialize" && message.method), []);
+    assert.deepEqual(
+      bare.transport.received.filter(
+        (message) => message.id !== undefined && message.method !== "ui/initialize" && message.method,
+      ),
+      [],
+    );
     await bare.close();
     const wrong = await open(name, { result: failed("the disk <b>is</b> full") });
     await wrong.frame.waitForSelector("text=The disk <b>is</b> full");
@@ -194,7 +247,9 @@ test("a host that calls tools but lists none, and one with prefixes before the n
   const prefixed = await open("search", { tools });
   await prefixed.frame.fill("#query", "salt");
   await prefixed.page.keyboard.press("Enter");
-  await eventually("the search is called", () => prefixed.seen.calls.some((call) => call.name === "gate__am7_vector_search"));
+  await eventually("the search is called", () =>
+    prefixed.seen.calls.some((call) => call.name === "gate__am7_vector_search"),
+  );
   await prefixed.close();
 });
 

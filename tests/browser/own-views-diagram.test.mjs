@@ -15,7 +15,8 @@ after(async () => {
   await views.close();
 });
 
-const open = (options = {}) => openView(browser, site, { html: views.html("diagram"), tools: diagramTools(), ...diagramCall(), ...options });
+const open = (options = {}) =>
+  openView(browser, site, { html: views.html("diagram"), tools: diagramTools(), ...diagramCall(), ...options });
 const drawn = (view) => view.frame.waitForSelector("#picture:not([hidden])");
 
 test("the text, its link and its picture are shown; the result's link is not asked for again", async () => {
@@ -39,7 +40,10 @@ test("an edit is encoded once typing pauses, drawn, and told to the model", asyn
   await view.page.keyboard.press("Control+End");
   await view.page.keyboard.type("\n' more", { delay: 5 });
   // A slow machine may pause between two keys.
-  await eventually("the model is told of all", () => view.seen.contexts.at(-1)?.structuredContent.plantumlCode === `${DIAGRAM}\n' more`);
+  await eventually(
+    "the model is told of all",
+    () => view.seen.contexts.at(-1)?.structuredContent.plantumlCode === `${DIAGRAM}\n' more`,
+  );
   const encoded = view.seen.calls.filter((call) => call.name === "encodePlantUML");
   assert.ok(encoded.length < "\n' more".length, `${encoded.length} calls`);
   assert.deepEqual(encoded.at(-1).args, { plantumlCode: `${DIAGRAM}\n' more`, format: "svg" });
@@ -53,7 +57,10 @@ test("the link of an edit does not wait for the picture of the text before", asy
   const render = tools.renderPlantUML;
   let go;
   const held = new Promise((resolve) => (go = resolve));
-  tools.renderPlantUML = async (...args) => (await held, render(...args));
+  tools.renderPlantUML = async (...args) => {
+    await held;
+    return render(...args);
+  };
   const view = await open({ tools });
   await eventually("the engine draws", () => view.seen.calls.some((call) => call.name === "renderPlantUML"));
   const before = await view.frame.inputValue("#url");
@@ -79,7 +86,13 @@ test("a mistake is marked on its line, can be gone to by keyboard, and keeps the
   await view.frame.waitForSelector("#frame[data-is-old]");
   await button.focus();
   await view.page.keyboard.press("Enter");
-  assert.deepEqual(await view.frame.evaluate(() => [document.activeElement.id, document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd)]), ["source", "oops"]);
+  assert.deepEqual(
+    await view.frame.evaluate(() => [
+      document.activeElement.id,
+      document.activeElement.value.slice(document.activeElement.selectionStart, document.activeElement.selectionEnd),
+    ]),
+    ["source", "oops"],
+  );
   await view.frame.fill("#source", DIAGRAM);
   await view.frame.waitForSelector("#frame:not([data-is-old])");
   assert.equal(await view.frame.getAttribute("#source", "aria-invalid"), null);
@@ -125,8 +138,10 @@ test("a link is decoded into the text, which can be put back; a wrong code is sa
 test("the picture is an image in which nothing runs, and is moved and zoomed by keys, wheel and pointer", async () => {
   const view = await open();
   await drawn(view);
-  const width = () => view.frame.evaluate(() => Math.round(document.getElementById("picture").getBoundingClientRect().width));
-  const left = () => view.frame.evaluate(() => Math.round(document.getElementById("picture").getBoundingClientRect().left));
+  const width = () =>
+    view.frame.evaluate(() => Math.round(document.getElementById("picture").getBoundingClientRect().width));
+  const left = () =>
+    view.frame.evaluate(() => Math.round(document.getElementById("picture").getBoundingClientRect().left));
   const fit = await width();
   await view.frame.focus("#frame");
   await view.page.keyboard.press("+");
@@ -149,7 +164,10 @@ test("the picture is an image in which nothing runs, and is moved and zoomed by 
   assert.equal(await left(), start + 30);
   await view.frame.click("#zoom-fit");
   assert.equal(await width(), fit);
-  assert.deepEqual(view.requests.filter((url) => url.includes("evil")), []);
+  assert.deepEqual(
+    view.requests.filter((url) => url.includes("evil")),
+    [],
+  );
   assert.deepEqual(view.errors, []);
   await view.close();
 });

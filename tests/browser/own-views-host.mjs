@@ -1,4 +1,5 @@
-// A host of MCP Apps for tests: the official AppBridge in this process, and in the browser two pages that only pass messages on.
+// A host of MCP Apps for tests: the official AppBridge in this process, and in the browser two
+// pages that only pass messages on.
 import http from "node:http";
 import { AppBridge } from "@modelcontextprotocol/ext-apps/app-bridge";
 
@@ -9,7 +10,9 @@ export const DEFAULT_CSP =
   "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; media-src 'self' data:; " +
   "object-src 'none'; connect-src 'none'; frame-src 'none'; base-uri 'self'; form-action 'none'";
 
-const HOST_PAGE = (proxy) => `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Host</title>
+const HOST_PAGE = (
+  proxy,
+) => `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Host</title>
 <style>html { color-scheme: light dark } body { margin: 0 } iframe { display: block; width: 100%; height: 300px; border: 0 }</style>
 <iframe sandbox="allow-scripts allow-same-origin" title="View"></iframe>
 <script>
@@ -49,12 +52,24 @@ async function listen(answer) {
 
 /** The two pages, each on its own origin. */
 export async function serveHost() {
-  const page = (response, body, headers = {}) => response.writeHead(200, { "content-type": "text/html; charset=utf-8", ...headers }).end(body);
-  const proxy = await listen((url, response) => (url === "/proxy" ? page(response, PROXY_PAGE, { "content-security-policy": DEFAULT_CSP }) : response.writeHead(404).end()));
-  const host = await listen((url, response) => (url === "/host" ? page(response, HOST_PAGE(proxy.origin)) : response.writeHead(404).end()));
+  const page = (response, body, headers = {}) =>
+    response.writeHead(200, { "content-type": "text/html; charset=utf-8", ...headers }).end(body);
+  const proxy = await listen((url, response) =>
+    url === "/proxy"
+      ? page(response, PROXY_PAGE, { "content-security-policy": DEFAULT_CSP })
+      : response.writeHead(404).end(),
+  );
+  const host = await listen((url, response) =>
+    url === "/host" ? page(response, HOST_PAGE(proxy.origin)) : response.writeHead(404).end(),
+  );
   return {
     url: `${host.origin}/host`,
-    close: () => [host, proxy].forEach(({ server }) => (server.closeAllConnections(), server.close())),
+    close: () => {
+      for (const { server } of [host, proxy]) {
+        server.closeAllConnections();
+        server.close();
+      }
+    },
   };
 }
 
@@ -70,9 +85,11 @@ class PageTransport {
     // The page may show the next View already, which would take a late answer for one of its own requests.
     if (this.isLeft) return;
     this.sent.push(message);
-    await this.page.evaluate((it) => fromBridge(it), message).catch((error) => {
-      if (!this.isLeft && !this.page.isClosed()) throw error;
-    });
+    await this.page
+      .evaluate((it) => fromBridge(it), message)
+      .catch((error) => {
+        if (!this.isLeft && !this.page.isClosed()) throw error;
+      });
   }
   async close() {
     this.onclose?.();
@@ -84,25 +101,55 @@ class PageTransport {
 }
 
 /** What a host offers that offers all that our Views use. */
-export const ALL_CAPABILITIES = { openLinks: {}, serverTools: {}, serverResources: {}, logging: {}, message: { text: {} }, updateModelContext: { text: {}, structuredContent: {} }, downloadFile: {} };
+export const ALL_CAPABILITIES = {
+  openLinks: {},
+  serverTools: {},
+  serverResources: {},
+  logging: {},
+  message: { text: {} },
+  updateModelContext: { text: {}, structuredContent: {} },
+  downloadFile: {},
+};
 
 /**
- * Opens a View in a page. `tools` are functions by name, each from arguments to a CallToolResult; `listed` are the names that
- * `tools/list` gives (all of `tools`), or `null` for a host that cannot list. `close` leaves the page to the next View; `discard` is for a page
+ * Opens a View in a page. `tools` are functions by name, each from arguments to a CallToolResult;
+ * `listed` are the names that
+ * `tools/list` gives (all of `tools`), or `null` for a host that cannot list. `close` leaves the
+ * page to the next View; `discard` is for a page
  * that was changed.
  */
-export async function openView(browser, site, { html, tools = {}, listed = Object.keys(tools), client = null, capabilities, context = {}, viewport = { width: 900, height: 800 }, colorScheme = "light", input, result } = {}) {
+export async function openView(
+  browser,
+  site,
+  {
+    html,
+    tools = {},
+    listed = Object.keys(tools),
+    client = null,
+    capabilities,
+    context = {},
+    viewport = { width: 900, height: 800 },
+    colorScheme = "light",
+    input,
+    result,
+  } = {},
+) {
   const shown = await takePage(browser, viewport, colorScheme);
   const { page } = shown;
   const { errors, requests } = shown;
   const seen = { calls: [], links: [], messages: [], contexts: [], modes: [], downloads: [], sizes: [], log: [] };
-  let hostContext = { theme: colorScheme, displayMode: "inline", availableDisplayModes: ["inline", "fullscreen"], containerDimensions: { maxHeight: 4000 }, locale: "en", platform: "web", ...context };
-  const bridge = new AppBridge(
-    client,
-    { name: "test-host", version: "1.0.0" },
-    capabilities ?? ALL_CAPABILITIES,
-    { hostContext },
-  );
+  let hostContext = {
+    theme: colorScheme,
+    displayMode: "inline",
+    availableDisplayModes: ["inline", "fullscreen"],
+    containerDimensions: { maxHeight: 4000 },
+    locale: "en",
+    platform: "web",
+    ...context,
+  };
+  const bridge = new AppBridge(client, { name: "test-host", version: "1.0.0" }, capabilities ?? ALL_CAPABILITIES, {
+    hostContext,
+  });
   if (!client) {
     bridge.oncalltool = async ({ name, arguments: args }, extra) => {
       seen.calls.push({ name, args });
@@ -110,12 +157,27 @@ export async function openView(browser, site, { html, tools = {}, listed = Objec
       return tools[name](args, extra);
     };
     // AppBridge itself lists no tools.
-    if (listed) bridge.setRequestHandler("tools/list", async () => ({ tools: listed.map((name) => ({ name, inputSchema: { type: "object" } })) }));
+    if (listed)
+      bridge.setRequestHandler("tools/list", async () => ({
+        tools: listed.map((name) => ({ name, inputSchema: { type: "object" } })),
+      }));
   }
-  bridge.onopenlink = async ({ url }) => (seen.links.push(url), {});
-  bridge.onmessage = async (message) => (seen.messages.push(message), {});
-  bridge.onupdatemodelcontext = async (params) => (seen.contexts.push(params), {});
-  bridge.ondownloadfile = async ({ contents }) => (seen.downloads.push(...contents), {});
+  bridge.onopenlink = async ({ url }) => {
+    seen.links.push(url);
+    return {};
+  };
+  bridge.onmessage = async (message) => {
+    seen.messages.push(message);
+    return {};
+  };
+  bridge.onupdatemodelcontext = async (params) => {
+    seen.contexts.push(params);
+    return {};
+  };
+  bridge.ondownloadfile = async ({ contents }) => {
+    seen.downloads.push(...contents);
+    return {};
+  };
   bridge.onrequestdisplaymode = async ({ mode }) => {
     seen.modes.push(mode);
     hostContext = { ...hostContext, displayMode: mode };
@@ -137,12 +199,30 @@ export async function openView(browser, site, { html, tools = {}, listed = Objec
   const frame = page.frames().find((it) => it.parentFrame()?.parentFrame());
   if (input) await bridge.sendToolInput({ arguments: input });
   if (result) await bridge.sendToolResult(result);
-  const setContext = (change) => bridge.setHostContext((hostContext = { ...hostContext, ...change }));
-  return { page, frame, bridge, transport, seen, errors, requests, setContext, close: () => ((transport.isLeft = true), givePage(browser, shown)), discard: () => page.context().close() };
+  const setContext = (change) => {
+    hostContext = { ...hostContext, ...change };
+    return bridge.setHostContext(hostContext);
+  };
+  return {
+    page,
+    frame,
+    bridge,
+    transport,
+    seen,
+    errors,
+    requests,
+    setContext,
+    close: () => {
+      transport.isLeft = true;
+      return givePage(browser, shown);
+    },
+    discard: () => page.context().close(),
+  };
 }
 
 /**
- * Pages of each browser that no View uses now. A View has no origin, so that nothing of it remains when its page loads the next one; to make a
+ * Pages of each browser that no View uses now. A View has no origin, so that nothing of it remains
+ * when its page loads the next one; to make a
  * page takes Chromium longer than to load one.
  */
 const free = new WeakMap();
@@ -174,13 +254,19 @@ export function data(structuredContent) {
   return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent };
 }
 
-/** Waits until `holds` returns a true value, and returns it. The error has the text of `what`, and what `state` returns at the end. */
+/**
+ * Waits until `holds` returns a true value, and returns it. The error has the text of `what`, and
+ * what `state` returns at the end.
+ */
 export async function eventually(what, holds, { milliseconds = 15_000, state } = {}) {
   const end = Date.now() + milliseconds;
   for (;;) {
     const value = await holds();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`${what}: not within ${milliseconds} ms${state ? `; at the end: ${JSON.stringify(await state())}` : ""}`);
+    if (Date.now() > end)
+      throw new Error(
+        `${what}: not within ${milliseconds} ms${state ? `; at the end: ${JSON.stringify(await state())}` : ""}`,
+      );
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -17,12 +17,21 @@ export async function startOnPipe({ config = "", servers = {} } = {}) {
   const transport = new StdioClientTransport({
     command: program,
     args: ["stdio", "--config", join(folder, "marquetry.toml"), "--mcp-config", join(folder, "mcp.json")],
-    env: { PATH: process.env.PATH, HOME: folder, XDG_DATA_HOME: folder, XDG_STATE_HOME: folder, XDG_CONFIG_HOME: folder },
+    env: {
+      PATH: process.env.PATH,
+      HOME: folder,
+      XDG_DATA_HOME: folder,
+      XDG_STATE_HOME: folder,
+      XDG_CONFIG_HOME: folder,
+    },
     stderr: "pipe",
   });
   let log = "";
   transport.stderr?.on("data", (chunk) => (log += chunk));
-  const client = new Client({ name: "test-host", version: "1.0.0" }, { capabilities: { extensions: { [UI_EXTENSION]: { mimeTypes: [UI_MIME_TYPE] } } } });
+  const client = new Client(
+    { name: "test-host", version: "1.0.0" },
+    { capabilities: { extensions: { [UI_EXTENSION]: { mimeTypes: [UI_MIME_TYPE] } } } },
+  );
   await client.connect(transport).catch((error) => {
     throw new Error(`${error.message}\n${log}`);
   });
@@ -43,7 +52,9 @@ export async function readView(client, name) {
 export async function ownViews() {
   const { client, close } = await startOnPipe();
   const names = ["diagram", "search", "artifacts"];
-  const pages = Object.fromEntries(await Promise.all(names.map(async (name) => [name, (await readView(client, name)).text])));
+  const pages = Object.fromEntries(
+    await Promise.all(names.map(async (name) => [name, (await readView(client, name)).text])),
+  );
   await close();
   return { html: (name) => pages[name], close: async () => {} };
 }

@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HostError, PROTOCOL_VERSION, View, applyContext } from "../../crates/views/files/view.js";
 
-const ALL = { openLinks: {}, serverTools: {}, serverResources: {}, logging: {}, message: { text: {} }, updateModelContext: { text: {} }, downloadFile: {} };
+const ALL = {
+  openLinks: {},
+  serverTools: {},
+  serverResources: {},
+  logging: {},
+  message: { text: {} },
+  updateModelContext: { text: {} },
+  downloadFile: {},
+};
 
 /** A window in a frame. `sent` has what the page posted to its parent. */
 class FakeWindow {
@@ -21,7 +29,7 @@ class FakeWindow {
     assert.equal(name, "message");
     this.listeners.add(listener);
   }
-  removeEventListener(name, listener) {
+  removeEventListener(_name, listener) {
     this.listeners.delete(listener);
   }
   deliver(data, { source = this.parent, origin = "https://host.example" } = {}) {
@@ -52,12 +60,18 @@ async function connected({ capabilities = ALL, hostContext = {}, ...options } = 
   options.before?.(view);
   const connecting = view.connect();
   const request = await window.request("ui/initialize");
-  window.answer(request, { protocolVersion: PROTOCOL_VERSION, hostInfo: { name: "host", version: "1" }, hostCapabilities: capabilities, hostContext });
+  window.answer(request, {
+    protocolVersion: PROTOCOL_VERSION,
+    hostInfo: { name: "host", version: "1" },
+    hostCapabilities: capabilities,
+    hostContext,
+  });
   await connecting;
   return { window, view, request };
 }
 
-const refusal = (reason, code) => (error) => error instanceof HostError && error.reason === reason && error.code === code;
+const refusal = (reason, code) => (error) =>
+  error instanceof HostError && error.reason === reason && error.code === code;
 
 test("the handshake has all members, and initialized follows the answer", async () => {
   const { window, view, request } = await connected({ hostContext: { theme: "dark" } });
@@ -79,7 +93,10 @@ test("nothing but the handshake is sent before the host has answered", async () 
   view.reportSize(1, 2);
   view.log("info", "early");
   await assert.rejects(view.request("tools/list"), refusal("closed", undefined));
-  assert.deepEqual(window.sent.map((message) => message.method), ["ui/initialize"]);
+  assert.deepEqual(
+    window.sent.map((message) => message.method),
+    ["ui/initialize"],
+  );
   view.close();
   await assert.rejects(connecting, refusal("closed", undefined));
 });
@@ -88,7 +105,10 @@ test("a page without a host, a host of another version and a host that refuses a
   const alone = {};
   alone.parent = alone;
   await assert.rejects(new View({ name: "t", version: "1", window: alone }).connect(), refusal("no-host", undefined));
-  for (const [answer, reason] of [[{ protocolVersion: "2030-01-01", hostContext: {} }, "unsupported"], [{}, "unsupported"]]) {
+  for (const [answer, reason] of [
+    [{ protocolVersion: "2030-01-01", hostContext: {} }, "unsupported"],
+    [{}, "unsupported"],
+  ]) {
     const window = new FakeWindow();
     const view = new View({ name: "t", version: "1", window });
     const connecting = view.connect();
@@ -113,7 +133,8 @@ test("input, partial input, result and cancellation come in order", async () => 
   const events = [];
   const { window } = await connected({
     before: (view) => {
-      for (const name of ["partial-input", "input", "result", "cancelled", "list-changed"]) view.on(name, (value) => void events.push([name, value]));
+      for (const name of ["partial-input", "input", "result", "cancelled", "list-changed"])
+        view.on(name, (value) => void events.push([name, value]));
     },
   });
   const send = (method, params) => window.deliver({ jsonrpc: "2.0", method, params });
@@ -158,7 +179,19 @@ test("messages of other windows, of other origins and of other forms are ignored
   window.deliver(input, { source: {} });
   window.deliver(input, { source: null });
   window.deliver(input, { origin: "https://evil.example" });
-  for (const data of [null, undefined, "text", 7, [], {}, { ...input, jsonrpc: "1.0" }, { jsonrpc: "2.0" }, { jsonrpc: "2.0", method: 7 }, { jsonrpc: "2.0", id: null, result: {} }]) window.deliver(data);
+  for (const data of [
+    null,
+    undefined,
+    "text",
+    7,
+    [],
+    {},
+    { ...input, jsonrpc: "1.0" },
+    { jsonrpc: "2.0" },
+    { jsonrpc: "2.0", method: 7 },
+    { jsonrpc: "2.0", id: null, result: {} },
+  ])
+    window.deliver(data);
   assert.deepEqual(events, []);
   window.deliver({ jsonrpc: "2.0", method: "ui/notifications/tool-input", params: 7 });
   assert.deepEqual(events, [{}]);
@@ -173,7 +206,10 @@ test("after the handshake only the host's origin is talked to; a host without an
   const other = new View({ name: "t", version: "1", window: opaque });
   const connecting = other.connect();
   const request = await opaque.request("ui/initialize");
-  opaque.deliver({ jsonrpc: "2.0", id: request.id, result: { protocolVersion: PROTOCOL_VERSION, hostContext: {} } }, { origin: "null" });
+  opaque.deliver(
+    { jsonrpc: "2.0", id: request.id, result: { protocolVersion: PROTOCOL_VERSION, hostContext: {} } },
+    { origin: "null" },
+  );
   await connecting;
   assert.deepEqual(opaque.origins, ["*", "*"]);
 });
@@ -201,7 +237,11 @@ test("a tool call carries a progress token, and progress starts its time again",
   assert.deepEqual(request.params, { name: "slow", arguments: { a: 1 }, _meta: { progressToken: request.id } });
   for (let step = 1; step <= 3; step++) {
     await new Promise((resolve) => setTimeout(resolve, 35));
-    window.deliver({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: request.id, progress: step } });
+    window.deliver({
+      jsonrpc: "2.0",
+      method: "notifications/progress",
+      params: { progressToken: request.id, progress: step },
+    });
   }
   window.answer(request, { content: [], isError: true });
   assert.deepEqual(await call, { content: [], isError: true });
@@ -221,7 +261,10 @@ test("a request that is not answered, or is cancelled, is told to the host", asy
   const second = await window.request("resources/read");
   controller.abort();
   await assert.rejects(stopped, refusal("cancelled", undefined));
-  assert.equal((await window.next((message) => message.method === "notifications/cancelled")).params.requestId, second.id);
+  assert.equal(
+    (await window.next((message) => message.method === "notifications/cancelled")).params.requestId,
+    second.id,
+  );
   await assert.rejects(view.readResource("ui://x", { signal: controller.signal }), refusal("cancelled", undefined));
 });
 
@@ -236,9 +279,20 @@ test("the number of requests in flight is bounded, and what cannot be cloned is 
 });
 
 test("what the host does not offer is not asked for", async () => {
-  const { window, view } = await connected({ capabilities: { openLinks: {} }, hostContext: { availableDisplayModes: ["inline"] } });
+  const { window, view } = await connected({
+    capabilities: { openLinks: {} },
+    hostContext: { availableDisplayModes: ["inline"] },
+  });
   window.sent.length = 0;
-  for (const work of [() => view.callTool("t"), () => view.listTools(), () => view.readResource("x"), () => view.listResources(), () => view.sendMessage("x"), () => view.setModelContext({}), () => view.downloadFile([])]) {
+  for (const work of [
+    () => view.callTool("t"),
+    () => view.listTools(),
+    () => view.readResource("x"),
+    () => view.listResources(),
+    () => view.sendMessage("x"),
+    () => view.setModelContext({}),
+    () => view.downloadFile([]),
+  ]) {
     await assert.rejects(work(), refusal("unsupported", undefined));
   }
   assert.equal(await view.requestDisplayMode("fullscreen"), "inline");
@@ -261,7 +315,10 @@ test("links, messages, context, files and display modes have their forms, and is
   };
   await check(() => view.openLink("https://a.example/"), "ui/open-link", { url: "https://a.example/" });
   await check(() => view.sendMessage("hi"), "ui/message", { role: "user", content: [{ type: "text", text: "hi" }] });
-  await check(() => view.setModelContext({ content: "x", structuredContent: { a: 1 } }), "ui/update-model-context", { content: [{ type: "text", text: "x" }], structuredContent: { a: 1 } });
+  await check(() => view.setModelContext({ content: "x", structuredContent: { a: 1 } }), "ui/update-model-context", {
+    content: [{ type: "text", text: "x" }],
+    structuredContent: { a: 1 },
+  });
   await check(() => view.setModelContext(), "ui/update-model-context", {});
   const file = { type: "resource", resource: { uri: "file:///a", text: "a" } };
   await check(() => view.downloadFile([file]), "ui/download-file", { contents: [file] });
@@ -272,10 +329,26 @@ test("links, messages, context, files and display modes have their forms, and is
   ]) {
     await assert.rejects(check(work, method, params, { isError: true }), refusal("refused", -32000));
   }
-  assert.equal(await check(() => view.requestDisplayMode("fullscreen"), "ui/request-display-mode", { mode: "fullscreen" }, { mode: "fullscreen" }), "fullscreen");
+  assert.equal(
+    await check(
+      () => view.requestDisplayMode("fullscreen"),
+      "ui/request-display-mode",
+      { mode: "fullscreen" },
+      { mode: "fullscreen" },
+    ),
+    "fullscreen",
+  );
   assert.equal(view.hostContext.displayMode, "fullscreen");
   // The host may choose another mode than the one that was asked for.
-  assert.equal(await check(() => view.requestDisplayMode("inline"), "ui/request-display-mode", { mode: "inline" }, { mode: "fullscreen" }), "fullscreen");
+  assert.equal(
+    await check(
+      () => view.requestDisplayMode("inline"),
+      "ui/request-display-mode",
+      { mode: "inline" },
+      { mode: "fullscreen" },
+    ),
+    "fullscreen",
+  );
 });
 
 test("lists are read page by page", async () => {
@@ -285,7 +358,10 @@ test("lists are read page by page", async () => {
   const second = await window.request("tools/list");
   assert.deepEqual(second.params, { cursor: "2" });
   window.answer(second, { tools: [{ name: "b" }] });
-  assert.deepEqual((await listing).map((tool) => tool.name), ["a", "b"]);
+  assert.deepEqual(
+    (await listing).map((tool) => tool.name),
+    ["a", "b"],
+  );
 });
 
 // seed: 001/mcp-apps-life-07
@@ -293,16 +369,22 @@ test("a change of the context replaces its members and keeps the others", async 
   const changes = [];
   const { window, view } = await connected({
     hostContext: { theme: "light", styles: { variables: { "--a": "1" } } },
-    before: (view) => view.on("context", (context, change) => void changes.push(change)),
+    before: (view) => view.on("context", (_context, change) => void changes.push(change)),
   });
-  window.deliver({ jsonrpc: "2.0", method: "ui/notifications/host-context-changed", params: { theme: "dark", unknown: 1 } });
+  window.deliver({
+    jsonrpc: "2.0",
+    method: "ui/notifications/host-context-changed",
+    params: { theme: "dark", unknown: 1 },
+  });
   assert.deepEqual(view.hostContext, { theme: "dark", styles: { variables: { "--a": "1" } }, unknown: 1 });
   assert.deepEqual(changes.at(-1), { theme: "dark", unknown: 1 });
 });
 
 test("teardown waits for its handlers, is answered once, and ends all", async () => {
   let finish;
-  const { window, view } = await connected({ before: (view) => view.on("teardown", () => new Promise((resolve) => (finish = resolve))) });
+  const { window, view } = await connected({
+    before: (view) => view.on("teardown", () => new Promise((resolve) => (finish = resolve))),
+  });
   const call = view.callTool("t");
   await window.request("tools/call");
   window.sent.length = 0;
@@ -330,11 +412,23 @@ test("the context is applied to a document: theme, variables, fonts once, insets
   const style = { properties: {}, setProperty: (name, value) => (style.properties[name] = value) };
   const attributes = new Set();
   const head = [];
-  const root = { dataset: {}, style, toggleAttribute: (name, isOn) => (isOn ? attributes.add(name) : attributes.delete(name)) };
-  const document = { documentElement: root, head: { append: (it) => head.push(it) }, getElementById: (id) => head.find((it) => it.id === id), createElement: () => ({}) };
+  const root = {
+    dataset: {},
+    style,
+    toggleAttribute: (name, isOn) => (isOn ? attributes.add(name) : attributes.delete(name)),
+  };
+  const document = {
+    documentElement: root,
+    head: { append: (it) => head.push(it) },
+    getElementById: (id) => head.find((it) => it.id === id),
+    createElement: () => ({}),
+  };
   const context = {
     theme: "dark",
-    styles: { variables: { "--color-text-primary": "red", color: "blue", "--bad": 7 }, css: { fonts: "@font-face {}" } },
+    styles: {
+      variables: { "--color-text-primary": "red", color: "blue", "--bad": 7 },
+      css: { fonts: "@font-face {}" },
+    },
     safeAreaInsets: { top: 4, right: 0, bottom: 0, left: 0 },
     displayMode: "fullscreen",
     locale: "de-DE",

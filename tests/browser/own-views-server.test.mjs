@@ -5,7 +5,10 @@ import { fileURLToPath } from "node:url";
 import { eventually, launch, openView, serveHost } from "./own-views-host.mjs";
 import { UI_EXTENSION, UI_MIME_TYPE, readView, startOnPipe } from "./own-views-html.mjs";
 
-const upstream = { command: process.execPath, args: [fileURLToPath(new URL("own-views-upstream.mjs", import.meta.url))] };
+const upstream = {
+  command: process.execPath,
+  args: [fileURLToPath(new URL("own-views-upstream.mjs", import.meta.url))],
+};
 
 let browser, site, server;
 before(async () => {
@@ -28,7 +31,11 @@ test("each View is listed, linked to its tools, and read as one page of the righ
   const { tools } = await server.client.listTools();
   const uris = Object.fromEntries(tools.map((tool) => [tool.name, tool._meta?.ui?.resourceUri]));
   const wanted = {
-    encodePlantUML: "diagram", decodePlantUML: "diagram", am7_vector_search: "search", list_artifacts: "artifacts", read_artifact: "artifacts",
+    encodePlantUML: "diagram",
+    decodePlantUML: "diagram",
+    am7_vector_search: "search",
+    list_artifacts: "artifacts",
+    read_artifact: "artifacts",
   };
   for (const [tool, view] of Object.entries(wanted)) assert.equal(uris[tool], `ui://marquetry/${view}.html`, tool);
   assert.equal(uris.large__table, undefined);
@@ -44,7 +51,12 @@ test("each View is listed, linked to its tools, and read as one page of the righ
 
 test("a diagram is encoded, edited and decoded", async () => {
   const view = await call("diagram", "encodePlantUML", { plantumlCode: "Bob -> Alice : hello" });
-  await eventually("the link", async () => (await view.frame.inputValue("#url")) === "https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000");
+  await eventually(
+    "the link",
+    async () =>
+      (await view.frame.inputValue("#url")) ===
+      "https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000",
+  );
   await view.frame.fill("#source", "A --> B");
   await eventually("the new link", async () => (await view.frame.inputValue("#url")).endsWith("/svg/SrJGrRLJS080"));
   await view.frame.selectOption("#format", "png");
@@ -61,9 +73,16 @@ test("a diagram is encoded, edited and decoded", async () => {
 });
 
 test("a document is found, and the passage is shown where it stands", async () => {
-  const paragraphs = Array.from({ length: 80 }, (_, index) => `Paragraph ${index}. ${index === 40 ? "The Baker’s secret — sourdough rests for nineteen hours." : "Flour is milled from grain, and water is added to it before the work begins."}`);
+  const paragraphs = Array.from(
+    { length: 80 },
+    (_, index) =>
+      `Paragraph ${index}. ${index === 40 ? "The Baker’s secret — sourdough rests for nineteen hours." : "Flour is milled from grain, and water is added to it before the work begins."}`,
+  );
   const content = paragraphs.join("\n\n");
-  const created = await server.client.callTool({ name: "am7_create_object", arguments: { type: "data.data", name: "Baking", content } });
+  const created = await server.client.callTool({
+    name: "am7_create_object",
+    arguments: { type: "data.data", name: "Baking", content },
+  });
   const { uri } = created.structuredContent;
   await server.client.callTool({ name: "am7_vectorize", arguments: { uri } });
   const view = await call("search", "am7_vector_search", { query: "how long does sourdough rest", limit: 3 });
@@ -77,16 +96,20 @@ test("a document is found, and the passage is shown where it stands", async () =
   assert.equal(await first.locator(".source [role=status]").isVisible(), false);
   await view.frame.fill("#query", "grain");
   await view.frame.press("#query", "Enter");
-  await eventually("another search", async () => (await view.frame.locator("#results mark").allTextContents()).includes("grain"), {
-    state: async () => ({
-      summary: await view.frame.textContent("#summary"),
-      status: await view.frame.textContent("#status"),
-      query: await view.frame.inputValue("#query"),
-      focus: await view.frame.evaluate(() => `${document.activeElement?.id} ${document.hasFocus()}`),
-      sent: view.transport.received.slice(-3),
-      received: JSON.stringify(view.transport.sent.at(-1)).slice(0, 500),
-    }),
-  });
+  await eventually(
+    "another search",
+    async () => (await view.frame.locator("#results mark").allTextContents()).includes("grain"),
+    {
+      state: async () => ({
+        summary: await view.frame.textContent("#summary"),
+        status: await view.frame.textContent("#status"),
+        query: await view.frame.inputValue("#query"),
+        focus: await view.frame.evaluate(() => `${document.activeElement?.id} ${document.hasFocus()}`),
+        sent: view.transport.received.slice(-3),
+        received: JSON.stringify(view.transport.sent.at(-1)).slice(0, 500),
+      }),
+    },
+  );
   assert.deepEqual(view.errors, []);
   await view.close();
 });

@@ -4,7 +4,11 @@ import { createInterface } from "node:readline";
 const CSV = `id,city\n${Array.from({ length: 9_000 }, (_, index) => `${index},"Town, ${index % 7}"`).join("\n")}\n`;
 
 const METHODS = {
-  initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "large", version: "1" } }),
+  initialize: ({ protocolVersion }) => ({
+    protocolVersion,
+    capabilities: { tools: {} },
+    serverInfo: { name: "large", version: "1" },
+  }),
   "tools/list": () => ({ tools: [{ name: "table", description: "Gives a table.", inputSchema: { type: "object" } }] }),
   "tools/call": () => ({ content: [{ type: "text", text: CSV }] }),
   ping: () => ({}),

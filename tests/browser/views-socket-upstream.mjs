@@ -1,8 +1,8 @@
 // An MCP server with one tool that takes its time, and a View that writes down what it is told.
 
-import { createInterface } from 'node:readline';
+import { createInterface } from "node:readline";
 
-const VIEW = 'text/html;profile=mcp-app';
+const VIEW = "text/html;profile=mcp-app";
 const PAGE = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>View</title></head>
 <body><button id="link">link</button><button id="full">full</button><pre id="log"></pre><script>
 const seen = [];
@@ -25,34 +25,55 @@ document.getElementById('full').onclick = () => ask('ui/request-display-mode', {
 ask('ui/initialize', { appInfo: { name: 'slow', version: '1' }, appCapabilities: { availableDisplayModes: ['inline', 'fullscreen'] }, protocolVersion: '2026-01-26' })
   .then(() => send({ method: 'ui/notifications/initialized', params: {} }));
 </script></body></html>`;
-const TOOLS = [{ name: 'slow', description: 'Waits', inputSchema: { type: 'object', properties: { ms: { type: 'integer' } } }, _meta: { ui: { resourceUri: 'ui://probe/app.html' } } }];
+const TOOLS = [
+  {
+    name: "slow",
+    description: "Waits",
+    inputSchema: { type: "object", properties: { ms: { type: "integer" } } },
+    _meta: { ui: { resourceUri: "ui://probe/app.html" } },
+  },
+];
 
-const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
 
 async function answer({ method, params }) {
   switch (method) {
-    case 'initialize': return { protocolVersion: '2025-11-25', capabilities: { tools: { listChanged: true }, resources: { listChanged: true } }, serverInfo: { name: 'slow', version: '1.0' } };
-    case 'ping': return {};
-    case 'tools/list': return { tools: TOOLS };
-    case 'tools/call': {
+    case "initialize":
+      return {
+        protocolVersion: "2025-11-25",
+        capabilities: { tools: { listChanged: true }, resources: { listChanged: true } },
+        serverInfo: { name: "slow", version: "1.0" },
+      };
+    case "ping":
+      return {};
+    case "tools/list":
+      return { tools: TOOLS };
+    case "tools/call": {
       const { ms = 0 } = params.arguments ?? {};
       await new Promise((done) => setTimeout(done, ms));
       // A negative time adds a tool.
       if (ms < 0) {
-        TOOLS.push({ name: `more${TOOLS.length}`, inputSchema: { type: 'object' } });
-        say({ method: 'notifications/tools/list_changed' });
+        TOOLS.push({ name: `more${TOOLS.length}`, inputSchema: { type: "object" } });
+        say({ method: "notifications/tools/list_changed" });
       }
-      return { content: [{ type: 'text', text: 'over' }] };
+      return { content: [{ type: "text", text: "over" }] };
     }
-    case 'resources/list': return { resources: [{ uri: 'ui://probe/app.html', name: 'app', mimeType: VIEW }] };
-    case 'resources/templates/list': return { resourceTemplates: [] };
-    case 'resources/read': return { contents: [{ uri: params.uri, mimeType: VIEW, text: PAGE }] };
-    default: throw Object.assign(new Error(`method not found: ${method}`), { code: -32601 });
+    case "resources/list":
+      return { resources: [{ uri: "ui://probe/app.html", name: "app", mimeType: VIEW }] };
+    case "resources/templates/list":
+      return { resourceTemplates: [] };
+    case "resources/read":
+      return { contents: [{ uri: params.uri, mimeType: VIEW, text: PAGE }] };
+    default:
+      throw Object.assign(new Error(`method not found: ${method}`), { code: -32601 });
   }
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
   const message = JSON.parse(line);
   if (message.id === undefined || message.method === undefined) continue;
-  answer(message).then((result) => say({ id: message.id, result }), (error) => say({ id: message.id, error: { code: error.code ?? -32603, message: error.message } }));
+  answer(message).then(
+    (result) => say({ id: message.id, result }),
+    (error) => say({ id: message.id, error: { code: error.code ?? -32603, message: error.message } }),
+  );
 }

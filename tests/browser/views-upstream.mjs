@@ -1,22 +1,28 @@
 // An MCP server whose tools have Views, for tests of View hosting: one with the official class `App`, one that attacks.
 
-import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 
-const VIEW = 'text/html;profile=mcp-app';
+const VIEW = "text/html;profile=mcp-app";
 
 /** The official View side, as a script of a document: its exports become constants. */
 export function officialApp() {
-  const path = fileURLToPath(new URL('node_modules/@modelcontextprotocol/ext-apps/dist/src/app-with-deps.js', import.meta.url));
-  const source = readFileSync(path, 'utf8');
-  const at = source.lastIndexOf('export{');
-  const names = source.slice(at + 7, source.indexOf('}', at)).split(',').map((it) => it.split(' as '));
-  const local = names.find(([, name]) => name === 'App')[0];
-  return `${source.slice(0, at)};const App=${local};`.replaceAll('</script', '<\\/script');
+  const path = fileURLToPath(
+    new URL("node_modules/@modelcontextprotocol/ext-apps/dist/src/app-with-deps.js", import.meta.url),
+  );
+  const source = readFileSync(path, "utf8");
+  const at = source.lastIndexOf("export{");
+  const names = source
+    .slice(at + 7, source.indexOf("}", at))
+    .split(",")
+    .map((it) => it.split(" as "));
+  const local = names.find(([, name]) => name === "App")[0];
+  return `${source.slice(0, at)};const App=${local};`.replaceAll("</script", "<\\/script");
 }
 
-export const page = (script) => `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>View</title></head><body><pre id="log"></pre><script type="module">${script}</script></body></html>`;
+export const page = (script) =>
+  `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>View</title></head><body><pre id="log"></pre><script type="module">${script}</script></body></html>`;
 
 const APP = `
 const seen = [];
@@ -100,29 +106,48 @@ globalThis.leave = (how) => {
 await attempt('end', () => 'reached');
 `;
 
-const target = process.env.ATTACK_URL ?? 'http://127.0.0.1:9';
-const ui = (uri) => ({ ui: { resourceUri: uri }, 'ui/resourceUri': uri });
-const any = { type: 'object' };
+const target = process.env.ATTACK_URL ?? "http://127.0.0.1:9";
+const ui = (uri) => ({ ui: { resourceUri: uri }, "ui/resourceUri": uri });
+const any = { type: "object" };
 const TOOLS = [
-  { name: 'probe', description: 'Has a View', inputSchema: any, _meta: ui('ui://probe/app.html') },
-  { name: 'attack', description: 'Has a hostile View', inputSchema: any, _meta: ui('ui://probe/attack.html') },
-  { name: 'helper', description: 'For Views', inputSchema: any, _meta: { ui: { visibility: ['app'] } } },
-  { name: 'secret', description: 'Not for Views', inputSchema: any, _meta: { ui: { visibility: ['model'] } } },
+  { name: "probe", description: "Has a View", inputSchema: any, _meta: ui("ui://probe/app.html") },
+  { name: "attack", description: "Has a hostile View", inputSchema: any, _meta: ui("ui://probe/attack.html") },
+  { name: "helper", description: "For Views", inputSchema: any, _meta: { ui: { visibility: ["app"] } } },
+  { name: "secret", description: "Not for Views", inputSchema: any, _meta: { ui: { visibility: ["model"] } } },
 ];
 
 async function answer({ method, params }) {
   switch (method) {
-    case 'initialize': return { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {} }, serverInfo: { name: 'probe', version: '1.0' } };
-    case 'ping': return {};
-    case 'tools/list': return { tools: TOOLS };
-    case 'tools/call': return { content: [{ type: 'text', text: `${params.name} was called` }], structuredContent: { given: params.arguments ?? {} } };
-    case 'resources/list': return { resources: [{ uri: 'ui://probe/app.html', name: 'app', mimeType: VIEW }, { uri: 'ui://probe/attack.html', name: 'attack', mimeType: VIEW }] };
-    case 'resources/templates/list': return { resourceTemplates: [] };
-    case 'resources/read': {
-      const text = params.uri.endsWith('attack.html') ? page(ATTACK(target)) : page(officialApp() + APP);
+    case "initialize":
+      return {
+        protocolVersion: "2025-11-25",
+        capabilities: { tools: {}, resources: {} },
+        serverInfo: { name: "probe", version: "1.0" },
+      };
+    case "ping":
+      return {};
+    case "tools/list":
+      return { tools: TOOLS };
+    case "tools/call":
+      return {
+        content: [{ type: "text", text: `${params.name} was called` }],
+        structuredContent: { given: params.arguments ?? {} },
+      };
+    case "resources/list":
+      return {
+        resources: [
+          { uri: "ui://probe/app.html", name: "app", mimeType: VIEW },
+          { uri: "ui://probe/attack.html", name: "attack", mimeType: VIEW },
+        ],
+      };
+    case "resources/templates/list":
+      return { resourceTemplates: [] };
+    case "resources/read": {
+      const text = params.uri.endsWith("attack.html") ? page(ATTACK(target)) : page(officialApp() + APP);
       return { contents: [{ uri: params.uri, mimeType: VIEW, text }] };
     }
-    default: throw Object.assign(new Error(`method not found: ${method}`), { code: -32601 });
+    default:
+      throw Object.assign(new Error(`method not found: ${method}`), { code: -32601 });
   }
 }
 
@@ -130,7 +155,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for await (const line of createInterface({ input: process.stdin })) {
     const message = JSON.parse(line);
     if (message.id === undefined || message.method === undefined) continue;
-    const reply = { jsonrpc: '2.0', id: message.id };
+    const reply = { jsonrpc: "2.0", id: message.id };
     try {
       reply.result = await answer(message);
     } catch (error) {

@@ -77,12 +77,22 @@ for (const { provider, model, path, stream } of WIRES.flatMap((wire) => WAYS.map
 // seed: 004/15
 test("a test passes with a provider at a URL of the case", { skip }, async (t) => {
   const { sdk, mock, files, fileTest } = await fileWorld(t, {}, { env: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });
-  const judgeConfig = { provider: "custom", model: "own-model", temperature: 0.1, maxTokens: 1000, apiKey: "key-of-the-request", baseUrl: `${mock.url}/v1` };
+  const judgeConfig = {
+    provider: "custom",
+    model: "own-model",
+    temperature: 0.1,
+    maxTokens: 1000,
+    apiKey: "key-of-the-request",
+    baseUrl: `${mock.url}/v1`,
+  };
   const result = await sdk.runTest(fileTest("custom", { judgeConfig }));
   assert.deepEqual([result.error, result.status], [undefined, "passed"]);
   assert.equal(await readFile(join(files, "hello.txt"), "utf8"), "Hello, World!");
   const requests = mock.getRequests();
-  assert.deepEqual([...new Set(requests.map(({ path, body }) => `${path} ${body.model}`))], ["/v1/chat/completions own-model"]);
+  assert.deepEqual(
+    [...new Set(requests.map(({ path, body }) => `${path} ${body.model}`))],
+    ["/v1/chat/completions own-model"],
+  );
   // Without a URL there is no such provider.
   const { baseUrl, ...without } = judgeConfig;
   const unknown = await sdk.runTest(fileTest("custom", { judgeConfig: without }));
@@ -169,7 +179,15 @@ async function keyRecorder(t) {
     const message = { role: "assistant", content: "Four." };
     request.resume().on("end", () => {
       response.setHeader("content-type", "application/json");
-      response.end(JSON.stringify({ id: "1", object: "chat.completion", created: 0, model: "m", choices: [{ index: 0, finish_reason: "stop", message }] }));
+      response.end(
+        JSON.stringify({
+          id: "1",
+          object: "chat.completion",
+          created: 0,
+          model: "m",
+          choices: [{ index: 0, finish_reason: "stop", message }],
+        }),
+      );
     });
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
@@ -177,14 +195,22 @@ async function keyRecorder(t) {
   return { keys, port: server.address().port };
 }
 
-test("the key of the server goes before that of the request, and never to a URL of the request", { skip }, async (t) => {
+test("the key of the server goes before that of the request, and never to a URL of the request", {
+  skip,
+}, async (t) => {
   const { keys, port } = await keyRecorder(t);
   const env = { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` };
   const { sdk } = await world(t, {}, { env });
   const ask = async (agentConfig) => {
     keys.length = 0;
     const asked = { provider: "openai", model: "m", ...agentConfig };
-    return sdk.runTest({ name: "keys", prompt: "Two and two?", expect: { answer: "Four." }, agentConfig: asked, serverConfigs: [] });
+    return sdk.runTest({
+      name: "keys",
+      prompt: "Two and two?",
+      expect: { answer: "Four." },
+      agentConfig: asked,
+      serverConfigs: [],
+    });
   };
   assert.equal((await ask({ apiKey: "own" })).status, "passed");
   assert.deepEqual(keys, ["Bearer key-of-the-server"]);
@@ -236,8 +262,18 @@ test("a batch fills a run, with progress", { skip }, async (t) => {
   const seen = [];
   const onProgress = ({ done, total, index, result }) => seen.push([done, total, index, result.status]);
   const { run, results } = await sdk.runBatch(cases, { name: "nightly", concurrency: 2, onProgress });
-  assert.deepEqual(results.map(({ status }) => status), ["passed", "failed", "error"]);
-  assert.deepEqual(seen.map(([done, total]) => [done, total]), [[1, 3], [2, 3], [3, 3]]);
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ["passed", "failed", "error"],
+  );
+  assert.deepEqual(
+    seen.map(([done, total]) => [done, total]),
+    [
+      [1, 3],
+      [2, 3],
+      [3, 3],
+    ],
+  );
   const { name, status, totalTests, passedTests, failedTests, errorTests } = run;
   assert.deepEqual(
     { name, status, totalTests, passedTests, failedTests, errorTests },
@@ -256,18 +292,34 @@ test("a stored configuration runs with the values of its variables, which are st
   assert.deepEqual([stored.serverConfigs, stored.judgeConfig, stored.origin], [[server], judgeConfig, "created"]);
   const { judgeConfig: ownJudge, serverConfigs: ownServers, ...testCase } = fileTest("acme", { serverConfigs: [] });
   // The configuration replaces what the case names.
-  const cases = [{ ...testCase, name: "none" }, { ...testCase, name: "own", judgeConfig: ownJudge, serverConfigs: ownServers }];
-  await assert.rejects(sdk.runConfiguration(id, cases), { status: 400, message: /needs values for \$\{API_TOKEN\}, \$\{JUDGE_KEY\}/ });
+  const cases = [
+    { ...testCase, name: "none" },
+    { ...testCase, name: "own", judgeConfig: ownJudge, serverConfigs: ownServers },
+  ];
+  await assert.rejects(sdk.runConfiguration(id, cases), {
+    status: 400,
+    message: /needs values for \$\{API_TOKEN\}, \$\{JUDGE_KEY\}/,
+  });
   const variables = { API_TOKEN: "token-of-the-run-1", JUDGE_KEY: "key-of-the-run-1" };
   const { run, results } = await sdk.runConfiguration(id, cases, { variables });
-  assert.deepEqual(results.map(({ status, error }) => [status, error]), [["passed", undefined], ["passed", undefined]]);
+  assert.deepEqual(
+    results.map(({ status, error }) => [status, error]),
+    [
+      ["passed", undefined],
+      ["passed", undefined],
+    ],
+  );
   assert.deepEqual([run.configurationId, run.name], [id, "staging"]);
   assert.equal((await sdk.runs()).items[0].configurationId, id);
   assert.deepEqual((await sdk.configurations({ name: "staging" })).items, [{ id, ...stored }]);
   await assert.rejects(sdk.deleteConfiguration(id), { status: 409, message: /1 runs have the configuration/ });
   await assert.rejects(sdk.configuration("unknown"), { status: 404, message: /no configuration has the id "unknown"/ });
-  const answers = await Promise.all(["results", "runs", "configurations"].map(async (path) => (await fetch(`${url}/api/test/${path}`)).text()));
-  const database = await Promise.all(["tests.db", "tests.db-wal"].map((name) => readFile(join(home, name), "latin1").catch(() => "")));
+  const answers = await Promise.all(
+    ["results", "runs", "configurations"].map(async (path) => (await fetch(`${url}/api/test/${path}`)).text()),
+  );
+  const database = await Promise.all(
+    ["tests.db", "tests.db-wal"].map((name) => readFile(join(home, name), "latin1").catch(() => "")),
+  );
   for (const text of [JSON.stringify(results), ...answers, ...database, said()]) {
     for (const secret of Object.values(variables)) assert.ok(!text.includes(secret), secret);
   }

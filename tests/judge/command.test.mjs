@@ -7,11 +7,13 @@ import { test } from "node:test";
 import { MCPTestSDK } from "../../sdk/typescript/index.js";
 import { environment, startModel, votes } from "./model.mjs";
 import { AIMOCK, FILESYSTEM, PROGRAM, base, fileServer, run, testServer, until } from "./server.mjs";
-import { folder, missing, root } from "./support.mjs";
+import { folder, missing } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
 
-const scripts = [{ when: /hello\.txt/, turns: [[["write_file", { path: "hello.txt", content: "Hello" }]]], answer: "Written." }];
+const scripts = [
+  { when: /hello\.txt/, turns: [[["write_file", { path: "hello.txt", content: "Hello" }]]], answer: "Written." },
+];
 
 const CASES = `
 judgeConfig: {provider: openai, model: gpt-4, votes: 1}
@@ -81,7 +83,10 @@ test("scenarios and cases run together", { skip }, async (t) => {
 
 test("reports are written in four formats", { skip }, async (t) => {
   const { command, cases, home } = await world(t);
-  const reports = ["junit", "json", "tap", "html"].flatMap((name) => ["--report", `${name}=${join(home, `r.${name}`)}`]);
+  const reports = ["junit", "json", "tap", "html"].flatMap((name) => [
+    "--report",
+    `${name}=${join(home, `r.${name}`)}`,
+  ]);
   const { code, stdout } = await command([cases, ...reports]);
   assert.equal(code, 0);
   assert.match(stdout, /test result: ok/);
@@ -105,7 +110,10 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   }
   await assert.rejects(stat(join(home, "typo")), { code: "ENOENT" });
   assert.equal((await command(["history", "writes a file"], { own })).code, 2);
-  for (const [database, want] of [["http://127.0.0.1:9", /cannot be reached/], ["http://db.example", /use libsql: or https:/]]) {
+  for (const [database, want] of [
+    ["http://127.0.0.1:9", /cannot be reached/],
+    ["http://db.example", /use libsql: or https:/],
+  ]) {
     const { code, stderr } = await command(["history", "--database", database], { own });
     assert.equal(code, 3, stderr);
     assert.match(stderr, want);
@@ -116,7 +124,10 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   assert.match(history.stdout, /passed +5 of 5 trials/);
   assert.match(history.stdout, /pass rate 100 % \(10 of 10;/);
   const all = await command(["history", "--json"], { own });
-  assert.deepEqual(JSON.parse(all.stdout).runs.map(({ status }) => status), ["completed", "completed"]);
+  assert.deepEqual(
+    JSON.parse(all.stdout).runs.map(({ status }) => status),
+    ["completed", "completed"],
+  );
   const same = await command(["compare"], { own });
   assert.equal(same.code, 0, same.stderr);
   assert.match(same.stdout, /verdict: none/);
@@ -125,7 +136,10 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   assert.equal(check.code, 1, check.stderr);
   const { detection, falseAlarms, unconfirmedRejections } = JSON.parse(check.stdout);
   assert.deepEqual([detection.rate, falseAlarms.of, unconfirmedRejections.rate], [0, 0, 0]);
-  assert.match((await command(["judge-check", cases], { own })).stdout, /false alarms: not measured, .*\nchanged verdicts: 0 % \(0 of 2;/);
+  assert.match(
+    (await command(["judge-check", cases], { own })).stdout,
+    /false alarms: not measured, .*\nchanged verdicts: 0 % \(0 of 2;/,
+  );
 });
 
 test("the history tells the chances of a case, and how judges agree with people", { skip }, async (t) => {
@@ -135,11 +149,19 @@ test("the history tells the chances of a case, and how judges agree with people"
   const { url } = await testServer(t, home, { env: environment(mock) });
   const sdk = new MCPTestSDK(url);
   const [{ id }] = (await sdk.results()).items;
-  for (const [trial, passed] of [[0, true], [1, true], [2, false]]) await sdk.putOverride(id, { trial, passed, reason: "seen", author: "anna" });
+  for (const [trial, passed] of [
+    [0, true],
+    [1, true],
+    [2, false],
+  ])
+    await sdk.putOverride(id, { trial, passed, reason: "seen", author: "anna" });
   const history = (more) => command(["history", ...more, "--database", database], { own: [] });
   assert.match((await history(["writes a file"])).stdout, /of 3 trials, at least one passes: 100 %; all pass: 100 %/);
   // A judge that says yes to everything agrees by chance alone.
-  assert.match((await history([])).stdout, /judges, compared with the verdicts of people:\n.*gpt-4  κ 0\.00; equal verdicts 67 % \(2 of 3;/);
+  assert.match(
+    (await history([])).stdout,
+    /judges, compared with the verdicts of people:\n.*gpt-4 {2}κ 0\.00; equal verdicts 67 % \(2 of 3;/,
+  );
   const { judges, runs } = JSON.parse((await history(["--json"])).stdout);
   assert.match(runs[0].configurationId, /^[0-9a-f]{16}$/);
   assert.deepEqual([judges.length, judges[0].kappa], [1, 0]);
@@ -147,7 +169,9 @@ test("the history tells the chances of a case, and how judges agree with people"
 
 test("a run that has become worse is a regression", { skip }, async (t) => {
   let answer = "yes";
-  const { command, cases } = await world(t, { judge: (request) => (answer ? votes(answer)(request) : { content: "?" }) });
+  const { command, cases } = await world(t, {
+    judge: (request) => (answer ? votes(answer)(request) : { content: "?" }),
+  });
   assert.equal((await command([cases, "--repeat", "10"])).code, 0);
   answer = "no";
   assert.equal((await command([cases, "--repeat", "10"])).code, 1);
@@ -166,7 +190,10 @@ test("a judge that compares calls with the task notices all faults", { skip }, a
     const { evidence } = JSON.parse(request.messages.at(-1).content);
     const calls = evidence.filter(({ kind }) => kind === "tool call");
     const good =
-      calls.length === 1 && calls[0].succeeded && calls[0].arguments.path === "hello.txt" && calls[0].arguments.content === "Hello";
+      calls.length === 1 &&
+      calls[0].succeeded &&
+      calls[0].arguments.path === "hello.txt" &&
+      calls[0].arguments.content === "Hello";
     return votes(good ? "yes" : "no")(request);
   };
   const { command, cases, home, mock } = await world(t, { judge: right });
@@ -197,7 +224,10 @@ test("a recorded case is replayed without model and server", { skip }, async (t)
   assert.equal(await readFile(tape, "utf8"), recording, "a run without a verdict leaves the recording");
   mock.clearRequests();
   const own = ["--", "/nowhere/server", FILESYSTEM, files];
-  const replayed = await command([cases, "--replay", tapes], { own, more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });
+  const replayed = await command([cases, "--replay", tapes], {
+    own,
+    more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" },
+  });
   assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
   assert.equal(mock.getRequests().length, 0);
   await writeFile(cases, CASES.replace("Write hello.txt.", "Write hello.txt now."));
@@ -209,7 +239,10 @@ test("a recorded case is replayed without model and server", { skip }, async (t)
 test("a recorded case is replayed although its votes were asked for twice", { skip }, async (t) => {
   let asked = 0;
   // The second request of a vote ends with what was wrong; the question is its first message.
-  const question = (request) => ({ ...request, messages: request.messages.filter(({ role }) => role === "user").slice(0, 1) });
+  const question = (request) => ({
+    ...request,
+    messages: request.messages.filter(({ role }) => role === "user").slice(0, 1),
+  });
   const judge = (request) => {
     asked += 1;
     const isFirst = request.messages.filter(({ role }) => role === "user").length === 1;
@@ -223,7 +256,10 @@ test("a recorded case is replayed although its votes were asked for twice", { sk
   const [tape] = await readdir(tapes);
   assert.equal((await stat(join(tapes, tape))).mode & 0o777, 0o600);
   const own = ["--", "/nowhere/server", FILESYSTEM, files];
-  const replayed = await command([cases, "--replay", tapes], { own, more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" } });
+  const replayed = await command([cases, "--replay", tapes], {
+    own,
+    more: { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" },
+  });
   assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
   const { runs } = JSON.parse((await command(["history", "--json"], { own: [] })).stdout);
   assert.equal(runs.length, 1, "a replay is not stored");
@@ -233,9 +269,18 @@ test("a recorded case is replayed although its votes were asked for twice", { sk
 
 test("a run that a signal ends stores the tests that ran, and begins no other", { skip }, async (t) => {
   const { home, files, mock, cases } = await world(t, { delay: 30_000 });
-  const three = ["one", "two", "three"].map((name) => ({ name, prompt: "hello.txt", expectedTools: ["write_file"], agentConfig: { provider: "openai", model: "m" }, serverConfigs: [fileServer(files)] }));
+  const three = ["one", "two", "three"].map((name) => ({
+    name,
+    prompt: "hello.txt",
+    expectedTools: ["write_file"],
+    agentConfig: { provider: "openai", model: "m" },
+    serverConfigs: [fileServer(files)],
+  }));
   await writeFile(cases, JSON.stringify({ cases: three }));
-  for (const [signal, want] of [["SIGTERM", 143], ["SIGINT", 130]]) {
+  for (const [signal, want] of [
+    ["SIGTERM", 143],
+    ["SIGINT", 130],
+  ]) {
     const database = join(home, `${signal}.db`);
     const args = ["test", cases, "--jobs", "1", "--database", database];
     args.push("--report", `junit=${join(home, `${signal}.xml`)}`);
@@ -253,7 +298,9 @@ test("a run that a signal ends stores the tests that ran, and begins no other", 
     assert.match(said, /the results up to now are stored/);
     assert.match(printed, /test result: .* 1 without a verdict/, "the summary of what has run");
     assert.match(await readFile(join(home, `${signal}.xml`), "utf8"), /<\/testsuites>/);
-    const { stdout } = await run(["test", "history", "--json", "--database", database], { env: { XDG_DATA_HOME: home } });
+    const { stdout } = await run(["test", "history", "--json", "--database", database], {
+      env: { XDG_DATA_HOME: home },
+    });
     const [stored] = JSON.parse(stdout).runs;
     assert.deepEqual([stored.status, stored.errorTests, stored.totalTests], ["failed", 1, 3], stdout);
   }
@@ -263,13 +310,40 @@ test("secrets of a case are neither in its report nor in its cassette nor in the
   const { command, cases, home, files } = await world(t);
   const secrets = ["sk-argsecret123456", "dbsecret99", "ghp-patsecret999", "key-of-the-server"];
   const script = `echo "$0 $DATABASE_URL $GH_PAT key-of-"the-server >&2; exit 1`;
-  const server = { type: "stdio", command: "sh", args: ["-c", script, `--api-key=${secrets[0]}`], env: { DATABASE_URL: `postgres://u:${secrets[1]}@h/x`, GH_PAT: secrets[2] } };
-  await writeFile(cases, JSON.stringify({ cases: [{ name: "leaks", prompt: "hello.txt", expectedTools: ["x"], serverConfigs: [server], agentConfig: { provider: "openai", model: "m" } }] }));
+  const server = {
+    type: "stdio",
+    command: "sh",
+    args: ["-c", script, `--api-key=${secrets[0]}`],
+    env: { DATABASE_URL: `postgres://u:${secrets[1]}@h/x`, GH_PAT: secrets[2] },
+  };
+  await writeFile(
+    cases,
+    JSON.stringify({
+      cases: [
+        {
+          name: "leaks",
+          prompt: "hello.txt",
+          expectedTools: ["x"],
+          serverConfigs: [server],
+          agentConfig: { provider: "openai", model: "m" },
+        },
+      ],
+    }),
+  );
   const report = join(home, "r.json");
-  const { code, stdout } = await command([cases, "--report", `json=${report}`, "--record", join(home, "tapes"), "--database", join(home, "t.db")], { own: [] });
+  const { code, stdout } = await command(
+    [cases, "--report", `json=${report}`, "--record", join(home, "tapes"), "--database", join(home, "t.db")],
+    { own: [] },
+  );
   assert.equal(code, 3, stdout);
-  const written = [stdout, await readFile(report, "latin1"), await readFile(join(home, "t.db"), "latin1"), await readFile(join(home, "t.db-wal"), "latin1").catch(() => "")];
-  for (const folder of [join(home, "tapes")]) for (const name of await readdir(folder)) written.push(await readFile(join(folder, name), "latin1"));
+  const written = [
+    stdout,
+    await readFile(report, "latin1"),
+    await readFile(join(home, "t.db"), "latin1"),
+    await readFile(join(home, "t.db-wal"), "latin1").catch(() => ""),
+  ];
+  for (const folder of [join(home, "tapes")])
+    for (const name of await readdir(folder)) written.push(await readFile(join(folder, name), "latin1"));
   for (const secret of secrets) assert.ok(!written.join().includes(secret), secret);
   assert.ok(written[1].includes("leaks") && files);
 });
@@ -295,7 +369,10 @@ test("cases run with a stored configuration, by its name", { skip }, async (t) =
   const args = [cases, "--configuration", "staging", ...variable, "--database", database];
   const without = await command(args, { own: [] });
   assert.equal(without.code, 2);
-  assert.match(without.stderr, /the configuration "staging" needs values for \$\{STAGING_TOKEN\}: set them in the environment/);
+  assert.match(
+    without.stderr,
+    /the configuration "staging" needs values for \$\{STAGING_TOKEN\}: set them in the environment/,
+  );
   mock.clearRequests();
   const ran = await command(args, { own: [], more });
   assert.equal(ran.code, 0, ran.stdout + ran.stderr);
@@ -306,15 +383,26 @@ test("cases run with a stored configuration, by its name", { skip }, async (t) =
   assert.equal(run.configurationId, id);
   const { stdout } = await command(["history", "--database", database], { own: [] });
   assert.match(stdout, new RegExp(`configuration ${id}`));
-  const byId = await command([cases, "--configuration", old.id, ...variable, "--database", database, "--record", join(home, "tapes")], { own: [], more });
+  const byId = await command(
+    [cases, "--configuration", old.id, ...variable, "--database", database, "--record", join(home, "tapes")],
+    { own: [], more },
+  );
   assert.equal(byId.code, 0, byId.stdout + byId.stderr);
-  const replayed = await command([cases, "--configuration", old.id, ...variable, "--database", database, "--replay", join(home, "tapes")], { own: [], more });
+  const replayed = await command(
+    [cases, "--configuration", old.id, ...variable, "--database", database, "--replay", join(home, "tapes")],
+    { own: [], more },
+  );
   assert.equal(replayed.code, 0, replayed.stdout + replayed.stderr);
   assert.equal((await sdk.runs()).items.length, 2, "a replay is not stored");
   const unknown = await command([cases, "--configuration", "daily", "--database", database], { own: [] });
   assert.equal(unknown.code, 2);
   assert.match(unknown.stderr, /no configuration is called "daily": the newest are "staging"/);
-  const written = [ran.stdout, ran.stderr, await readFile(database, "latin1"), await readFile(`${database}-wal`, "latin1").catch(() => "")];
+  const written = [
+    ran.stdout,
+    ran.stderr,
+    await readFile(database, "latin1"),
+    await readFile(`${database}-wal`, "latin1").catch(() => ""),
+  ];
   assert.ok(!written.join().includes("token-of-staging-1"));
 });
 

@@ -95,7 +95,10 @@ test("a test server listens on port 3002, or on that of TEST_PORT", { skip }, as
   const args = ["test-server", "--database", join(home, "tests.db")];
   // A program that has the port already, such as a test server of this machine's user, shows which port is wanted, too.
   const isTaken = !(await isFree(3002));
-  const outcome = await start(t, args, {}).then(({ url }) => url, ({ message }) => message);
+  const outcome = await start(t, args, {}).then(
+    ({ url }) => url,
+    ({ message }) => message,
+  );
   if (isTaken) assert.match(outcome, /127\.0\.0\.1:3002 cannot be listened on/);
   else assert.equal(outcome, "http://127.0.0.1:3002");
   const port = await freePort();

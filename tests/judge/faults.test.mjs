@@ -1,4 +1,5 @@
-// Models that fail, over each wire: each fault ends as a stored result with the status `error` and a reason that tells what to do.
+// Models that fail, over each wire: each fault ends as a stored result with the status `error` and
+// a reason that tells what to do.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -10,7 +11,9 @@ import { folder, missing } from "./support.mjs";
 
 const skip = missing(PROGRAM, AIMOCK, FILESYSTEM);
 
-const failure = (status, rest = {}) => () => ({ error: { message: `fault ${status}` }, status, ...rest });
+const failure =
+  (status, rest = {}) =>
+  () => ({ error: { message: `fault ${status}` }, status, ...rest });
 
 /** What a model answers to a prompt with these words, and what the reason must say. */
 const FAULTS = {
@@ -80,7 +83,9 @@ for (const { provider, model } of WIRES) {
       assert.match(result.error, reason);
       assert.match(result.verdict.reasoning, /^Test execution failed: /);
       assert.equal(result.toolCalls.length, calls, words);
-      const asked = mock.getRequests().filter(({ body }) => JSON.stringify(body.messages).includes(`Prompt: ${words}.`));
+      const asked = mock
+        .getRequests()
+        .filter(({ body }) => JSON.stringify(body.messages).includes(`Prompt: ${words}.`));
       if (requests) assert.equal(asked.length, requests, words);
     }
     const stored = [];
@@ -90,7 +95,9 @@ for (const { provider, model } of WIRES) {
     await until("children have ended", async () => (await childrenOf(child.pid)).length === 0);
   });
 
-  test(`a judge that answers no JSON on the wire of ${provider} is an error, not a failed test`, { skip }, async (t) => {
+  test(`a judge that answers no JSON on the wire of ${provider} is an error, not a failed test`, {
+    skip,
+  }, async (t) => {
     const { sdk } = await world(t);
     const settings = { provider, model, stream: true };
     const result = await sdk.runTest({ name: "judge", prompt: "good", serverConfigs: [], judgeConfig: settings });
@@ -102,8 +109,17 @@ for (const { provider, model } of WIRES) {
 
 test("the operator of a test server bounds the limits of tests", { skip }, async (t) => {
   const { sdk, home } = await world(t, ["--limit", "maxTurns=2"]);
-  const settings = { expect: { answer: "Done." }, serverConfigs: [fileServer(home)], agentConfig: { provider: "openai", model: "gpt-4" } };
-  const result = await sdk.runTest({ name: "endless", prompt: "Prompt: endless.", limits: { maxTurns: 90 }, ...settings });
+  const settings = {
+    expect: { answer: "Done." },
+    serverConfigs: [fileServer(home)],
+    agentConfig: { provider: "openai", model: "gpt-4" },
+  };
+  const result = await sdk.runTest({
+    name: "endless",
+    prompt: "Prompt: endless.",
+    limits: { maxTurns: 90 },
+    ...settings,
+  });
   assert.equal(result.status, "error");
   assert.match(result.error, /limits\.maxTurns \(2\)/);
   const { code, stderr } = await run(["test-server", "--limit", "maxTurn=2"]);
@@ -111,7 +127,10 @@ test("the operator of a test server bounds the limits of tests", { skip }, async
   assert.match(stderr, /unknown field `maxTurn`, expected one of `maxTurns`/);
 });
 
-/** A provider with the wire of OpenAI that limits the rate, with these headers, until it has refused so many requests. */
+/**
+ * A provider with the wire of OpenAI that limits the rate, with these headers, until it has refused
+ * so many requests.
+ */
 async function limiter(t, refusals, headers) {
   const times = [];
   const server = createServer((request, response) => {
@@ -140,7 +159,13 @@ for (const [how, headers, least] of [
     const { sdk } = await world(t);
     const { times, baseUrl } = await limiter(t, 1, headers);
     const agentConfig = { provider: "custom", model: "m", baseUrl };
-    const result = await sdk.runTest({ name: "busy", prompt: "x", expect: { answer: "Done." }, serverConfigs: [], agentConfig });
+    const result = await sdk.runTest({
+      name: "busy",
+      prompt: "x",
+      expect: { answer: "Done." },
+      serverConfigs: [],
+      agentConfig,
+    });
     assert.equal(result.status, "passed", result.error);
     assert.equal(times.length, 2);
     assert.ok(times[1] - times[0] >= least, `${times[1] - times[0]} ms`);
@@ -151,13 +176,21 @@ test("a busy model without a wait of its own is given up after three retries", {
   const { sdk } = await world(t);
   const { times, baseUrl } = await limiter(t, 100, {});
   const agentConfig = { provider: "custom", model: "m", baseUrl };
-  const result = await sdk.runTest({ name: "busy", prompt: "x", expect: { answer: "Done." }, serverConfigs: [], agentConfig });
+  const result = await sdk.runTest({
+    name: "busy",
+    prompt: "x",
+    expect: { answer: "Done." },
+    serverConfigs: [],
+    agentConfig,
+  });
   assert.equal(result.status, "error");
   assert.match(result.error, /status 429\): slow down; try again later/);
   assert.equal(times.length, 4);
 });
 
-test("a client that leaves has its result stored, and neither a connection nor a child is left", { skip }, async (t) => {
+test("a client that leaves has its result stored, and neither a connection nor a child is left", {
+  skip,
+}, async (t) => {
   const mock = await startModel(t, { scripts: [{ when: /slow/ }], delay: 30_000 });
   const home = await folder(t);
   const { url, child } = await testServer(t, home, { env: environment(mock) });
@@ -183,7 +216,10 @@ test("a client that leaves has its result stored, and neither a connection nor a
   await failed;
   const result = await until("the result is stored", async () => (await sdk.results()).items[0]);
   assert.deepEqual([result.testCase.name, result.status], ["left", "error"]);
-  assert.match(result.error, /its client closed the connection before the result; run it again, and wait for the answer/);
+  assert.match(
+    result.error,
+    /its client closed the connection before the result; run it again, and wait for the answer/,
+  );
   assert.equal((await sdk.health()).connections, 0);
   await until("children have ended", async () => (await childrenOf(child.pid)).length === 0);
 });
@@ -194,7 +230,13 @@ test("a server that is asked to stop stores the tests that run, and leaves no ch
   const { url, child, ended } = await testServer(t, home, { env: environment(mock) });
   const sdk = new MCPTestSDK(url);
   const agentConfig = { provider: "openai", model: "m" };
-  const testCase = { name: "stopped", prompt: "slow", expect: { answer: "x" }, serverConfigs: [fileServer(home)], agentConfig };
+  const testCase = {
+    name: "stopped",
+    prompt: "slow",
+    expect: { answer: "x" },
+    serverConfigs: [fileServer(home)],
+    agentConfig,
+  };
   const run = sdk.runTest(testCase).catch((error) => error);
   await until("the model is asked", mock.asked);
   const children = await childrenOf(child.pid);
@@ -205,6 +247,9 @@ test("a server that is asked to stop stores the tests that run, and leaves no ch
   for (const pid of children) await assert.rejects(readFile(`/proc/${pid}/stat`));
   const again = await testServer(t, home, { env: environment(mock) });
   const { items } = await new MCPTestSDK(again.url).results();
-  assert.deepEqual(items.map(({ testCase: { name }, status }) => [name, status]), [["stopped", "error"]]);
+  assert.deepEqual(
+    items.map(({ testCase: { name }, status }) => [name, status]),
+    [["stopped", "error"]],
+  );
   assert.match(items[0].error, /the test server stopped; start it, and run the test again/);
 });

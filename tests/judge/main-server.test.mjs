@@ -1,4 +1,5 @@
-// The test API on the main server: off by default, on with ENABLE_TESTING=true or a setting, and only for administrators.
+// The test API on the main server: off by default, on with ENABLE_TESTING=true or a setting, and
+// only for administrators.
 import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -55,22 +56,37 @@ for (const [how, settings, env] of [
 async function session(url) {
   const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
   const post = async (message) => {
-    const response = await fetch(`${url}/mcp`, { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+    const response = await fetch(`${url}/mcp`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+    });
     const text = await response.text();
     const data = text.match(/^data: ?(\{.*)$/m)?.[1] ?? text;
     return { id: response.headers.get("mcp-session-id"), status: response.status, answer: data && JSON.parse(data) };
   };
   const clientInfo = { name: "page", version: "1" };
-  const { id } = await post({ id: 1, method: "initialize", params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo } });
+  const { id } = await post({
+    id: 1,
+    method: "initialize",
+    params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo },
+  });
   Object.assign(headers, { "mcp-session-id": id, "mcp-protocol-version": "2025-06-18" });
   await post({ method: "notifications/initialized" });
-  return { id, call: async (name, args) => (await post({ id: 2, method: "tools/call", params: { name, arguments: args } })).answer.result };
+  return {
+    id,
+    call: async (name, args) =>
+      (await post({ id: 2, method: "tools/call", params: { name, arguments: args } })).answer.result,
+  };
 }
 
 // seed: 004/26
-test("tests start servers of their own, and leave those of the main server and its sessions alone", { skip }, async (t) => {
+test("tests start servers of their own, and leave those of the main server and its sessions alone", {
+  skip,
+}, async (t) => {
   const { url, child, files, testCase } = await world(t, "[testing]\nenabled = true\n", {}, { delay: 1000 });
-  const isFileServer = async (pid) => (await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")).includes("server-filesystem");
+  const isFileServer = async (pid) =>
+    (await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")).includes("server-filesystem");
   const fileServers = async () => {
     const all = await descendantsOf(child.pid);
     const are = await Promise.all(all.map(isFileServer));
@@ -80,7 +96,8 @@ test("tests start servers of their own, and leave those of the main server and i
   const page = await session(url);
   assert.ok(page.id);
   await writeFile(join(files, "page.txt"), "of the page");
-  const read = async () => (await page.call("files__read_text_file", { path: join(files, "page.txt") })).content[0].text;
+  const read = async () =>
+    (await page.call("files__read_text_file", { path: join(files, "page.txt") })).content[0].text;
   assert.equal(await read(), "of the page");
   const before = await fileServers();
   assert.ok(before.length > 0);
@@ -90,7 +107,10 @@ test("tests start servers of their own, and leave those of the main server and i
     const now = await fileServers();
     return now.length === 3 * before.length && now;
   });
-  assert.deepEqual(before.filter((pid) => !during.includes(pid)), []);
+  assert.deepEqual(
+    before.filter((pid) => !during.includes(pid)),
+    [],
+  );
   // The session works while tests run: none of their connections is its own.
   assert.equal((await sdk.health()).connections, 2);
   assert.equal(await read(), "of the page");
@@ -105,7 +125,12 @@ test("a client that leaves the main server has its result stored", { skip }, asy
   const { url, mock, testCase } = await world(t, "[testing]\nenabled = true\n", {}, { delay: 30_000 });
   const sdk = new MCPTestSDK(url);
   const leave = new AbortController();
-  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(testCase), signal: leave.signal };
+  const options = {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(testCase),
+    signal: leave.signal,
+  };
   const failed = assert.rejects(fetch(`${url}/api/test/run`, options), { name: "AbortError" });
   await until("the model is asked", mock.asked);
   assert.equal((await sdk.health()).connections, 1);

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { LLMock } from "@copilotkit/aimock";
 
 const isJudge = (request) =>
-  request.messages.some(({ role, content }) => role === "system" && textOf(content).startsWith("You check how an agent"));
+  request.messages.some(
+    ({ role, content }) => role === "system" && textOf(content).startsWith("You check how an agent"),
+  );
 
 const textOf = (content) =>
   typeof content === "string" ? content : (content ?? []).map(({ text }) => text ?? "").join("");
@@ -23,14 +25,23 @@ export const votes = (answer) => (request) => {
 };
 
 /**
- * Starts a model. `scripts` are agents by their task: `when` matches the prompt, `turns` are lists of calls, one list for each turn, and
- * `answer` is the text after the last turn. `judge` makes the answer of the judge. Each answer comes `delay` milliseconds after its
- * question, at most 30,000: LLMock ignores longer ones, and its option `latency` delays streams alone. `asked()` counts the questions,
+ * Starts a model. `scripts` are agents by their task: `when` matches the prompt, `turns` are lists
+ * of calls, one list for each turn, and
+ * `answer` is the text after the last turn. `judge` makes the answer of the judge. Each answer
+ * comes `delay` milliseconds after its
+ * question, at most 30,000: LLMock ignores longer ones, and its option `latency` delays streams
+ * alone. `asked()` counts the questions,
  * answered or not.
  */
 export async function startModel(t, { scripts = [], judge = votes("yes"), delay = 0, options = {} } = {}) {
   assert.ok(delay <= 30_000, `${delay} ms`);
-  const mock = new LLMock({ port: 0, host: "127.0.0.1", logLevel: "silent", ...(delay && { chaos: { latencyMs: delay } }), ...options });
+  const mock = new LLMock({
+    port: 0,
+    host: "127.0.0.1",
+    logLevel: "silent",
+    ...(delay && { chaos: { latencyMs: delay } }),
+    ...options,
+  });
   let asked = 0;
   mock.asked = () => asked;
   mock.on({ predicate: () => ++asked < 0 }, {});

@@ -58,13 +58,21 @@ test("the types of the SDK are those of the server", { skip: missing(PROGRAM, TS
     assert.deepEqual(types(type), ofSchema({ $ref: `/${schema}` }, schemas, reached), type);
   }
   // A batch and its pages are arguments and answers of methods.
-  const others = Object.keys(schemas).filter((name) => !reached.has(name) && !/^(BatchRequest|ConfigurationRunRequest|Page\d)$/.test(name));
+  const others = Object.keys(schemas).filter(
+    (name) => !reached.has(name) && !/^(BatchRequest|ConfigurationRunRequest|Page\d)$/.test(name),
+  );
   assert.deepEqual(others, [], "schemas without a type");
-  for (const [options, request] of [["BatchOptions", "BatchRequest"], ["ConfigurationRunOptions", "ConfigurationRunRequest"]]) {
+  for (const [options, request] of [
+    ["BatchOptions", "BatchRequest"],
+    ["ConfigurationRunOptions", "ConfigurationRunRequest"],
+  ]) {
     const sent = Object.keys(types(options).members).filter((name) => !["onProgress", "signal"].includes(name));
     assert.deepEqual(Object.keys(schemas[request].properties).sort(), ["cases", ...sent].sort());
   }
-  for (const [filter, path] of [["ResultFilter", "results"], ["ConfigurationFilter", "configurations"]]) {
+  for (const [filter, path] of [
+    ["ResultFilter", "results"],
+    ["ConfigurationFilter", "configurations"],
+  ]) {
     const parameters = document.paths[`/api/test/${path}`].get.parameters.map(({ name }) => name);
     assert.deepEqual(Object.keys(types(filter).members).sort(), parameters.sort());
   }
@@ -95,7 +103,12 @@ function ofSchema(schema, schemas, reached) {
   if (type === "array") return { list: shape(schema.items) };
   if (type === "object" && schema.properties) {
     const required = schema.required ?? [];
-    return members(Object.entries(schema.properties).map(([name, inner]) => [name, { always: required.includes(name), is: shape(inner) }]));
+    return members(
+      Object.entries(schema.properties).map(([name, inner]) => [
+        name,
+        { always: required.includes(name), is: shape(inner) },
+      ]),
+    );
   }
   if (type === "object") return { map: shape(schema.additionalProperties) };
   return { integer: "number" }[type] ?? type ?? "any";
@@ -106,8 +119,15 @@ async function typesOfSdk() {
   const { default: ts } = await import("typescript");
   const file = join(SDK, "index.d.ts");
   const source = ts.createSourceFile(file, await readFile(file, "utf8"), ts.ScriptTarget.Latest);
-  const declared = new Map(source.statements.filter(({ name }) => name).map((statement) => [statement.name.text, statement]));
-  const KEYWORDS = { [ts.SyntaxKind.StringKeyword]: "string", [ts.SyntaxKind.NumberKeyword]: "number", [ts.SyntaxKind.BooleanKeyword]: "boolean", [ts.SyntaxKind.AnyKeyword]: "any" };
+  const declared = new Map(
+    source.statements.filter(({ name }) => name).map((statement) => [statement.name.text, statement]),
+  );
+  const KEYWORDS = {
+    [ts.SyntaxKind.StringKeyword]: "string",
+    [ts.SyntaxKind.NumberKeyword]: "number",
+    [ts.SyntaxKind.BooleanKeyword]: "boolean",
+    [ts.SyntaxKind.AnyKeyword]: "any",
+  };
   const isNothing = (node) => node.kind === ts.SyntaxKind.UndefinedKeyword;
   const named = (name) => {
     if (["Json", "Matcher"].includes(name)) return "any";
@@ -117,7 +137,10 @@ async function typesOfSdk() {
   const ofMembers = (node) =>
     node.members.map((member) => {
       assert.ok(ts.isPropertySignature(member), `${node.name?.text} has a member without a name, which hides mistakes`);
-      return [member.name.text, { always: !member.questionToken, is: ts.isFunctionTypeNode(member.type) ? "function" : shape(member.type) }];
+      return [
+        member.name.text,
+        { always: !member.questionToken, is: ts.isFunctionTypeNode(member.type) ? "function" : shape(member.type) },
+      ];
     });
   const inherited = ({ expression, typeArguments }) => {
     if (expression.text !== "Required") return Object.entries(named(expression.text).members);

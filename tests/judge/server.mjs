@@ -10,10 +10,19 @@ export const FILESYSTEM = inPackages("@modelcontextprotocol/server-filesystem/di
 export const AIMOCK = inPackages("@copilotkit/aimock/package.json");
 
 /** The file server on a folder, as a test names it. */
-export const fileServer = (folder) => ({ type: "stdio", name: "files", command: process.execPath, args: [FILESYSTEM, folder] });
+export const fileServer = (folder) => ({
+  type: "stdio",
+  name: "files",
+  command: process.execPath,
+  args: [FILESYSTEM, folder],
+});
 
 /** The same server with a process beside it that does not end with its input. */
-export const stubbornServer = (folder) => ({ ...fileServer(folder), command: "sh", args: ["-c", 'sleep 600 & exec "$0" "$@"', process.execPath, FILESYSTEM, folder] });
+export const stubbornServer = (folder) => ({
+  ...fileServer(folder),
+  command: "sh",
+  args: ["-c", 'sleep 600 & exec "$0" "$@"', process.execPath, FILESYSTEM, folder],
+});
 
 /** All descendants of a process. */
 export async function descendantsOf(pid) {

@@ -1,17 +1,17 @@
 // Speaks with the server: the data of the console, MCP as any agent speaks it, and the stream of events.
 
-import { parse, stringify } from './json.js';
+import { parse, stringify } from "./json.js";
 
 /** The address of the server, with the path under which it is nested. */
-export const base = new URL('..', import.meta.url);
-export const REVISION = '2026-07-28';
+export const base = new URL("..", import.meta.url);
+export const REVISION = "2026-07-28";
 
-const TOKEN = 'marquetry.token';
-const META = 'io.modelcontextprotocol/';
+const TOKEN = "marquetry.token";
+const META = "io.modelcontextprotocol/";
 
 /** The token is kept for this tab, and sent in a header. Text that a header cannot hold does not count. */
 export const token = {
-  get: () => /^[!-~]*$/.exec(sessionStorage.getItem(TOKEN) ?? '')?.[0] ?? '',
+  get: () => /^[!-~]*$/.exec(sessionStorage.getItem(TOKEN) ?? "")?.[0] ?? "",
   set(text) {
     if (text) sessionStorage.setItem(TOKEN, text);
     else sessionStorage.removeItem(TOKEN);
@@ -31,12 +31,13 @@ export async function ask(path, options = {}) {
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   let response;
   try {
-    response = await fetch(new URL(path, base), { ...options, headers, credentials: 'omit', cache: 'no-store' });
+    response = await fetch(new URL(path, base), { ...options, headers, credentials: "omit", cache: "no-store" });
   } catch (error) {
-    if (error.name === 'AbortError') throw error;
-    throw new Failure('the server does not answer; is it still running?', 0);
+    if (error.name === "AbortError") throw error;
+    throw new Failure("the server does not answer; is it still running?", 0);
   }
-  if (response.status === 401) document.dispatchEvent(new CustomEvent('token-needed', { detail: token.get() ? 'the token is not accepted' : '' }));
+  if (response.status === 401)
+    document.dispatchEvent(new CustomEvent("token-needed", { detail: token.get() ? "the token is not accepted" : "" }));
   return response;
 }
 
@@ -44,8 +45,10 @@ export async function refusal(response) {
   let message = `the server answered ${response.status}`;
   try {
     const body = JSON.parse(await response.text());
-    message = typeof body.error === 'string' ? body.error : body.error?.message ?? body.message ?? message;
-  } catch { /* The status says enough. */ }
+    message = typeof body.error === "string" ? body.error : (body.error?.message ?? body.message ?? message);
+  } catch {
+    /* The status says enough. */
+  }
   return new Failure(message, response.status);
 }
 
@@ -56,8 +59,14 @@ export const isLate = () => late > 0;
 /** Gets an answer of the console. */
 export async function got(path, options) {
   let isCounted = 0;
-  const timer = setTimeout(() => { isCounted = 1; late += 1; }, 5000);
-  const response = await ask(`api/console/${path}`, options).finally(() => { clearTimeout(timer); late -= isCounted; });
+  const timer = setTimeout(() => {
+    isCounted = 1;
+    late += 1;
+  }, 5000);
+  const response = await ask(`api/console/${path}`, options).finally(() => {
+    clearTimeout(timer);
+    late -= isCounted;
+  });
   if (!response.ok) throw await refusal(response);
   return response;
 }
@@ -65,50 +74,66 @@ export async function got(path, options) {
 /** Gets data of the console. */
 export const data = async (path, options) => (await got(path, options)).json();
 
-export const post = (path, body) => data(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: stringify(body) });
+export const post = (path, body) =>
+  data(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: stringify(body) });
 
 /** Gets an answer that the console keeps, as text. */
 export const text = async (path) => (await got(path)).text();
 
 /** A header may hold printable ASCII alone; other text goes in base64. */
 export function headerText(value) {
-  if (/^[!-~]([ -~]*[!-~])?$/.test(value) && !value.startsWith('=?base64?')) return value;
+  if (/^[!-~]([ -~]*[!-~])?$/.test(value) && !value.startsWith("=?base64?")) return value;
   const raw = new TextEncoder().encode(value);
-  return `=?base64?${btoa(Array.from(raw, (it) => String.fromCharCode(it)).join(''))}?=`;
+  return `=?base64?${btoa(Array.from(raw, (it) => String.fromCharCode(it)).join(""))}?=`;
 }
 
 /** The headers that repeat arguments which a tool's schema marks with `x-mcp-header`. */
 export function repeated(schema, args, headers) {
   for (const [name, property] of Object.entries(schema?.properties ?? {})) {
     const value = args?.[name];
-    const mark = property?.['x-mcp-header'];
+    const mark = property?.["x-mcp-header"];
     if (value === undefined || value === null) continue;
-    if (typeof value === 'object') repeated(property, value, headers);
+    if (typeof value === "object") repeated(property, value, headers);
     // The server ignores a mark that is no name of a header.
-    else if (typeof mark === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(mark)) headers[`Mcp-Param-${mark}`] = headerText(String(value));
+    else if (typeof mark === "string" && /^[\w!#$%&'*+.^`|~-]+$/.test(mark))
+      headers[`Mcp-Param-${mark}`] = headerText(String(value));
   }
 }
 
 let lastRequest = 0;
 
 /**
- * Sends a request; `server` binds it to one server. Returns { result, error, call, ms, messages }: `call` is the id of the record, `messages` what came before the
+ * Sends a request; `server` binds it to one server. Returns { result, error, call, ms, messages }:
+ * `call` is the id of the record, `messages` what came before the
  * answer.
  */
 export async function rpc(method, params = {}, { signal, schema, onmessage, server } = {}) {
   lastRequest += 1;
   const id = lastRequest;
-  const meta = { [`${META}protocolVersion`]: REVISION, [`${META}clientInfo`]: { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' }, [`${META}clientCapabilities`]: { ...(method === 'tools/call' && { elicitation: { form: {}, url: {} } }), extensions: { [`${META}ui`]: { mimeTypes: ['text/html;profile=mcp-app'] } } }, progressToken: id };
-  const message = { jsonrpc: '2.0', id, method, params: { ...params, _meta: { ...params._meta, ...meta } } };
-  const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': REVISION, 'Mcp-Method': method };
-  const name = { 'tools/call': params.name, 'prompts/get': params.name, 'resources/read': params.uri }[method];
-  if (name !== undefined) headers['Mcp-Name'] = headerText(name);
-  if (server !== undefined) headers['Marquetry-Server'] = encodeURIComponent(server);
+  const meta = {
+    [`${META}protocolVersion`]: REVISION,
+    [`${META}clientInfo`]: { name: "marquetry-console", version: document.documentElement.dataset.version ?? "0" },
+    [`${META}clientCapabilities`]: {
+      ...(method === "tools/call" && { elicitation: { form: {}, url: {} } }),
+      extensions: { [`${META}ui`]: { mimeTypes: ["text/html;profile=mcp-app"] } },
+    },
+    progressToken: id,
+  };
+  const message = { jsonrpc: "2.0", id, method, params: { ...params, _meta: { ...params._meta, ...meta } } };
+  const headers = {
+    "Content-Type": "application/json",
+    Accept: "application/json, text/event-stream",
+    "MCP-Protocol-Version": REVISION,
+    "Mcp-Method": method,
+  };
+  const name = { "tools/call": params.name, "prompts/get": params.name, "resources/read": params.uri }[method];
+  if (name !== undefined) headers["Mcp-Name"] = headerText(name);
+  if (server !== undefined) headers["Marquetry-Server"] = encodeURIComponent(server);
   repeated(schema, params.arguments, headers);
   const began = performance.now();
   const messages = [message];
-  const response = await ask('mcp', { method: 'POST', headers, body: stringify(message), signal });
-  const call = response.headers.get('Marquetry-Call') ?? undefined;
+  const response = await ask("mcp", { method: "POST", headers, body: stringify(message), signal });
+  const call = response.headers.get("Marquetry-Call") ?? undefined;
   let answer;
   const take = (text) => {
     const found = parse(text);
@@ -116,7 +141,7 @@ export async function rpc(method, params = {}, { signal, schema, onmessage, serv
     if (found.id === id && found.method === undefined) answer = found;
     else onmessage?.(found);
   };
-  if ((response.headers.get('Content-Type') ?? '').startsWith('text/event-stream')) {
+  if ((response.headers.get("Content-Type") ?? "").startsWith("text/event-stream")) {
     for await (const event of events(response.body)) if (event.data) take(event.data);
   } else {
     const body = await response.text();
@@ -126,15 +151,22 @@ export async function rpc(method, params = {}, { signal, schema, onmessage, serv
       throw new Failure(body.slice(0, 300) || `the server answered ${response.status}`, response.status);
     }
   }
-  if (!answer && response.ok) throw new Failure('the connection ended before the answer', 0);
+  if (!answer && response.ok) throw new Failure("the connection ended before the answer", 0);
   answer ??= messages[messages.length - 1];
-  return { result: answer.result, error: answer.error, call, ms: performance.now() - began, messages, status: response.status };
+  return {
+    result: answer.result,
+    error: answer.error,
+    call,
+    ms: performance.now() - began,
+    messages,
+    status: response.status,
+  };
 }
 
 /** As `rpc`, for requests whose error is a failure of the page's part. */
 export async function result(method, params, options) {
   const { result: found, error, status } = await rpc(method, params, options);
-  if (error) throw new Failure(`${error.message ?? 'refused'} (${error.code ?? status})`, status, error);
+  if (error) throw new Failure(`${error.message ?? "refused"} (${error.code ?? status})`, status, error);
   return found;
 }
 
@@ -153,21 +185,21 @@ export async function list(method, member) {
 /** Reads a stream of server-sent events. `heard` is called for all that comes, also for comments. */
 export async function* events(body, heard = () => {}) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
+  let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
     heard();
     rest += value;
-    let end;
-    while ((end = rest.indexOf('\n\n')) >= 0) {
-      const event = { name: 'message', data: '' };
-      for (const line of rest.slice(0, end).split('\n')) {
-        // With `s`: a message may hold U+2028 and U+2029, which are line ends for `.` alone, and none for JSON or a stream of events.
-        const [, field, text] = /^(\w*):? ?(.*)$/s.exec(line.replace(/\r$/, '')) ?? [];
-        if (field === 'id') event.id = text;
-        if (field === 'event') event.name = text;
-        if (field === 'data') event.data += (event.data && '\n') + text;
+    for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+      const event = { name: "message", data: "" };
+      for (const line of rest.slice(0, end).split("\n")) {
+        // With `s`: a message may hold U+2028 and U+2029, which are line ends for `.` alone, and
+        // none for JSON or a stream of events.
+        const [, field, text] = /^(\w*):? ?(.*)$/s.exec(line.replace(/\r$/, "")) ?? [];
+        if (field === "id") event.id = text;
+        if (field === "event") event.name = text;
+        if (field === "data") event.data += (event.data && "\n") + text;
       }
       rest = rest.slice(end + 2);
       yield event;
@@ -178,7 +210,7 @@ export async function* events(body, heard = () => {}) {
 /** Follows the events of the console: each is dispatched on `live` under its name; "reset" asks pages to fetch anew. */
 export const live = new EventTarget();
 let position;
-let state = 'connecting';
+let state = "connecting";
 let since = Date.now();
 let controller;
 
@@ -190,15 +222,20 @@ function setState(next) {
   if (state === next) return;
   state = next;
   since = Date.now();
-  live.dispatchEvent(new Event('state'));
+  live.dispatchEvent(new Event("state"));
 }
 
-/** Notes the last event before the page fetches its data. The stream begins after it, so that no event is lost between the two. */
+/**
+ * Notes the last event before the page fetches its data. The stream begins after it, so that no
+ * event is lost between the two.
+ */
 export async function begin() {
   try {
-    const now = await data('state');
+    const now = await data("state");
     position ??= now.position;
-  } catch { /* The page says why. */ }
+  } catch {
+    /* The page says why. */
+  }
 }
 
 // The server sends something every 15 s; a connection that is silent for longer is dead.
@@ -206,7 +243,7 @@ const MAX_SILENCE = 40_000;
 
 async function readEvents(onevent) {
   controller = new AbortController();
-  const query = position === undefined ? '' : `?after=${encodeURIComponent(position)}`;
+  const query = position === undefined ? "" : `?after=${encodeURIComponent(position)}`;
   let silence;
   const heard = () => {
     clearTimeout(silence);
@@ -218,7 +255,7 @@ async function readEvents(onevent) {
     if (!response.ok) throw await refusal(response);
     for await (const event of events(response.body, heard)) {
       if (event.id) position = event.id;
-      setState('live');
+      setState("live");
       onevent();
       if (event.data) live.dispatchEvent(new CustomEvent(event.name, { detail: JSON.parse(event.data) }));
     }
@@ -235,21 +272,23 @@ export async function follow() {
   let pause = 250;
   // Tabs that a browser brings back are hidden at first.
   if (document.hidden) {
-    setState('paused');
+    setState("paused");
     await wake(0);
   }
   while (isFollowing) {
     try {
-      await readEvents(() => { pause = 250; });
-      setState('lost');
+      await readEvents(() => {
+        pause = 250;
+      });
+      setState("lost");
     } catch (error) {
       if (error.status === 401 || error.status === 403) {
         isFollowing = false;
-        setState('refused');
+        setState("refused");
         return;
       }
-      if (document.hidden) setState('paused');
-      else setState('lost');
+      if (document.hidden) setState("paused");
+      else setState("lost");
     }
     await wake(pause);
     pause = Math.min(5000, pause * 2);
@@ -259,15 +298,19 @@ export async function follow() {
 /** Waits for a while, and for the page to be seen. */
 function wake(pause) {
   return new Promise((done) => {
-    const later = () => (document.hidden ? document.addEventListener('visibilitychange', () => done(), { once: true }) : done());
+    const later = () =>
+      document.hidden ? document.addEventListener("visibilitychange", () => done(), { once: true }) : done();
     setTimeout(later, pause);
   });
 }
 
-/** Browsers allow six connections to a host: a page that nobody sees gives its own back after this time, in milliseconds. */
+/**
+ * Browsers allow six connections to a host: a page that nobody sees gives its own back after this
+ * time, in milliseconds.
+ */
 export const HIDDEN_FOR = 3000;
 let hiding;
-document.addEventListener('visibilitychange', () => {
+document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
   if (document.hidden) hiding = setTimeout(() => controller?.abort(), HIDDEN_FOR);
 });

@@ -1,13 +1,31 @@
 // The record of calls.
 
-import { data, list, text } from './api.js';
-import { badge, button, bytes, duration, empty, fill, filterBox, h, hasWords, lazily, link, svg, table, tabs, time, to, virtualList } from './dom.js';
-import { openQuestions } from './home.js';
-import { parse, stringify, withoutHidden } from './json.js';
-import { resultView, tree, visible } from './result.js';
-import { withoutSecrets } from './schema.js';
+import { data, list, text } from "./api.js";
+import {
+  badge,
+  button,
+  bytes,
+  duration,
+  empty,
+  fill,
+  filterBox,
+  h,
+  hasWords,
+  lazily,
+  link,
+  svg,
+  table,
+  tabs,
+  time,
+  to,
+  virtualList,
+} from "./dom.js";
+import { openQuestions } from "./home.js";
+import { parse, stringify, withoutHidden } from "./json.js";
+import { resultView, tree, visible } from "./result.js";
+import { withoutSecrets } from "./schema.js";
 
-const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
+const OUTCOMES = ["ok", "tool_failed", "rpc_error", "gateway_error", "cancelled", "input_required", "running"];
 
 export async function calls(context) {
   return context.name ? one(context) : all(context);
@@ -15,32 +33,68 @@ export async function calls(context) {
 
 /** A list of calls that grows as they come. */
 async function all(context) {
-  let kept = (await data('calls')).calls;
-  const chosen = context.query.get('outcome') ?? '';
+  let kept = (await data("calls")).calls;
+  const chosen = context.query.get("outcome") ?? "";
   const progress = new Map();
-  const row = (it) => h('a', { href: to('calls', it.id), class: 'callrow' }, badge(it.outcome), h('span.grow', it.tool), it.outcome === 'running' && progress.has(it.id) ? h('span.muted', progressText(progress.get(it.id))) : null, h('span.wide', duration(it.us)), h('span.wide', it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
+  const row = (it) =>
+    h(
+      "a",
+      { href: to("calls", it.id), class: "callrow" },
+      badge(it.outcome),
+      h("span.grow", it.tool),
+      it.outcome === "running" && progress.has(it.id) ? h("span.muted", progressText(progress.get(it.id))) : null,
+      h("span.wide", duration(it.us)),
+      h(
+        "span.wide",
+        it.shown_bytes === null ? "" : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`,
+      ),
+      time(it.started),
+    );
   const fits = () => {
     const outcome = select.value;
-    return kept.filter((it) => (!outcome || it.outcome === outcome) && hasWords(`${it.tool} ${it.server ?? ''} ${it.client ?? ''}`, filter.value));
+    return kept.filter(
+      (it) =>
+        (!outcome || it.outcome === outcome) &&
+        hasWords(`${it.tool} ${it.server ?? ""} ${it.client ?? ""}`, filter.value),
+    );
   };
   const draw = () => {
     const found = fits();
     rows.update(found);
-    count.textContent = `${found.length} ${found.length === 1 ? 'call' : 'calls'}`;
+    count.textContent = `${found.length} ${found.length === 1 ? "call" : "calls"}`;
     nothing.hidden = found.length > 0;
-    fill(nothing, h('p', kept.length ? 'No call fits.' : 'No tool was called since the server started.'), h('p', link('#/tools', 'Call a tool')));
+    fill(
+      nothing,
+      h("p", kept.length ? "No call fits." : "No tool was called since the server started."),
+      h("p", link("#/tools", "Call a tool")),
+    );
   };
-  const filter = filterBox(context, 'Filter calls', () => draw());
-  const select = h('select', { 'aria-label': 'Outcome', onchange: () => { draw(); context.setQuery({ outcome: select.value }); } }, h('option', { value: '' }, 'all outcomes'), OUTCOMES.map((it) => h('option', { value: it, selected: it === chosen }, it.replaceAll('_', ' '))));
-  const count = h('span.muted');
+  const filter = filterBox(context, "Filter calls", () => draw());
+  const select = h(
+    "select",
+    {
+      "aria-label": "Outcome",
+      onchange: () => {
+        draw();
+        context.setQuery({ outcome: select.value });
+      },
+    },
+    h("option", { value: "" }, "all outcomes"),
+    OUTCOMES.map((it) => h("option", { value: it, selected: it === chosen }, it.replaceAll("_", " "))),
+  );
+  const count = h("span.muted");
   const nothing = empty();
-  const rows = virtualList('Calls', [], row);
-  const more = button('Older calls', async () => {
-    const older = (await data(`calls?before=${encodeURIComponent(kept[kept.length - 1]?.id ?? '')}`)).calls;
-    kept = [...kept, ...older];
-    more.hidden = !older.length;
-    draw();
-  }, { hidden: kept.length < 200 });
+  const rows = virtualList("Calls", [], row);
+  const more = button(
+    "Older calls",
+    async () => {
+      const older = (await data(`calls?before=${encodeURIComponent(kept[kept.length - 1]?.id ?? "")}`)).calls;
+      kept = [...kept, ...older];
+      more.hidden = !older.length;
+      draw();
+    },
+    { hidden: kept.length < 200 },
+  );
   const put = (event) => {
     const at = kept.findIndex((it) => it.id === event.detail.id);
     if (at >= 0) kept[at] = event.detail;
@@ -48,101 +102,197 @@ async function all(context) {
     draw();
   };
   context.onReset(async () => {
-    kept = (await data('calls')).calls;
+    kept = (await data("calls")).calls;
     progress.clear();
     draw();
   });
-  context.on('call.started', put);
-  context.on('call.ended', (event) => { progress.delete(event.detail.id); put(event); });
-  context.on('call.progress', ({ detail }) => {
-    if (!kept.some((it) => it.id === detail.id && it.outcome === 'running')) return;
+  context.on("call.started", put);
+  context.on("call.ended", (event) => {
+    progress.delete(event.detail.id);
+    put(event);
+  });
+  context.on("call.progress", ({ detail }) => {
+    if (!kept.some((it) => it.id === detail.id && it.outcome === "running")) return;
     progress.set(detail.id, detail);
     draw();
   });
   draw();
-  return [h('div.bar', filter, select, count), nothing, rows.element, more];
+  return [h("div.bar", filter, select, count), nothing, rows.element, more];
 }
 
 /** The past calls of one tool. */
-export function pastCalls(context, tool) {
-  const box = h('div', 'loading…');
-  data(`calls?tool=${encodeURIComponent(tool)}`).then(({ calls: found }) => {
-    if (!found.length) return fill(box, empty('The tool was not called since the server started.'));
-    return fill(box, table('Past calls', ['Call', 'Outcome', 'Time', 'Model sees'], found.map((it) => [link(to('calls', it.id), time(it.started)), badge(it.outcome), duration(it.us), bytes(it.shown_bytes)])));
-  }, (error) => fill(box, error.message));
+export function pastCalls(tool) {
+  const box = h("div", "loading…");
+  data(`calls?tool=${encodeURIComponent(tool)}`).then(
+    ({ calls: found }) => {
+      if (!found.length) return fill(box, empty("The tool was not called since the server started."));
+      return fill(
+        box,
+        table(
+          "Past calls",
+          ["Call", "Outcome", "Time", "Model sees"],
+          found.map((it) => [
+            link(to("calls", it.id), time(it.started)),
+            badge(it.outcome),
+            duration(it.us),
+            bytes(it.shown_bytes),
+          ]),
+        ),
+      );
+    },
+    (error) => fill(box, error.message),
+  );
   return box;
 }
 
 /** Progress in a few words: '3 of 10, reading'. */
-export const progressText = ({ progress, total, message }) => `${progress}${total === undefined || total === null ? '' : ` of ${total}`}${message ? `, ${message}` : ''}`;
+export const progressText = ({ progress, total, message }) =>
+  `${progress}${total === undefined || total === null ? "" : ` of ${total}`}${message ? `, ${message}` : ""}`;
 
 /** A bar of progress with its words; without a total it has no end. */
 export function progressBar(it) {
   // A tool may send numbers that are too large for a bar.
   const isBounded = [it.progress, it.total].every(Number.isFinite) && it.total > 0;
-  return h('p', h('progress', { 'aria-label': 'Progress', ...(isBounded ? { max: it.total, value: Math.min(it.progress, it.total) } : {}) }), ` ${progressText(it)}`);
+  return h(
+    "p",
+    h("progress", {
+      "aria-label": "Progress",
+      ...(isBounded ? { max: it.total, value: Math.min(it.progress, it.total) } : {}),
+    }),
+    ` ${progressText(it)}`,
+  );
 }
 
 async function one(context) {
   const fetched = () => data(`calls/${encodeURIComponent(context.name)}`);
-  const progress = h('div');
+  const progress = h("div");
   // It is listened before the record is fetched: a call may end while its page loads.
-  const ended = new Promise((done) => context.on('call.ended', ({ detail }) => { if (detail.id === context.name) done(); }));
-  context.on('call.progress', ({ detail }) => { if (detail.id === context.name) fill(progress, progressBar(detail)); });
+  const ended = new Promise((done) =>
+    context.on("call.ended", ({ detail }) => {
+      if (detail.id === context.name) done();
+    }),
+  );
+  context.on("call.progress", ({ detail }) => {
+    if (detail.id === context.name) fill(progress, progressBar(detail));
+  });
   const record = await fetched();
-  const isRunning = record.outcome === 'running';
+  const isRunning = record.outcome === "running";
   if (isRunning) {
     // A View stays as it is; it gets the result itself.
-    const again = () => { if (context.isShown() && !document.querySelector('.view')) context.again(); };
+    const again = () => {
+      if (context.isShown() && !document.querySelector(".view")) context.again();
+    };
     ended.then(again);
-    context.onReset(async () => { if ((await fetched()).outcome !== 'running') again(); });
+    context.onReset(async () => {
+      if ((await fetched()).outcome !== "running") again();
+    });
     if (record.progress && !progress.firstChild) fill(progress, progressBar(record.progress));
   }
-  const state = isRunning ? await data('state') : undefined;
+  const state = isRunning ? await data("state") : undefined;
   context.title.textContent = record.tool;
-  const [tools, shown] = await Promise.all([list('tools/list', 'tools').catch(() => []), record.model?.kept ? text(`calls/${record.id}/shown`) : undefined]);
+  const [tools, shown] = await Promise.all([
+    list("tools/list", "tools").catch(() => []),
+    record.model?.kept ? text(`calls/${record.id}/shown`) : undefined,
+  ]);
   const tool = tools.find((it) => it.name === record.tool);
   const result = shown === undefined ? undefined : parse(shown);
   const args = record.arguments.json;
   return [
-    h('p', badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
+    h(
+      "p",
+      badge(record.outcome),
+      ` ${duration(record.us)} `,
+      time(record.started),
+      ` ${record.server ? `server ${record.server}, ` : ""}${record.client ? `called by ${record.client}` : ""}`,
+    ),
     isRunning ? [progress, openQuestions(context, state.questions, (it) => it.call === record.id)] : null,
-    record.problem ? h('div.failure', h('p', `${record.problem.code ?? ''} `, visible(record.problem.message))) : null,
-    h('p', tool ? again(record, tool) : null, ' ', link(`#/calls`, 'All calls')),
-    h('details', h('summary', `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),
-    callParts({ record, result, tool, context, tab: context.query.get('tab') ?? 'result', isOwnPage: true }),
+    record.problem ? h("div.failure", h("p", `${record.problem.code ?? ""} `, visible(record.problem.message))) : null,
+    h("p", tool ? again(record, tool) : null, " ", link(`#/calls`, "All calls")),
+    h(
+      "details",
+      h("summary", `Arguments, ${bytes(record.arguments.bytes)}`),
+      args
+        ? tree(parse(args))
+        : empty(record.arguments.bytes ? "They were too large to be kept." : "The call had none."),
+    ),
+    callParts({ record, result, tool, context, tab: context.query.get("tab") ?? "result", isOwnPage: true }),
   ];
 }
 
 /** The link to a form with the arguments of a call. Secrets, which the record hides, are unset there. */
 function again({ arguments: { json, bytes: size } }, tool) {
   const refused = (why) => `It cannot be called again from here: its arguments ${why}.`;
-  if (!json && size) return refused('were too large to be kept');
-  const args = json ? `?args=${encodeURIComponent(stringify(withoutSecrets(withoutHidden(parse(json)), tool.inputSchema) ?? {}))}` : '';
+  if (!json && size) return refused("were too large to be kept");
+  const args = json
+    ? `?args=${encodeURIComponent(stringify(withoutSecrets(withoutHidden(parse(json)), tool.inputSchema) ?? {}))}`
+    : "";
   // Browsers follow no address of some megabytes.
-  return args.length > 500_000 ? refused('are too long for an address') : link(`${to('tools', tool.name)}${args}`, 'Call it again');
+  return args.length > 500_000
+    ? refused("are too long for an address")
+    : link(`${to("tools", tool.name)}${args}`, "Call it again");
 }
 
 /** The tabs of a call. */
 export function callParts({ record, result, tool, sent, context, tab, isOwnPage }) {
-  const box = h('div');
+  const box = h("div");
   let tabOpen = new AbortController();
   const draw = (current, focus) => {
     tabOpen.abort();
     tabOpen = new AbortController();
     const { signal } = tabOpen;
-    fill(box, tabs('The call', [
-      ['result', 'Result', () => (result ? resultView(result, tool?.outputSchema) : empty(record && !record.model ? 'The call has no result.' : 'The result was too large to be kept.'))],
-      ['model', 'Model', () => (record ? lazily(async () => (await import('./model.js')).modelView(record)) : empty('The call has no record.'))],
-      ['messages', 'Messages', () => lazily(async () => (await import('./messages.js')).messagesOf(record, sent))],
-      ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
-      ['view', 'View', () => lazily(async () => (await import('./view-panel.js')).viewOf({ record, tool, signal, own: sent && { args: sent[0].params.arguments, result } }))],
-      ['save', 'Save', () => (record && result ? lazily(async () => (await import('./scenario.js')).scenarioView(record, result, tool)) : empty('A scenario needs a call with a result.'))],
-    ], current, (next, isFocused) => {
-      if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });
-      draw(next, isFocused);
-    }));
-    if (focus) box.querySelector('[role=tab][aria-selected=true]')?.focus();
+    fill(
+      box,
+      tabs(
+        "The call",
+        [
+          [
+            "result",
+            "Result",
+            () =>
+              result
+                ? resultView(result, tool?.outputSchema)
+                : empty(record && !record.model ? "The call has no result." : "The result was too large to be kept."),
+          ],
+          [
+            "model",
+            "Model",
+            () =>
+              record
+                ? lazily(async () => (await import("./model.js")).modelView(record))
+                : empty("The call has no record."),
+          ],
+          ["messages", "Messages", () => lazily(async () => (await import("./messages.js")).messagesOf(record, sent))],
+          ["timeline", "Timeline", () => (record ? timeline(record) : empty("The call has no record."))],
+          [
+            "view",
+            "View",
+            () =>
+              lazily(async () =>
+                (await import("./view-panel.js")).viewOf({
+                  record,
+                  tool,
+                  signal,
+                  own: sent && { args: sent[0].params.arguments, result },
+                }),
+              ),
+          ],
+          [
+            "save",
+            "Save",
+            () =>
+              record && result
+                ? lazily(async () => (await import("./scenario.js")).scenarioView(record, result, tool))
+                : empty("A scenario needs a call with a result."),
+          ],
+        ],
+        current,
+        (next, isFocused) => {
+          if (isOwnPage) context.setQuery({ tab: next === "result" ? undefined : next });
+          draw(next, isFocused);
+        },
+      ),
+    );
+    if (focus) box.querySelector("[role=tab][aria-selected=true]")?.focus();
   };
   draw(tab);
   context.onLeave(() => tabOpen.abort());
@@ -153,17 +303,37 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
 function timeline(record) {
   const steps = record.steps.map((it) => ({ name: it.name, at: it.at_us }));
   const total = Math.max(1, record.us ?? steps[steps.length - 1]?.at ?? 1);
-  const names = { answered: 'upstream answered', captured: 'answer captured' };
+  const names = { answered: "upstream answered", captured: "answer captured" };
   let from = 0;
-  const parts = [...steps, { name: 'sent to the agent', at: total }].map((it) => {
+  const parts = [...steps, { name: "sent to the agent", at: total }].map((it) => {
     const part = { name: names[it.name] ?? it.name, from, to: it.at };
     from = it.at;
     return part;
   });
   const y = (index) => 8 + index * 26;
   return [
-    svg('svg', { viewBox: `0 0 400 ${16 + parts.length * 26}`, class: 'chart', role: 'img', 'aria-label': `Course of the call: ${parts.map((it) => `${it.name} after ${duration(it.to)}`).join(', ')}` },
-      parts.map((it, index) => svg('rect', { x: (it.from / total) * 396, y: y(index), width: Math.max(2, ((it.to - it.from) / total) * 396), height: 14, class: 'span' }))),
-    table('Timeline', ['Step', 'From', 'To', 'Took'], parts.map((it) => [it.name, duration(it.from), duration(it.to), duration(it.to - it.from)])),
+    svg(
+      "svg",
+      {
+        viewBox: `0 0 400 ${16 + parts.length * 26}`,
+        class: "chart",
+        role: "img",
+        "aria-label": `Course of the call: ${parts.map((it) => `${it.name} after ${duration(it.to)}`).join(", ")}`,
+      },
+      parts.map((it, index) =>
+        svg("rect", {
+          x: (it.from / total) * 396,
+          y: y(index),
+          width: Math.max(2, ((it.to - it.from) / total) * 396),
+          height: 14,
+          class: "span",
+        }),
+      ),
+    ),
+    table(
+      "Timeline",
+      ["Step", "From", "To", "Took"],
+      parts.map((it) => [it.name, duration(it.from), duration(it.to), duration(it.to - it.from)]),
+    ),
   ];
 }

@@ -1,10 +1,21 @@
 // Builds elements. Text becomes text nodes, never markup.
 
-const PROPERTIES = new Set(['value', 'checked', 'disabled', 'selected', 'open', 'indeterminate', 'htmlFor', 'tabIndex', 'hidden', 'readOnly']);
+const PROPERTIES = new Set([
+  "value",
+  "checked",
+  "disabled",
+  "selected",
+  "open",
+  "indeterminate",
+  "htmlFor",
+  "tabIndex",
+  "hidden",
+  "readOnly",
+]);
 
 /** Creates an element of a tag with classes, as 'p.muted', with properties, listeners (`onclick`) and children. */
 export function h(tag, ...children) {
-  const [name, ...classes] = tag.split('.');
+  const [name, ...classes] = tag.split(".");
   const element = document.createElement(name);
   element.classList.add(...classes);
   const [props] = children;
@@ -15,7 +26,7 @@ export function h(tag, ...children) {
 
 /** Creates an SVG element. */
 export function svg(tag, props, ...children) {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(props ?? {})) element.setAttribute(name, value);
   element.append(...nodes(children));
   return element;
@@ -24,16 +35,21 @@ export function svg(tag, props, ...children) {
 function set(element, props) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === undefined || value === null) continue;
-    if (name.startsWith('aria-')) { element.setAttribute(name, String(value)); continue; }
+    if (name.startsWith("aria-")) {
+      element.setAttribute(name, String(value));
+      continue;
+    }
     if (value === false) continue;
-    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (PROPERTIES.has(name)) element[name] = value;
-    else element.setAttribute(name, value === true ? '' : value);
+    else element.setAttribute(name, value === true ? "" : value);
   }
 }
 
 function nodes(children) {
-  return children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false && child !== '')
+  return children
+    .flat(Infinity)
+    .filter((child) => child !== undefined && child !== null && child !== false && child !== "")
     .map((child) => (child instanceof Node ? child : String(child)));
 }
 
@@ -43,109 +59,194 @@ export function fill(element, ...children) {
   return element;
 }
 
-const keyOf = (it) => it.getAttribute('href') ?? it.getAttribute('aria-label') ?? it.textContent;
+const keyOf = (it) => it.getAttribute("href") ?? it.getAttribute("aria-label") ?? it.textContent;
 
 /** Replaces what is inside of an element, as `fill` does. The focus stays on the link or the button that it was on. */
 export function refill(element, ...children) {
   const focused = document.activeElement;
   const key = element.contains(focused) ? keyOf(focused) : undefined;
   fill(element, ...children);
-  if (key !== undefined) [...element.querySelectorAll('a, button, [tabindex]')].find((it) => keyOf(it) === key)?.focus({ preventScroll: true });
+  if (key !== undefined)
+    [...element.querySelectorAll("a, button, [tabindex]")]
+      .find((it) => keyOf(it) === key)
+      ?.focus({ preventScroll: true });
 }
 
 let lastId = 0;
 /** Returns an id that no other element has. */
-export function newId(prefix = 'n') {
+export function newId(prefix = "n") {
   lastId += 1;
   return `${prefix}${lastId}`;
 }
 
 export function button(label, onclick, props = {}) {
-  return h('button', { type: 'button', onclick, ...props }, label);
+  return h("button", { type: "button", onclick, ...props }, label);
 }
 
 let isPressed = false;
 const waiting = [];
-addEventListener('pointerdown', () => { isPressed = true; }, true);
+addEventListener(
+  "pointerdown",
+  () => {
+    isPressed = true;
+  },
+  true,
+);
 // The list of a select takes the end of the click away; a key tells that it is over.
-for (const name of ['pointerup', 'pointercancel', 'keydown']) addEventListener(name, () => setTimeout(() => { isPressed = false; waiting.splice(0).forEach((act) => act()); }), true);
+for (const name of ["pointerup", "pointercancel", "keydown"])
+  addEventListener(
+    name,
+    () =>
+      setTimeout(() => {
+        isPressed = false;
+        waiting.splice(0).forEach((act) => act());
+      }),
+    true,
+  );
 /** Acts now, or after the click that is going on: a button that moves under the pointer is not clicked. */
 export const afterClick = (act) => (isPressed ? waiting.push(act) : act());
 
 /** Moves the focus to the first control inside of an element. */
-export const focusIn = (element) => element?.querySelector('input, textarea, select, button')?.focus();
+export const focusIn = (element) => element?.querySelector("input, textarea, select, button")?.focus();
 
 /** A small field that filters what is beside it. */
-export const search = (label, oninput, isShown) => h('input', { type: 'search', class: 'narrow', placeholder: 'filter', 'aria-label': label, hidden: !isShown, oninput });
+export const search = (label, oninput, isShown) =>
+  h("input", {
+    type: "search",
+    class: "narrow",
+    placeholder: "filter",
+    "aria-label": label,
+    hidden: !isShown,
+    oninput,
+  });
 
 /** The address of one thing of a page. */
 export const to = (page, name) => `#/${page}/${encodeURIComponent(name)}`;
 
 export function link(href, ...children) {
-  return h('a', { href }, ...children);
+  return h("a", { href }, ...children);
 }
 
 /** A state in a word and a colour; the word is enough. */
 export function badge(state, text = state) {
-  const kind = { ok: 'ok', ready: 'ok', running: 'busy', starting: 'busy', restarting: 'busy', input_required: 'busy', cancelled: 'warn', degraded: 'warn', suspect: 'warn', backing_off: 'warn', disabled: 'muted' }[state] ?? 'bad';
-  return h('span', { class: `badge ${kind}` }, String(text).replaceAll('_', ' '));
+  const kind =
+    {
+      ok: "ok",
+      ready: "ok",
+      running: "busy",
+      starting: "busy",
+      restarting: "busy",
+      input_required: "busy",
+      cancelled: "warn",
+      degraded: "warn",
+      suspect: "warn",
+      backing_off: "warn",
+      disabled: "muted",
+    }[state] ?? "bad";
+  return h("span", { class: `badge ${kind}` }, String(text).replaceAll("_", " "));
 }
 
-/** Shows a dialog above the page. Escape closes it, and the focus goes back. `close` is called once, however it ends. */
+/**
+ * Shows a dialog above the page. Escape closes it, and the focus goes back. `close` is called once,
+ * however it ends.
+ */
 export function dialog(label, close, ...children) {
-  const element = h('dialog', { 'aria-label': label, onclose: () => { element.remove(); close?.(); } }, ...children);
+  const element = h(
+    "dialog",
+    {
+      "aria-label": label,
+      onclose: () => {
+        element.remove();
+        close?.();
+      },
+    },
+    ...children,
+  );
   document.body.append(element);
   element.showModal();
   return element;
 }
 
 let last = Promise.resolve();
-/** Asks for consent, one question after the other. Resolves to whether the user agreed; `signal` takes the question back. */
+/**
+ * Asks for consent, one question after the other. Resolves to whether the user agreed; `signal`
+ * takes the question back.
+ */
 export const consent = (...about) => (last = last.then(() => ask(...about)));
 
 function ask(question, detail, yes, signal) {
   return new Promise((done) => {
-    if (signal?.aborted) { done(false); return; }
-    const box = dialog(question, () => done(box.returnValue === 'yes'),
-      h('h2', question), h('pre.literal', { tabIndex: 0, 'aria-label': 'What it is about' }, detail),
-      h('p', button('No', () => box.close(), { autofocus: true }), ' ', button(yes, () => box.close('yes'))));
-    signal?.addEventListener('abort', () => box.close());
+    if (signal?.aborted) {
+      done(false);
+      return;
+    }
+    const box = dialog(
+      question,
+      () => done(box.returnValue === "yes"),
+      h("h2", question),
+      h("pre.literal", { tabIndex: 0, "aria-label": "What it is about" }, detail),
+      h(
+        "p",
+        button("No", () => box.close(), { autofocus: true }),
+        " ",
+        button(yes, () => box.close("yes")),
+      ),
+    );
+    signal?.addEventListener("abort", () => box.close());
   });
 }
 
 /** An empty list says why it is empty, and what to do. */
 export function empty(why, ...next) {
-  return h('div.empty', h('p', why), next.length ? h('p', ...next) : null);
+  return h("div.empty", h("p", why), next.length ? h("p", ...next) : null);
 }
 
 /** A failure says what failed and offers to try again. */
 export function failure(error, retry) {
   const since = new Date().toLocaleTimeString();
-  return h('div.failure', { role: 'alert' },
-    h('p', h('strong', 'Failed: '), error.message ?? String(error)),
-    h('p.muted', `at ${since}`),
-    retry ? button('Try again', retry) : null);
+  return h(
+    "div.failure",
+    { role: "alert" },
+    h("p", h("strong", "Failed: "), error.message ?? String(error)),
+    h("p.muted", `at ${since}`),
+    retry ? button("Try again", retry) : null,
+  );
 }
 
 /** The place of content that is loaded when it is wanted. */
 export function lazily(load) {
-  const place = h('div', 'loading…');
-  load().then((content) => fill(place, content), (error) => fill(place, failure(error)));
+  const place = h("div", "loading…");
+  load().then(
+    (content) => fill(place, content),
+    (error) => fill(place, failure(error)),
+  );
   return place;
 }
 
 /** Tabs whose names are in the address. `tabs` is a list of [id, label, make]. */
 export function tabs(label, list, current, choose) {
-  const strip = h('div', { role: 'tablist', 'aria-label': label, class: 'tabs' });
-  const panel = h('div', { role: 'tabpanel', class: 'panel', id: newId('panel'), tabIndex: 0 });
+  const strip = h("div", { role: "tablist", "aria-label": label, class: "tabs" });
+  const panel = h("div", { role: "tabpanel", class: "panel", id: newId("panel"), tabIndex: 0 });
   const shown = list.find(([id]) => id === current) ?? list[0];
-  const buttons = list.map(([id, text]) => h('button', {
-    type: 'button', role: 'tab', id: newId('tab'), 'aria-controls': panel.id, 'aria-selected': id === shown[0] ? 'true' : 'false',
-    tabIndex: id === shown[0] ? 0 : -1, 'data-tab': id, onclick: () => choose(id),
-  }, text));
-  panel.setAttribute('aria-labelledby', buttons[list.indexOf(shown)].id);
+  const buttons = list.map(([id, text]) =>
+    h(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: newId("tab"),
+        "aria-controls": panel.id,
+        "aria-selected": id === shown[0] ? "true" : "false",
+        tabIndex: id === shown[0] ? 0 : -1,
+        "data-tab": id,
+        onclick: () => choose(id),
+      },
+      text,
+    ),
+  );
+  panel.setAttribute("aria-labelledby", buttons[list.indexOf(shown)].id);
   strip.append(...buttons);
-  strip.addEventListener('keydown', (event) => {
+  strip.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
@@ -157,14 +258,34 @@ export function tabs(label, list, current, choose) {
   } catch (error) {
     panel.append(failure(error));
   }
-  return h('div.tabbed', strip, panel);
+  return h("div.tabbed", strip, panel);
 }
 
 /** A table with a header row. Cells are nodes or text. */
 export function table(label, heads, rows) {
-  return h('div.scroll', { tabIndex: 0, role: 'group', 'aria-label': label },
-    h('table', h('thead', h('tr', heads.map((head) => h('th', { scope: 'col' }, head)))),
-      h('tbody', rows.map((cells) => h('tr', cells.map((cell) => h('td', cell)))))));
+  return h(
+    "div.scroll",
+    { tabIndex: 0, role: "group", "aria-label": label },
+    h(
+      "table",
+      h(
+        "thead",
+        h(
+          "tr",
+          heads.map((head) => h("th", { scope: "col" }, head)),
+        ),
+      ),
+      h(
+        "tbody",
+        rows.map((cells) =>
+          h(
+            "tr",
+            cells.map((cell) => h("td", cell)),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 // Rows that are offered as text: those that are drawn at once need no other way to be read, and a text has an end.
@@ -173,40 +294,63 @@ const MOST_LINES = 10_000;
 
 /** Shows the rows of a list as a text, which can be searched, selected and copied as a whole. */
 function openAsText(label, items, row) {
-  const lines = items.slice(0, MOST_LINES).map((item) => [...row(item).childNodes].map((it) => it.textContent).filter(Boolean).join('  '));
+  const lines = items.slice(0, MOST_LINES).map((item) =>
+    [...row(item).childNodes]
+      .map((it) => it.textContent)
+      .filter(Boolean)
+      .join("  "),
+  );
   const chunks = [];
-  for (let at = 0; at < lines.length; at += 200) chunks.push(h('span.chunk', `${lines.slice(at, at + 200).join('\n')}\n`));
-  const box = dialog(`${label} as text`, undefined, h('h2', `${label} as text`), items.length > lines.length ? h('p.muted', `the first ${lines.length} of ${items.length}`) : null,
-    h('pre.literal', { tabIndex: 0, role: 'group', 'aria-label': label }, chunks), h('p', button('Copy', () => copy(lines.join('\n'))), ' ', button('Close', () => box.close(), { autofocus: true })));
+  for (let at = 0; at < lines.length; at += 200)
+    chunks.push(h("span.chunk", `${lines.slice(at, at + 200).join("\n")}\n`));
+  const box = dialog(
+    `${label} as text`,
+    undefined,
+    h("h2", `${label} as text`),
+    items.length > lines.length ? h("p.muted", `the first ${lines.length} of ${items.length}`) : null,
+    h("pre.literal", { tabIndex: 0, role: "group", "aria-label": label }, chunks),
+    h(
+      "p",
+      button("Copy", () => copy(lines.join("\n"))),
+      " ",
+      button("Close", () => box.close(), { autofocus: true }),
+    ),
+  );
 }
 
 /**
- * A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link of one item. The list is one stop of the Tab
+ * A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link
+ * of one item. The list is one stop of the Tab
  * key, and arrow keys move in it. It begins at the item that `isCurrent` knows.
  */
 export function virtualList(label, items, row, isCurrent = () => false) {
   // A finger needs more room than the pointer of a mouse.
-  const height = matchMedia('(pointer: fine)').matches ? 28 : 36;
-  const list = h('div.rows', { role: 'list', 'aria-label': label });
-  const before = h('div.spacer');
-  const after = h('div.spacer');
-  const box = h('div.virtual', before, list, after);
-  box.style.setProperty('--row', `${height}px`);
-  const asText = button(`All ${label.toLowerCase()} as text`, () => openAsText(label, items, row), { class: 'small' });
-  let shown = '';
+  const height = matchMedia("(pointer: fine)").matches ? 28 : 36;
+  const list = h("div.rows", { role: "list", "aria-label": label });
+  const before = h("div.spacer");
+  const after = h("div.spacer");
+  const box = h("div.virtual", before, list, after);
+  box.style.setProperty("--row", `${height}px`);
+  const asText = button(`All ${label.toLowerCase()} as text`, () => openAsText(label, items, row), { class: "small" });
+  let shown = "";
   let active = items.findIndex(isCurrent);
   const linkAt = (index) => list.querySelector(`[aria-posinset="${index + 1}"] a`);
-  list.addEventListener('focusin', ({ target }) => {
-    list.querySelectorAll('[tabindex="0"]').forEach((it) => { it.tabIndex = -1; });
-    active = target.closest('[aria-posinset]').ariaPosInSet - 1;
+  list.addEventListener("focusin", ({ target }) => {
+    list.querySelectorAll('[tabindex="0"]').forEach((it) => {
+      it.tabIndex = -1;
+    });
+    active = target.closest("[aria-posinset]").ariaPosInSet - 1;
     target.tabIndex = 0;
   });
-  list.addEventListener('keydown', (event) => {
+  list.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
     if (!step) return;
     event.preventDefault();
     const next = Math.max(0, Math.min(items.length - 1, active + step));
-    if (!linkAt(next)) { box.scrollTop = next * height; draw(); }
+    if (!linkAt(next)) {
+      box.scrollTop = next * height;
+      draw();
+    }
     linkAt(next)?.focus();
   });
   const draw = () => {
@@ -218,14 +362,22 @@ export function virtualList(label, items, row, isCurrent = () => false) {
     shown = key;
     asText.hidden = items.length < LONG;
     // The order is in attributes too: assistive technology sees only the rows that are drawn.
-    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
+    const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const reached = active >= first && active < last ? active : Math.floor(box.scrollTop / height);
-    fill(list, items.slice(first, last).map((item, index) => {
-      const link = row(item);
-      link.tabIndex = first + index === reached ? 0 : -1;
-      return h('div', { role: 'listitem', class: 'row', 'aria-setsize': items.length, 'aria-posinset': first + index + 1 }, link);
-    }));
-    if (focused !== null) [...list.querySelectorAll('a')].find((it) => it.getAttribute('href') === focused)?.focus({ preventScroll: true });
+    fill(
+      list,
+      items.slice(first, last).map((item, index) => {
+        const link = row(item);
+        link.tabIndex = first + index === reached ? 0 : -1;
+        return h(
+          "div",
+          { role: "listitem", class: "row", "aria-setsize": items.length, "aria-posinset": first + index + 1 },
+          link,
+        );
+      }),
+    );
+    if (focused !== null)
+      [...list.querySelectorAll("a")].find((it) => it.getAttribute("href") === focused)?.focus({ preventScroll: true });
     before.style.height = `${first * height}px`;
     after.style.height = `${(items.length - last) * height}px`;
   };
@@ -233,9 +385,12 @@ export function virtualList(label, items, row, isCurrent = () => false) {
   const later = () => {
     if (asked) return;
     asked = true;
-    requestAnimationFrame(() => { asked = false; draw(); });
+    requestAnimationFrame(() => {
+      asked = false;
+      draw();
+    });
   };
-  box.addEventListener('scroll', later, { passive: true });
+  box.addEventListener("scroll", later, { passive: true });
   // The size is known when the list has its place on the page.
   let isPlaced = active < 0;
   new ResizeObserver(() => {
@@ -245,72 +400,104 @@ export function virtualList(label, items, row, isCurrent = () => false) {
   }).observe(box);
   draw();
   return {
-    element: h('div', box, asText),
+    element: h("div", box, asText),
     /** Shows other items; the position stays. */
-    update(next) { items = next; shown = ''; later(); },
+    update(next) {
+      items = next;
+      shown = "";
+      later();
+    },
   };
 }
 
 export function bytes(count) {
-  if (count === undefined || count === null) return '';
+  if (count === undefined || count === null) return "";
   if (count < 1024) return `${count} B`;
   if (count < 1 << 20) return `${(count / 1024).toFixed(count < 10240 ? 1 : 0)} KiB`;
   return `${(count / (1 << 20)).toFixed(1)} MiB`;
 }
 
 export function duration(us) {
-  if (us === undefined || us === null) return '';
+  if (us === undefined || us === null) return "";
   if (us < 1000) return `${us} µs`;
   if (us < 1e6) return `${(us / 1000).toFixed(us < 1e4 ? 1 : 0)} ms`;
   return `${(us / 1e6).toFixed(1)} s`;
 }
 
 export function time(ms) {
-  return h('time', { datetime: new Date(ms).toISOString(), title: new Date(ms).toLocaleString() }, new Date(ms).toLocaleTimeString());
+  return h(
+    "time",
+    { datetime: new Date(ms).toISOString(), title: new Date(ms).toLocaleString() },
+    new Date(ms).toLocaleTimeString(),
+  );
 }
 
 /** Says something to those who do not see the page change. */
 export function say(text) {
-  const region = document.getElementById('status');
+  const region = document.getElementById("status");
   if (region) region.textContent = text;
 }
 
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
-    say('Copied');
+    say("Copied");
   } catch {
-    say('The browser does not let this page copy');
+    say("The browser does not let this page copy");
   }
 }
 
-export function download(name, text, type = 'application/octet-stream') {
+export function download(name, text, type = "application/octet-stream") {
   const url = URL.createObjectURL(new Blob([text], { type }));
-  h('a', { href: url, download: name }).click();
+  h("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 export function hasWords(text, words) {
   const low = text.toLowerCase();
-  return words.toLowerCase().split(/\s+/).filter(Boolean).every((word) => low.includes(word));
+  return words
+    .toLowerCase()
+    .split(/\s+/)
+    .filter(Boolean)
+    .every((word) => low.includes(word));
 }
 
 // Lists beside what is chosen from them, with a handle between.
 
 /** A field whose words are kept in the address. */
 export function filterBox(context, label, draw) {
-  const box = h('input', { type: 'search', placeholder: 'filter', 'aria-label': label, value: context.query.get('q') ?? '', oninput: () => { draw(box.value); context.setQuery({ q: box.value }); } });
+  const box = h("input", {
+    type: "search",
+    placeholder: "filter",
+    "aria-label": label,
+    value: context.query.get("q") ?? "",
+    oninput: () => {
+      draw(box.value);
+      context.setQuery({ q: box.value });
+    },
+  });
   return box;
 }
 
 /**
- * A list at the side of a page, with a filter that searches `text`. `fetch` gets its items anew when the list `kind` of the server has
+ * A list at the side of a page, with a filter that searches `text`. `fetch` gets its items anew
+ * when the list `kind` of the server has
  * changed; `changed` is told of them.
  */
-export function sideList(context, label, items, { text, href, name, isCurrent, note = '', kind, fetch, changed = () => {} }) {
+export function sideList(
+  context,
+  label,
+  items,
+  { text, href, name, isCurrent, note = "", kind, fetch, changed = () => {} },
+) {
   const fitting = (words) => items.filter((it) => hasWords(text(it), words));
-  const rows = virtualList(label, fitting(context.query.get('q') ?? ''), (it) => h('a', { href: href(it), 'aria-current': isCurrent(it) ? 'true' : undefined, title: name(it) }, name(it)), isCurrent);
-  const count = h('p.muted', { role: 'status' });
+  const rows = virtualList(
+    label,
+    fitting(context.query.get("q") ?? ""),
+    (it) => h("a", { href: href(it), "aria-current": isCurrent(it) ? "true" : undefined, title: name(it) }, name(it)),
+    isCurrent,
+  );
+  const count = h("p.muted", { role: "status" });
   const draw = (words) => {
     const found = fitting(words);
     rows.update(found);
@@ -324,34 +511,52 @@ export function sideList(context, label, items, { text, href, name, isCurrent, n
     changed(items);
   };
   let asked;
-  context.on('catalog', ({ detail }) => {
-    if (detail.changed === kind) asked ??= setTimeout(() => { asked = undefined; refresh().catch(() => {}); }, 100);
+  context.on("catalog", ({ detail }) => {
+    if (detail.changed === kind)
+      asked ??= setTimeout(() => {
+        asked = undefined;
+        refresh().catch(() => {});
+      }, 100);
   });
   context.onReset(refresh);
   context.onLeave(() => clearTimeout(asked));
-  return h('div.side', filter, count, rows.element);
+  return h("div.side", filter, count, rows.element);
 }
 
 /** A list and what is chosen from it. On a narrow screen one of them is seen, and `back` leads to the list. */
 export function chosen(side, isChosen, [href, label], ...detail) {
-  return panes('list', isChosen ? 'split has-detail' : 'split', side, h('div.detail', link(href, `‹ ${label}`), ...detail));
+  return panes(
+    "list",
+    isChosen ? "split has-detail" : "split",
+    side,
+    h("div.detail", link(href, `‹ ${label}`), ...detail),
+  );
 }
 
 /** Two panes with a border that the pointer or the arrow keys move. */
 export function panes(name, kind, first, second) {
   const key = `marquetry.split.${name}`;
-  let now = Number(localStorage.getItem(key)) || (name === 'list' ? 20 : 40);
+  let now = Number(localStorage.getItem(key)) || (name === "list" ? 20 : 40);
   const set = (percent) => {
     now = Math.round(Math.min(80, Math.max(10, percent)));
-    box.style.setProperty('--first', `${now}fr`);
-    box.style.setProperty('--second', `${100 - now}fr`);
-    handle.setAttribute('aria-valuenow', now);
+    box.style.setProperty("--first", `${now}fr`);
+    box.style.setProperty("--second", `${100 - now}fr`);
+    handle.setAttribute("aria-valuenow", now);
     localStorage.setItem(key, now);
   };
-  const handle = h('div.handle', { role: 'separator', tabIndex: 0, 'aria-label': 'Width of the first pane', 'aria-orientation': 'vertical', 'aria-valuemin': 10, 'aria-valuemax': 80,
+  const handle = h("div.handle", {
+    role: "separator",
+    tabIndex: 0,
+    "aria-label": "Width of the first pane",
+    "aria-orientation": "vertical",
+    "aria-valuemin": 10,
+    "aria-valuemax": 80,
     onkeydown: (event) => {
       const step = { ArrowLeft: -2, ArrowRight: 2, Home: -99, End: 99 }[event.key];
-      if (step) { event.preventDefault(); set(now + step); }
+      if (step) {
+        event.preventDefault();
+        set(now + step);
+      }
     },
     // Without this the browser drags text.
     onmousedown: (event) => event.preventDefault(),
@@ -360,8 +565,9 @@ export function panes(name, kind, first, second) {
       if (!handle.hasPointerCapture(event.pointerId)) return;
       const { left, width } = box.getBoundingClientRect();
       set(((event.clientX - left) / width) * 100);
-    } });
-  const box = h('div', { class: kind }, first, handle, second);
+    },
+  });
+  const box = h("div", { class: kind }, first, handle, second);
   set(now);
   return box;
 }

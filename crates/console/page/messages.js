@@ -1,9 +1,9 @@
 // The log of messages.
 
-import { data } from './api.js';
-import { button, bytes, copy, download, empty, fill, h, link, time, to, virtualList } from './dom.js';
-import { parse, stringify, withoutHidden } from './json.js';
-import { literal, tree } from './result.js';
+import { data } from "./api.js";
+import { button, bytes, copy, download, empty, fill, h, link, time, to, virtualList } from "./dom.js";
+import { parse, stringify, withoutHidden } from "./json.js";
+import { literal, tree } from "./result.js";
 
 // Messages of one answer of the server, and messages that a page shows.
 const PAGE = 200;
@@ -11,24 +11,34 @@ const MOST = 10_000;
 
 /** The messages of one call: those that this page exchanged, and those in the log. */
 export function messagesOf(record, sent) {
-  const box = h('div');
-  const own = (sent ?? []).map((message, index) => h('details', { open: index === 0 }, h('summary', `${index === 0 ? '→' : '←'} ${message.method ?? (message.error ? 'error' : 'result')}`), tree(message)));
-  if (own.length) box.append(h('h2', 'Between this page and the server'), ...own);
+  const box = h("div");
+  const own = (sent ?? []).map((message, index) =>
+    h(
+      "details",
+      { open: index === 0 },
+      h("summary", `${index === 0 ? "→" : "←"} ${message.method ?? (message.error ? "error" : "result")}`),
+      tree(message),
+    ),
+  );
+  if (own.length) box.append(h("h2", "Between this page and the server"), ...own);
   if (!record) return box;
-  const logged = h('div', 'loading…');
-  box.append(h('h2', 'In the log'), logged);
-  data(`messages?call=${encodeURIComponent(record.id)}`).then(({ messages: found }) => {
-    if (!found.length) return fill(logged, empty('The log has no message of this call any more.'));
-    return fill(logged, found.reverse().map(messageRow));
-  }, (error) => fill(logged, error.message));
+  const logged = h("div", "loading…");
+  box.append(h("h2", "In the log"), logged);
+  data(`messages?call=${encodeURIComponent(record.id)}`).then(
+    ({ messages: found }) => {
+      if (!found.length) return fill(logged, empty("The log has no message of this call any more."));
+      return fill(logged, found.reverse().map(messageRow));
+    },
+    (error) => fill(logged, error.message),
+  );
   return box;
 }
 
 function messageRow(head) {
-  const details = h('details', h('summary', messageLine(head)));
-  details.addEventListener('toggle', async () => {
+  const details = h("details", h("summary", messageLine(head)));
+  details.addEventListener("toggle", async () => {
     if (!details.open || details.childElementCount > 1) return;
-    const place = h('div', 'loading…');
+    const place = h("div", "loading…");
     details.append(place);
     try {
       fill(place, messageBody(await data(`messages/${head.id}`)));
@@ -40,43 +50,58 @@ function messageRow(head) {
 }
 
 function messageLine(head) {
-  return [h('span.arrow', { title: head.sent ? 'sent by this server' : 'received by this server' }, head.sent ? '→ ' : '← '), h('span.grow', `${head.side === head.peer ? '' : `${head.side} `}${head.peer} `, h('strong', head.kind)), ' ', h('span', bytes(head.bytes)), ' ', time(head.at)];
+  return [
+    h("span.arrow", { title: head.sent ? "sent by this server" : "received by this server" }, head.sent ? "→ " : "← "),
+    h("span.grow", `${head.side === head.peer ? "" : `${head.side} `}${head.peer} `, h("strong", head.kind)),
+    " ",
+    h("span", bytes(head.bytes)),
+    " ",
+    time(head.at),
+  ];
 }
 
 function messageBody(message) {
-  const parts = [message.is_cut ? h('p.warn', `the first 64 KiB of ${bytes(message.bytes)}`) : null];
+  const parts = [message.is_cut ? h("p.warn", `the first 64 KiB of ${bytes(message.bytes)}`) : null];
   try {
     parts.push(tree(parse(message.text)));
   } catch {
     parts.push(literal(message.text));
   }
-  parts.push(button('Copy', () => copy(message.text), { class: 'small' }));
+  parts.push(button("Copy", () => copy(message.text), { class: "small" }));
   return parts;
 }
 
 /** Messages that this tab keeps until they are unpinned, also when the server has dropped them. */
-const PINS = 'marquetry.pins';
+const PINS = "marquetry.pins";
 const MAX_PINS = 20;
-const pins = () => JSON.parse(sessionStorage.getItem(PINS) ?? '[]');
+const pins = () => JSON.parse(sessionStorage.getItem(PINS) ?? "[]");
 
 function pinButton(message) {
   const isPinned = () => pins().some((it) => it.id === message.id);
-  const pin = button('', () => {
+  const pin = button("", () => {
     const others = pins().filter((it) => it.id !== message.id);
     sessionStorage.setItem(PINS, JSON.stringify(isPinned() ? others : [message, ...others].slice(0, MAX_PINS)));
     draw();
   });
-  const draw = () => { pin.textContent = isPinned() ? 'Unpin' : 'Pin'; };
+  const draw = () => {
+    pin.textContent = isPinned() ? "Unpin" : "Pin";
+  };
   draw();
   return pin;
 }
 
-/** A link that fills the form of a tool with the arguments of a message of an agent, so that the call can be made again. */
+/**
+ * A link that fills the form of a tool with the arguments of a message of an agent, so that the
+ * call can be made again.
+ */
 function callAgain(message) {
   try {
     const { method, params } = parse(message.text);
-    if (message.side !== 'agent' || message.sent || method !== 'tools/call') return null;
-    return link(`${to('tools', params.name)}?args=${encodeURIComponent(stringify(withoutHidden(params.arguments ?? {})))}`, 'Call it again');
+    if (message.side !== "agent" || message.sent || method !== "tools/call") return null;
+    return link(
+      `${to("tools", params.name)}?args=${encodeURIComponent(stringify(withoutHidden(params.arguments ?? {})))}`,
+      "Call it again",
+    );
   } catch {
     return null;
   }
@@ -91,8 +116,8 @@ async function exportAll(heads, { status, signal }) {
     found.push(...part);
     status.textContent = `${found.length} of ${heads.length}`;
   }
-  download('messages.json', stringify(found, 2), 'application/json');
-  status.textContent = `${found.length} messages are saved${signal.aborted ? '; you stopped it' : ''}.`;
+  download("messages.json", stringify(found, 2), "application/json");
+  status.textContent = `${found.length} messages are saved${signal.aborted ? "; you stopped it" : ""}.`;
 }
 
 /** The log of messages. */
@@ -102,14 +127,25 @@ export async function messages(context) {
 
 async function one(context) {
   const pinned = pins().find((it) => it.id === context.name);
-  const message = pinned ?? await data(`messages/${encodeURIComponent(context.name)}`);
-  return [h('p', messageLine(message)), h('p', pinButton(message), ' ', callAgain(message)), message.call ? h('p', link(to('calls', message.call), 'Its call')) : null, messageBody(message), h('p', link('#/messages', 'All messages'))];
+  const message = pinned ?? (await data(`messages/${encodeURIComponent(context.name)}`));
+  return [
+    h("p", messageLine(message)),
+    h("p", pinButton(message), " ", callAgain(message)),
+    message.call ? h("p", link(to("calls", message.call), "Its call")) : null,
+    messageBody(message),
+    h("p", link("#/messages", "All messages")),
+  ];
 }
 
 async function all(context) {
   let kept = [];
   let waiting = [];
-  const page = async (before) => (await data(`messages?q=${encodeURIComponent(filter.value)}${before ? `&before=${encodeURIComponent(before)}` : ''}`)).messages;
+  const page = async (before) =>
+    (
+      await data(
+        `messages?q=${encodeURIComponent(filter.value)}${before ? `&before=${encodeURIComponent(before)}` : ""}`,
+      )
+    ).messages;
   let searches = 0;
   const fetchAll = async () => {
     searches += 1;
@@ -118,18 +154,31 @@ async function all(context) {
     older.hidden = kept.length < PAGE;
     draw();
   };
-  const row = (it) => h('a', { href: to('messages', it.id), class: 'callrow' }, messageLine(it));
-  const rows = virtualList('Messages', [], row);
-  const count = h('span.muted');
+  const row = (it) => h("a", { href: to("messages", it.id), class: "callrow" }, messageLine(it));
+  const rows = virtualList("Messages", [], row);
+  const count = h("span.muted");
   const nothing = empty();
   let hidesOwn = false;
-  const hide = button('Hide the console’s own', () => { hidesOwn = !hidesOwn; hide.setAttribute('aria-pressed', hidesOwn); draw(); }, { 'aria-pressed': 'false' });
+  const hide = button(
+    "Hide the console’s own",
+    () => {
+      hidesOwn = !hidesOwn;
+      hide.setAttribute("aria-pressed", hidesOwn);
+      draw();
+    },
+    { "aria-pressed": "false" },
+  );
   const draw = () => {
     const found = hidesOwn ? kept.filter((it) => !/^(marquetry-)?console\b/.test(it.peer)) : kept;
     rows.update(found);
     count.textContent = `${found.length} messages`;
     nothing.hidden = found.length > 0;
-    fill(nothing, filter.value || kept.length ? 'No message fits.' : 'The log is empty. It fills as agents, servers and Views speak.');
+    fill(
+      nothing,
+      filter.value || kept.length
+        ? "No message fits."
+        : "The log is empty. It fills as agents, servers and Views speak.",
+    );
   };
   /** Adds messages that are not there yet: an event may tell of one that was fetched. */
   const add = (found) => {
@@ -146,40 +195,80 @@ async function all(context) {
   let asked;
   const soon = (fetch, after) => {
     clearTimeout(asked);
-    asked = setTimeout(() => { asked = undefined; fetch().catch(() => {}); }, after);
+    asked = setTimeout(() => {
+      asked = undefined;
+      fetch().catch(() => {});
+    }, after);
   };
-  const filter = h('input', { type: 'search', placeholder: 'text in messages', 'aria-label': 'Search messages', value: context.query.get('q') ?? '', oninput: () => {
-    context.setQuery({ q: filter.value });
-    soon(fetchAll, 150);
-  } });
+  const filter = h("input", {
+    type: "search",
+    placeholder: "text in messages",
+    "aria-label": "Search messages",
+    value: context.query.get("q") ?? "",
+    oninput: () => {
+      context.setQuery({ q: filter.value });
+      soon(fetchAll, 150);
+    },
+  });
   let isPaused = false;
-  const pause = button('Pause', () => { isPaused = !isPaused; pause.setAttribute('aria-pressed', isPaused); if (!isPaused) fetchAll(); }, { 'aria-pressed': 'false' });
-  const older = button('Older messages', async () => {
+  const pause = button(
+    "Pause",
+    () => {
+      isPaused = !isPaused;
+      pause.setAttribute("aria-pressed", isPaused);
+      if (!isPaused) fetchAll();
+    },
+    { "aria-pressed": "false" },
+  );
+  const older = button("Older messages", async () => {
     const found = await page(kept.at(-1)?.id);
     kept = [...kept, ...found];
     older.hidden = found.length < PAGE;
     draw();
   });
-  context.on('message', (event) => {
+  context.on("message", (event) => {
     if (isPaused) return;
     // The server searches the texts, which an event has not.
-    if (filter.value) { if (!asked) soon(fetchNew, 500); return; }
+    if (filter.value) {
+      if (!asked) soon(fetchNew, 500);
+      return;
+    }
     // Many come at a time; the list changes once for all.
-    if (!waiting.length) queueMicrotask(() => { add(waiting.reverse()); waiting = []; });
+    if (!waiting.length)
+      queueMicrotask(() => {
+        add(waiting.reverse());
+        waiting = [];
+      });
     waiting.push(event.detail);
   });
   context.onReset(fetchAll);
   let exporting;
-  const status = h('span.muted', { role: 'status' });
-  const save = button('Export', async () => {
-    if (exporting) { exporting.abort(); return; }
-    exporting = new AbortController();
-    save.textContent = 'Stop';
-    await exportAll(kept, { status, signal: exporting.signal });
-    save.textContent = 'Export';
-    exporting = undefined;
-  }, { class: 'small' });
-  context.onLeave(() => { clearTimeout(asked); exporting?.abort(); });
+  const status = h("span.muted", { role: "status" });
+  const save = button(
+    "Export",
+    async () => {
+      if (exporting) {
+        exporting.abort();
+        return;
+      }
+      exporting = new AbortController();
+      save.textContent = "Stop";
+      await exportAll(kept, { status, signal: exporting.signal });
+      save.textContent = "Export";
+      exporting = undefined;
+    },
+    { class: "small" },
+  );
+  context.onLeave(() => {
+    clearTimeout(asked);
+    exporting?.abort();
+  });
   await fetchAll();
-  return [h('div.bar', filter, pause, hide, count, save, status), pins().length ? h('details', { open: true }, h('summary', 'Pinned'), pins().map(row)) : null, nothing, rows.element, older];
+  return [
+    h("div.bar", filter, pause, hide, count, save, status),
+    pins().length ? h("details", { open: true }, h("summary", "Pinned"), pins().map(row)) : null,
+    nothing,
+    rows.element,
+    older,
+  ];
 }

@@ -1,46 +1,100 @@
 // What the model sees of a call, and the settings that decided.
 
-import { text } from './api.js';
-import { button, bytes, fill, h, link, table, to } from './dom.js';
-import { stringify } from './json.js';
-import { literal, tree } from './result.js';
+import { text } from "./api.js";
+import { button, bytes, fill, h, link, table, to } from "./dom.js";
+import { stringify } from "./json.js";
+import { literal, tree } from "./result.js";
 
 /** What the upstream said beside what the model sees, and the settings that decided. */
 export function modelView(record) {
   const { upstream, model, capture, decided } = record;
-  const tokens = (count) => (count === undefined ? '' : `about ${Math.ceil(count / 4)} tokens`);
-  const rows = [['Upstream said', upstream ? bytes(upstream.bytes) : '–', tokens(upstream?.bytes)], ['Model sees', model ? bytes(model.bytes) : '–', tokens(model?.bytes)]];
-  const why = !upstream ? 'The tool belongs to this server: its answer goes to the model as it is.'
-    : record.same ? 'The answer goes to the model as the upstream wrote it.'
-      : capture?.message ?? 'The answer was changed.';
-  const place = h('div');
-  const show = (part, label) => button(`Show ${label}`, async () => {
-    fill(place, 'loading…');
-    const found = await text(`calls/${record.id}/${part}`).catch((error) => error.message);
-    fill(place, h('h2', label), literal(found, label));
-  }, { class: 'small' });
+  const tokens = (count) => (count === undefined ? "" : `about ${Math.ceil(count / 4)} tokens`);
+  const rows = [
+    ["Upstream said", upstream ? bytes(upstream.bytes) : "–", tokens(upstream?.bytes)],
+    ["Model sees", model ? bytes(model.bytes) : "–", tokens(model?.bytes)],
+  ];
+  const why = !upstream
+    ? "The tool belongs to this server: its answer goes to the model as it is."
+    : record.same
+      ? "The answer goes to the model as the upstream wrote it."
+      : (capture?.message ?? "The answer was changed.");
+  const place = h("div");
+  const show = (part, label) =>
+    button(
+      `Show ${label}`,
+      async () => {
+        fill(place, "loading…");
+        const found = await text(`calls/${record.id}/${part}`).catch((error) => error.message);
+        fill(place, h("h2", label), literal(found, label));
+      },
+      { class: "small" },
+    );
   return [
-    table('Sizes', ['What', 'Bytes', 'Tokens, estimated'], rows), h('p', why),
-    decided.length ? h('div', h('h2', 'Settings that decided'), h('ul', decided.map((it) => h('li', h('code', `${it.setting} = ${stringify(it.value)}`), `: ${it.effect}`))), h('p.muted', 'They are set in ', h('code', '[artifacts]'), ', or for a server or a tool in ', h('code', 'capture'), '.')) : null,
+    table("Sizes", ["What", "Bytes", "Tokens, estimated"], rows),
+    h("p", why),
+    decided.length
+      ? h(
+          "div",
+          h("h2", "Settings that decided"),
+          h(
+            "ul",
+            decided.map((it) => h("li", h("code", `${it.setting} = ${stringify(it.value)}`), `: ${it.effect}`)),
+          ),
+          h(
+            "p.muted",
+            "They are set in ",
+            h("code", "[artifacts]"),
+            ", or for a server or a tool in ",
+            h("code", "capture"),
+            ".",
+          ),
+        )
+      : null,
     decided.length && upstream?.kept ? otherLimit(record, place) : null,
-    capture?.save?.artifacts?.length ? h('p', 'Saved: ', capture.save.artifacts.map((it) => [link(to('artifacts', it.name), it.name), ' '])) : null,
-    capture ? tree(capture, 'report') : null,
-    h('p', upstream?.kept ? show('said', 'what the upstream said') : null, ' ', model?.kept ? show('shown', 'what the model sees') : null), place,
+    capture?.save?.artifacts?.length
+      ? h(
+          "p",
+          "Saved: ",
+          capture.save.artifacts.map((it) => [link(to("artifacts", it.name), it.name), " "]),
+        )
+      : null,
+    capture ? tree(capture, "report") : null,
+    h(
+      "p",
+      upstream?.kept ? show("said", "what the upstream said") : null,
+      " ",
+      model?.kept ? show("shown", "what the model sees") : null,
+    ),
+    place,
   ];
 }
 
 /** Captures the answer again with another limit, and shows what the model would get. */
 function otherLimit(record, place) {
-  const now = record.decided.find((it) => it.setting === 'mcp_tool_llm_return_max_bytes')?.value;
+  const now = record.decided.find((it) => it.setting === "mcp_tool_llm_return_max_bytes")?.value;
   const limits = [4096, 16_384, 65_536, 262_144].filter((it) => it !== now);
   const tryIt = async (limit) => {
-    fill(place, 'loading…');
+    fill(place, "loading…");
     try {
       const shown = await text(`calls/${record.id}/with-limit?bytes=${limit}`);
-      fill(place, h('h2', `With a limit of ${bytes(limit)}, the model would see ${bytes(new Blob([shown]).size)}`), literal(shown, 'what the model would see'));
+      fill(
+        place,
+        h("h2", `With a limit of ${bytes(limit)}, the model would see ${bytes(new Blob([shown]).size)}`),
+        literal(shown, "what the model would see"),
+      );
     } catch (error) {
-      fill(place, h('p.bad', error.message));
+      fill(place, h("p.bad", error.message));
     }
   };
-  return h('p', 'With another limit: ', limits.map((limit) => [button(bytes(limit), () => tryIt(limit), { class: 'small', 'aria-label': `What a limit of ${bytes(limit)} gives` }), ' ']));
+  return h(
+    "p",
+    "With another limit: ",
+    limits.map((limit) => [
+      button(bytes(limit), () => tryIt(limit), {
+        class: "small",
+        "aria-label": `What a limit of ${bytes(limit)} gives`,
+      }),
+      " ",
+    ]),
+  );
 }

@@ -1,6 +1,6 @@
 // JSON Schema without the page: which field shows a schema, what a field begins with, and what is wrong with a value.
 
-import { isEqual, isObject, Malformed, malformedIn, stringify } from './json.js';
+import { isEqual, isObject, Malformed, malformedIn, stringify } from "./json.js";
 
 const MAX_DEPTH = 60;
 
@@ -23,7 +23,7 @@ export function resolve(schema, root) {
 
 function resolved(schema, root) {
   let sum = schema;
-  if (typeof schema.$ref === 'string') {
+  if (typeof schema.$ref === "string") {
     const { $ref, ...rest } = schema;
     const target = pointed($ref, root);
     if (target === undefined) return { ...rest, unknownRef: $ref };
@@ -37,12 +37,12 @@ function resolved(schema, root) {
 }
 
 function pointed(ref, root) {
-  if (ref === '#') return root;
-  if (!ref.startsWith('#/')) return ref.startsWith('#') ? anchored(ref.slice(1), root) : undefined;
+  if (ref === "#") return root;
+  if (!ref.startsWith("#/")) return ref.startsWith("#") ? anchored(ref.slice(1), root) : undefined;
   let at = root;
-  for (const part of ref.slice(2).split('/')) {
-    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~');
-    if (at === null || typeof at !== 'object' || !Object.hasOwn(at, key)) return undefined;
+  for (const part of ref.slice(2).split("/")) {
+    const key = decoded(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    if (at === null || typeof at !== "object" || !Object.hasOwn(at, key)) return undefined;
     at = at[key];
   }
   return at;
@@ -65,23 +65,30 @@ function merged(a, b) {
   const sum = { ...a, ...b };
   if (a.properties && b.properties) sum.properties = { ...a.properties, ...b.properties };
   if (a.required && b.required) sum.required = [...new Set([...listOf(a.required), ...listOf(b.required)])];
-  for (const [name, pick] of [['minimum', Math.max], ['minLength', Math.max], ['minItems', Math.max], ['maximum', Math.min], ['maxLength', Math.min], ['maxItems', Math.min]]) {
-    if (typeof a[name] === 'number' && typeof b[name] === 'number') sum[name] = pick(a[name], b[name]);
+  for (const [name, pick] of [
+    ["minimum", Math.max],
+    ["minLength", Math.max],
+    ["minItems", Math.max],
+    ["maximum", Math.min],
+    ["maxLength", Math.min],
+    ["maxItems", Math.min],
+  ]) {
+    if (typeof a[name] === "number" && typeof b[name] === "number") sum[name] = pick(a[name], b[name]);
   }
   return sum;
 }
 
 /** Splits `null` off: { schema, isNullable }. */
 export function withoutNull(schema, root) {
-  if (Array.isArray(schema.type) && schema.type.includes('null')) {
-    const types = schema.type.filter((type) => type !== 'null');
+  if (Array.isArray(schema.type) && schema.type.includes("null")) {
+    const types = schema.type.filter((type) => type !== "null");
     const rest = { ...schema, type: types.length === 1 ? types[0] : types };
     if (Array.isArray(schema.enum)) rest.enum = schema.enum.filter((it) => it !== null);
     return { schema: rest, isNullable: types.length > 0 };
   }
-  for (const name of ['anyOf', 'oneOf']) {
+  for (const name of ["anyOf", "oneOf"]) {
     const choices = listOf(schema[name]).map((it) => resolve(it, root));
-    const rest = choices.filter((it) => it.type !== 'null' && it.const !== null);
+    const rest = choices.filter((it) => it.type !== "null" && it.const !== null);
     if (rest.length < choices.length) {
       const { [name]: _, ...outer } = schema;
       if (rest.length === 1) return { schema: merged(outer, rest[0]), isNullable: true };
@@ -93,33 +100,40 @@ export function withoutNull(schema, root) {
 
 /** Says which field shows a schema that was resolved and has no `null`. */
 export function kindOf(schema, root) {
-  if ('unknownRef' in schema || 'not' in schema || ('if' in schema && !isObject(schema.properties)) || 'patternProperties' in schema || 'dependentSchemas' in schema) return 'json';
-  if ('const' in schema) return 'const';
-  if (Array.isArray(schema.enum)) return 'enum';
+  if (
+    "unknownRef" in schema ||
+    "not" in schema ||
+    ("if" in schema && !isObject(schema.properties)) ||
+    "patternProperties" in schema ||
+    "dependentSchemas" in schema
+  )
+    return "json";
+  if ("const" in schema) return "const";
+  if (Array.isArray(schema.enum)) return "enum";
   const choices = schema.oneOf ?? schema.anyOf;
   if (Array.isArray(choices) && choices.length) {
     const all = choices.map((it) => resolve(it, root));
-    if (all.every((it) => 'const' in it)) return 'enum';
-    return 'union';
+    if (all.every((it) => "const" in it)) return "enum";
+    return "union";
   }
   let { type } = schema;
-  if (Array.isArray(type)) return type.length > 1 ? 'union' : kindOf({ ...schema, type: type[0] }, root);
+  if (Array.isArray(type)) return type.length > 1 ? "union" : kindOf({ ...schema, type: type[0] }, root);
   if (!type) {
-    if (schema.properties) type = 'object';
-    else if (schema.items || schema.prefixItems) type = 'array';
-    else if (schema.pattern || schema.format || 'minLength' in schema) type = 'string';
-    else if ('minimum' in schema || 'maximum' in schema) type = 'number';
+    if (schema.properties) type = "object";
+    else if (schema.items || schema.prefixItems) type = "array";
+    else if (schema.pattern || schema.format || "minLength" in schema) type = "string";
+    else if ("minimum" in schema || "maximum" in schema) type = "number";
   }
-  if (type === 'object') {
-    if (schema.properties && Object.keys(schema.properties).length) return 'object';
-    return schema.additionalProperties === false ? 'object' : 'map';
+  if (type === "object") {
+    if (schema.properties && Object.keys(schema.properties).length) return "object";
+    return schema.additionalProperties === false ? "object" : "map";
   }
-  if (type === 'array') {
-    if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return 'tuple';
+  if (type === "array") {
+    if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return "tuple";
     const items = resolve(schema.items, root);
-    return schema.uniqueItems && items.type !== 'array' && kindOf(items, root) === 'enum' ? 'multi' : 'array';
+    return schema.uniqueItems && items.type !== "array" && kindOf(items, root) === "enum" ? "multi" : "array";
   }
-  return ['string', 'number', 'integer', 'boolean', 'null'].includes(type) ? type : 'json';
+  return ["string", "number", "integer", "boolean", "null"].includes(type) ? type : "json";
 }
 
 /** Returns the properties that an object may have: its own, and those that only a branch of its condition names. */
@@ -129,7 +143,7 @@ export function propertiesOf(schema, root) {
 
 /** Returns the options of a choice: [{ value, label, about }]. */
 export function optionsOf(schema, root) {
-  if (schema.type === 'boolean' && !schema.enum) return [true, false].map((value) => ({ value, label: shown(value) }));
+  if (schema.type === "boolean" && !schema.enum) return [true, false].map((value) => ({ value, label: shown(value) }));
   if (Array.isArray(schema.enum)) {
     return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? shown(value) }));
   }
@@ -140,7 +154,7 @@ export function optionsOf(schema, root) {
 }
 
 function shown(value) {
-  return typeof value === 'string' ? (value === '' ? '(empty text)' : value) : stringify(value);
+  return typeof value === "string" ? (value === "" ? "(empty text)" : value) : stringify(value);
 }
 
 /** Returns the branches of a union: [{ schema, label }]. */
@@ -150,15 +164,23 @@ export function branchesOf(schema, root) {
   const key = schema.discriminator?.propertyName;
   return (oneOf ?? anyOf).map((it, index) => {
     const branch = merged(outer, resolve(it, root));
-    const mark = key ?? Object.keys(branch.properties ?? {}).find((name) => 'const' in resolve(branch.properties[name], root));
+    const mark =
+      key ?? Object.keys(branch.properties ?? {}).find((name) => "const" in resolve(branch.properties[name], root));
     const value = mark && resolve(branch.properties?.[mark], root).const;
-    return { schema: branch, label: branch.title ?? (value === undefined ? undefined : shown(value)) ?? branch.type ?? `choice ${index + 1}` };
+    return {
+      schema: branch,
+      label: branch.title ?? (value === undefined ? undefined : shown(value)) ?? branch.type ?? `choice ${index + 1}`,
+    };
   });
 }
 
 /** Returns the index of the branch that a value fits, or fits best. */
 export function nearestBranch(branches, value, root) {
-  if (value instanceof Malformed) return Math.max(0, branches.findIndex((it) => kindOf(it.schema, root) === 'json'));
+  if (value instanceof Malformed)
+    return Math.max(
+      0,
+      branches.findIndex((it) => kindOf(it.schema, root) === "json"),
+    );
   const counts = branches.map((it) => check(it.schema, value, root).length);
   return counts.indexOf(Math.min(...counts));
 }
@@ -168,36 +190,42 @@ export function initial(schema, root, isRequired = true, depth = 0, budget = { l
   budget.left -= 1;
   if (depth > 12 || budget.left < 0) return undefined;
   const whole = resolve(schema, root);
-  if ('default' in whole) return structuredClone(whole.default);
+  if ("default" in whole) return structuredClone(whole.default);
   const { schema: plain, isNullable } = withoutNull(whole, root);
   if (!isRequired || isNullable) return undefined;
   const kind = kindOf(plain, root);
-  if (kind === 'const') return structuredClone(plain.const);
-  if (kind === 'object') {
+  if (kind === "const") return structuredClone(plain.const);
+  if (kind === "object") {
     const required = new Set(listOf(plain.required));
-    const members = Object.entries(plain.properties ?? {}).map(([name, property]) => [name, initial(property, root, required.has(name), depth + 1, budget)]);
+    const members = Object.entries(plain.properties ?? {}).map(([name, property]) => [
+      name,
+      initial(property, root, required.has(name), depth + 1, budget),
+    ]);
     return Object.fromEntries(members.filter(([, start]) => start !== undefined));
   }
-  return kind === 'map' && depth === 0 ? {} : undefined;
+  return kind === "map" && depth === 0 ? {} : undefined;
 }
 
 /** Returns what an optional field begins with when it is opened. A map or a list is sent, empty as it is. */
 export function openedStart(schema, root) {
-  return initial(schema, root) ?? { map: {}, array: [], multi: [] }[kindOf(withoutNull(resolve(schema, root), root).schema, root)];
+  return (
+    initial(schema, root) ??
+    { map: {}, array: [], multi: [] }[kindOf(withoutNull(resolve(schema, root), root).schema, root)]
+  );
 }
 
 const TYPES = {
-  string: (it) => typeof it === 'string',
-  number: (it) => typeof it === 'number' || typeof it === 'bigint',
-  integer: (it) => typeof it === 'bigint' || (typeof it === 'number' && Number.isInteger(it)),
-  boolean: (it) => typeof it === 'boolean',
+  string: (it) => typeof it === "string",
+  number: (it) => typeof it === "number" || typeof it === "bigint",
+  integer: (it) => typeof it === "bigint" || (typeof it === "number" && Number.isInteger(it)),
+  boolean: (it) => typeof it === "boolean",
   null: (it) => it === null,
   array: Array.isArray,
   object: isObject,
 };
 
 function typeOf(value) {
-  return Object.keys(TYPES).find((type) => type !== 'number' && TYPES[type](value)) ?? 'number';
+  return Object.keys(TYPES).find((type) => type !== "number" && TYPES[type](value)) ?? "number";
 }
 
 /** Returns what is wrong with the values of a form. Problems with `isMalformed` have no value that could be sent. */
@@ -209,11 +237,11 @@ export function problemsIn(schema, value) {
 export function check(schema, value, root = schema, path = [], depth = 0, known = new Map()) {
   if (schema === true || schema === undefined || depth > MAX_DEPTH || value instanceof Malformed) return [];
   const wrong = (message, at = path) => ({ path: at, message });
-  if (schema === false) return [wrong('nothing is allowed here')];
-  if (typeof schema !== 'object' || schema === null) return [];
+  if (schema === false) return [wrong("nothing is allowed here")];
+  if (typeof schema !== "object" || schema === null) return [];
   const errors = [];
   const deeper = (part, it, at = path) => check(part, it, root, at, depth + 1, known);
-  if (typeof schema.$ref === 'string') {
+  if (typeof schema.$ref === "string") {
     const target = pointed(schema.$ref, root);
     // Schemas that are referred to again and again are compared with a value once.
     if (!known.has(target)) known.set(target, new Map());
@@ -226,30 +254,32 @@ export function check(schema, value, root = schema, path = [], depth = 0, known 
   }
   const types = schema.type === undefined ? [] : [schema.type].flat();
   if (types.length && !types.some((type) => Object.hasOwn(TYPES, type) && TYPES[type](value))) {
-    errors.push(wrong(`expected ${types.join(' or ')}, found ${typeOf(value)}`));
+    errors.push(wrong(`expected ${types.join(" or ")}, found ${typeOf(value)}`));
     return errors;
   }
-  if ('const' in schema && !isEqual(schema.const, value)) errors.push(wrong(`expected ${stringify(schema.const)}, found ${brief(value)}`));
+  if ("const" in schema && !isEqual(schema.const, value))
+    errors.push(wrong(`expected ${stringify(schema.const)}, found ${brief(value)}`));
   if (Array.isArray(schema.enum) && !schema.enum.some((it) => isEqual(it, value))) {
     errors.push(wrong(`expected one of ${brief(schema.enum)}, found ${brief(value)}`));
   }
-  if (typeof value === 'string') errors.push(...ofString(schema, value).map((it) => wrong(it)));
+  if (typeof value === "string") errors.push(...ofString(schema, value).map((it) => wrong(it)));
   if (TYPES.number(value)) errors.push(...ofNumber(schema, value).map((it) => wrong(it)));
   if (Array.isArray(value)) errors.push(...ofArray(schema, value, path, deeper, wrong));
   if (TYPES.object(value)) errors.push(...ofObject(schema, value, path, deeper, wrong));
   for (const part of listOf(schema.allOf)) errors.push(...deeper(part, value));
   if (Array.isArray(schema.anyOf)) {
     const all = schema.anyOf.map((part) => deeper(part, value));
-    if (!all.some((it) => !it.length)) errors.push(...nearest(all, path, 'fits none of the choices'));
+    if (!all.some((it) => !it.length)) errors.push(...nearest(all, path, "fits none of the choices"));
   }
   if (Array.isArray(schema.oneOf)) {
     const all = schema.oneOf.map((part) => deeper(part, value));
     const count = all.filter((it) => !it.length).length;
-    if (count === 0) errors.push(...nearest(all, path, 'fits none of the choices'));
+    if (count === 0) errors.push(...nearest(all, path, "fits none of the choices"));
     if (count > 1) errors.push(wrong(`fits ${count} of the choices; expected exactly one`));
   }
-  if (schema.not !== undefined && !deeper(schema.not, value).length) errors.push(wrong('is what the schema excludes'));
-  if (schema.if !== undefined) errors.push(...deeper(deeper(schema.if, value).length ? schema.else : schema.then, value));
+  if (schema.not !== undefined && !deeper(schema.not, value).length) errors.push(wrong("is what the schema excludes"));
+  if (schema.if !== undefined)
+    errors.push(...deeper(deeper(schema.if, value).length ? schema.else : schema.then, value));
   return errors;
 }
 
@@ -257,7 +287,9 @@ export function check(schema, value, root = schema, path = [], depth = 0, known 
 function nearest(all, path, message) {
   const depth = (errors) => Math.max(...errors.map((it) => it.path.length));
   const best = all.slice().sort((a, b) => depth(b) - depth(a) || a.length - b.length)[0];
-  return best && depth(best) > path.length ? best : [{ path, message: best?.length === 1 && all.length === 1 ? best[0].message : message }];
+  return best && depth(best) > path.length
+    ? best
+    : [{ path, message: best?.length === 1 && all.length === 1 ? best[0].message : message }];
 }
 
 function brief(value) {
@@ -266,7 +298,7 @@ function brief(value) {
 }
 
 /** Compares a number with the keywords of its least and its most. */
-function bounds(schema, [least, most], found, unit = '') {
+function bounds(schema, [least, most], found, unit = "") {
   const errors = [];
   if (found < schema[least]) errors.push(`expected at least ${schema[least]}${unit}, found ${found}`);
   if (found > schema[most]) errors.push(`expected at most ${schema[most]}${unit}, found ${found}`);
@@ -276,17 +308,21 @@ function bounds(schema, [least, most], found, unit = '') {
 // The lengths of text from which patterns take too long.
 const slow = new Map();
 
-/** Whether a text fits a pattern. Undefined, and left to the server: a pattern that this browser cannot read, or would take long for. */
+/**
+ * Whether a text fits a pattern. Undefined, and left to the server: a pattern that this browser
+ * cannot read, or would take long for.
+ */
 export function fitsPattern(pattern, text) {
   if (text.length > 10_000 || text.length >= slow.get(pattern)) return undefined;
   try {
-    const expression = new RegExp(pattern, 'u');
+    const expression = new RegExp(pattern, "u");
     const takesLong = (part) => {
       const start = performance.now();
       expression.test(part);
       return performance.now() - start > 50;
     };
-    // Some patterns take twice as long for each character. Beginnings that do not fit, each a little longer, show it before the page freezes.
+    // Some patterns take twice as long for each character. Beginnings that do not fit, each a
+    // little longer, show it before the page freezes.
     for (let length = 8; length < text.length; length = Math.ceil(length * 1.1)) {
       const part = `${text.slice(0, length)}\ue0b1`;
       // The machine may have been busy.
@@ -301,70 +337,80 @@ export function fitsPattern(pattern, text) {
 }
 
 function ofString(schema, value) {
-  const errors = bounds(schema, ['minLength', 'maxLength'], [...value].length, ' characters');
-  if (typeof schema.pattern === 'string' && fitsPattern(schema.pattern, value) === false) errors.push(`expected text that matches ${schema.pattern}`);
+  const errors = bounds(schema, ["minLength", "maxLength"], [...value].length, " characters");
+  if (typeof schema.pattern === "string" && fitsPattern(schema.pattern, value) === false)
+    errors.push(`expected text that matches ${schema.pattern}`);
   return errors;
 }
 
 function ofNumber(schema, value) {
-  const errors = bounds(schema, ['minimum', 'maximum'], value);
+  const errors = bounds(schema, ["minimum", "maximum"], value);
   if (value <= schema.exclusiveMinimum) errors.push(`expected more than ${schema.exclusiveMinimum}, found ${value}`);
   if (value >= schema.exclusiveMaximum) errors.push(`expected less than ${schema.exclusiveMaximum}, found ${value}`);
   const step = schema.multipleOf;
   if (TYPES.number(step) && step > 0) {
-    const isMultiple = [value, step].some((it) => typeof it === 'bigint') && TYPES.integer(value) && TYPES.integer(step)
-      ? BigInt(value) % BigInt(step) === 0n
-      : Math.abs(Number(value) / Number(step) - Math.round(Number(value) / Number(step))) < 1e-9;
+    const isMultiple =
+      [value, step].some((it) => typeof it === "bigint") && TYPES.integer(value) && TYPES.integer(step)
+        ? BigInt(value) % BigInt(step) === 0n
+        : Math.abs(Number(value) / Number(step) - Math.round(Number(value) / Number(step))) < 1e-9;
     if (!isMultiple) errors.push(`expected a multiple of ${step}, found ${value}`);
   }
   return errors;
 }
 
 function ofArray(schema, value, path, deeper, wrong) {
-  const errors = bounds(schema, ['minItems', 'maxItems'], value.length, ' items').map((it) => wrong(it));
-  const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : Array.isArray(schema.items) ? schema.items : [];
+  const errors = bounds(schema, ["minItems", "maxItems"], value.length, " items").map((it) => wrong(it));
+  const fixed = Array.isArray(schema.prefixItems)
+    ? schema.prefixItems
+    : Array.isArray(schema.items)
+      ? schema.items
+      : [];
   const rest = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
   value.forEach((item, index) => {
-    if (item === undefined) errors.push(wrong('has no value; fill it in or remove it', [...path, index]));
+    if (item === undefined) errors.push(wrong("has no value; fill it in or remove it", [...path, index]));
     else errors.push(...deeper(index < fixed.length ? fixed[index] : rest, item, [...path, index]));
   });
   if (schema.uniqueItems) {
-    const twice = value.findIndex((item, index) => item !== undefined && value.slice(0, index).some((other) => isEqual(item, other)));
-    if (twice >= 0) errors.push(wrong('is there twice', [...path, twice]));
+    const twice = value.findIndex(
+      (item, index) => item !== undefined && value.slice(0, index).some((other) => isEqual(item, other)),
+    );
+    if (twice >= 0) errors.push(wrong("is there twice", [...path, twice]));
   }
   if (schema.contains !== undefined) {
     const count = value.filter((item, index) => !deeper(schema.contains, item, [...path, index]).length).length;
-    if (count < (schema.minContains ?? 1)) errors.push(wrong('lacks an item that the schema demands'));
-    if (count > schema.maxContains) errors.push(wrong('has too many items of one kind'));
+    if (count < (schema.minContains ?? 1)) errors.push(wrong("lacks an item that the schema demands"));
+    if (count > schema.maxContains) errors.push(wrong("has too many items of one kind"));
   }
   return errors;
 }
 
 // The place of the name of a member in the paths of values.
-const NAME = '\0name';
+const NAME = "\0name";
 
 function ofObject(schema, value, path, deeper, wrong) {
   const names = Object.keys(value);
-  const errors = bounds(schema, ['minProperties', 'maxProperties'], names.length, ' members').map((it) => wrong(it));
+  const errors = bounds(schema, ["minProperties", "maxProperties"], names.length, " members").map((it) => wrong(it));
   for (const name of listOf(schema.required)) {
-    if (!Object.hasOwn(value, name)) errors.push(wrong('is required', [...path, name]));
+    if (!Object.hasOwn(value, name)) errors.push(wrong("is required", [...path, name]));
   }
   const patterns = Object.entries(schema.patternProperties ?? {});
   for (const name of names) {
     const at = [...path, name];
-    if (schema.propertyNames !== undefined) errors.push(...deeper(schema.propertyNames, name, [...at, NAME]).map((it) => ({ ...it, path: at })));
+    if (schema.propertyNames !== undefined)
+      errors.push(...deeper(schema.propertyNames, name, [...at, NAME]).map((it) => ({ ...it, path: at })));
     const known = Object.hasOwn(schema.properties ?? {}, name);
     if (known) errors.push(...deeper(schema.properties[name], value[name], at));
     const fits = patterns.filter(([pattern]) => fitsPattern(pattern, name));
     fits.forEach(([, part]) => errors.push(...deeper(part, value[name], at)));
     if (!known && !fits.length && schema.additionalProperties !== undefined) {
-      if (schema.additionalProperties === false) errors.push(wrong('is not a member that the schema knows', at));
+      if (schema.additionalProperties === false) errors.push(wrong("is not a member that the schema knows", at));
       else errors.push(...deeper(schema.additionalProperties, value[name], at));
     }
   }
   for (const [name, needed] of Object.entries(schema.dependentRequired ?? {})) {
     if (!Object.hasOwn(value, name)) continue;
-    for (const other of listOf(needed)) if (!Object.hasOwn(value, other)) errors.push(wrong(`is required with ${name}`, [...path, other]));
+    for (const other of listOf(needed))
+      if (!Object.hasOwn(value, other)) errors.push(wrong(`is required with ${name}`, [...path, other]));
   }
   for (const [name, part] of Object.entries(schema.dependentSchemas ?? {})) {
     if (Object.hasOwn(value, name)) errors.push(...deeper(part, value));
@@ -373,7 +419,7 @@ function ofObject(schema, value, path, deeper, wrong) {
 }
 
 /** Whether a schema marks a secret, which is never kept. */
-const isMarked = (schema) => schema.format === 'password' || schema.writeOnly === true;
+const isMarked = (schema) => schema.format === "password" || schema.writeOnly === true;
 
 /** Whether one of the schemas that apply to a value marks it as a secret. */
 export const isSecret = (parts) => parts.some(isMarked);
@@ -382,8 +428,8 @@ export const isSecret = (parts) => parts.some(isMarked);
 const SECRET_NAME = /password|passwd|passphrase|secret|apikey|authorization|credential|privatekey|accesstoken|token$/;
 
 function isSecretName(name) {
-  const plain = name.replaceAll(/[_-]/g, '').toLowerCase();
-  return plain !== 'progresstoken' && SECRET_NAME.test(plain);
+  const plain = name.replaceAll(/[_-]/g, "").toLowerCase();
+  return plain !== "progresstoken" && SECRET_NAME.test(plain);
 }
 
 /** Returns all schemas that may apply to a value: those given, and those that they refer to, combine or choose from. */
@@ -392,41 +438,66 @@ export function partsOf(schemas, root) {
   const add = (it) => {
     if (!isObject(it) || found.has(it)) return;
     found.add(it);
-    for (const ref of [it.$ref, it.$dynamicRef]) if (typeof ref === 'string') add(pointed(ref, root));
-    [it.allOf, it.anyOf, it.oneOf, it.if, it.then, it.else, Object.values({ ...it.dependentSchemas, ...it.dependencies })].flat().forEach(add);
+    for (const ref of [it.$ref, it.$dynamicRef]) if (typeof ref === "string") add(pointed(ref, root));
+    [
+      it.allOf,
+      it.anyOf,
+      it.oneOf,
+      it.if,
+      it.then,
+      it.else,
+      Object.values({ ...it.dependentSchemas, ...it.dependencies }),
+    ]
+      .flat()
+      .forEach(add);
   };
   schemas.forEach(add);
   return [...found];
 }
 
-/** Returns all schemas that may apply to a member (its name) or an item (its index), by those that apply to the value. */
+/**
+ * Returns all schemas that may apply to a member (its name) or an item (its index), by those that
+ * apply to the value.
+ */
 export function partsAt(parts, key, root) {
-  const found = parts.flatMap((it) => {
-    if (typeof key === 'number') {
-      const fixed = listOf(it.prefixItems ?? it.items);
-      return [key < fixed.length ? fixed[key] : Array.isArray(it.items) ? it.additionalItems : it.items, it.contains];
-    }
-    const named = Object.hasOwn(it.properties ?? {}, key) ? [it.properties[key]] : [];
-    // A pattern that cannot be read may fit.
-    const fits = Object.entries(it.patternProperties ?? {}).filter(([pattern]) => fitsPattern(pattern, key) !== false).map(([, part]) => part);
-    return named.length + fits.length ? [...named, ...fits] : it.additionalProperties;
-  }).filter(isObject);
-  return partsOf(found.length ? found : parts.flatMap((it) => (typeof key === 'number' ? it.unevaluatedItems : it.unevaluatedProperties)), root);
+  const found = parts
+    .flatMap((it) => {
+      if (typeof key === "number") {
+        const fixed = listOf(it.prefixItems ?? it.items);
+        return [key < fixed.length ? fixed[key] : Array.isArray(it.items) ? it.additionalItems : it.items, it.contains];
+      }
+      const named = Object.hasOwn(it.properties ?? {}, key) ? [it.properties[key]] : [];
+      // A pattern that cannot be read may fit.
+      const fits = Object.entries(it.patternProperties ?? {})
+        .filter(([pattern]) => fitsPattern(pattern, key) !== false)
+        .map(([, part]) => part);
+      return named.length + fits.length ? [...named, ...fits] : it.additionalProperties;
+    })
+    .filter(isObject);
+  return partsOf(
+    found.length
+      ? found
+      : parts.flatMap((it) => (typeof key === "number" ? it.unevaluatedItems : it.unevaluatedProperties)),
+    root,
+  );
 }
 
 /** Whether a schema, or one that it contains or refers to, marks a secret. */
 export function mentionsSecret(parts, root) {
   const seen = new Set();
   const find = (it) => {
-    if (it === null || typeof it !== 'object' || seen.has(it)) return false;
+    if (it === null || typeof it !== "object" || seen.has(it)) return false;
     seen.add(it);
-    return isMarked(it) || (typeof it.$ref === 'string' && find(pointed(it.$ref, root))) || Object.values(it).some(find);
+    return (
+      isMarked(it) || (typeof it.$ref === "string" && find(pointed(it.$ref, root))) || Object.values(it).some(find)
+    );
   };
   return find(parts);
 }
 
 /**
- * Returns a value without its secrets; undefined if it is one. A schema marks them wherever it may apply, also in a branch that was not
+ * Returns a value without its secrets; undefined if it is one. A schema marks them wherever it may
+ * apply, also in a branch that was not
  * chosen, and a name tells them too.
  */
 export function withoutSecrets(value, schema) {
@@ -435,11 +506,18 @@ export function withoutSecrets(value, schema) {
     if (isSecret(parts)) return undefined;
     if (Array.isArray(it)) {
       // The list ends before its first secret, so that items keep their places.
-      const items = it.filter((item) => item !== undefined).map((item, index) => clean(item, partsAt(parts, index, schema)));
+      const items = it
+        .filter((item) => item !== undefined)
+        .map((item, index) => clean(item, partsAt(parts, index, schema)));
       return items.includes(undefined) ? items.slice(0, items.indexOf(undefined)) : items;
     }
     if (!isObject(it)) return it;
-    const members = Object.entries(it).map(([name, item]) => [name, isSecretName(name) && typeof item !== 'boolean' && item !== null ? undefined : clean(item, partsAt(parts, name, schema))]);
+    const members = Object.entries(it).map(([name, item]) => [
+      name,
+      isSecretName(name) && typeof item !== "boolean" && item !== null
+        ? undefined
+        : clean(item, partsAt(parts, name, schema)),
+    ]);
     return Object.fromEntries(members.filter(([, item]) => item !== undefined));
   };
   return clean(value, partsOf([schema], schema));

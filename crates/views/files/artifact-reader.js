@@ -9,17 +9,35 @@ const PIECE = 256 << 10;
 /** Most bytes of one artifact that the page holds. */
 export const MAX_BYTES_HELD = 32 << 20;
 
-/** What is known of an artifact by its MIME type: "table", "json", "json-lines", "picture", "sound", "film", "text" or "bytes". */
+/**
+ * What is known of an artifact by its MIME type: "table", "json", "json-lines", "picture", "sound",
+ * "film", "text" or "bytes".
+ */
 export function kindOf(mimeType) {
-  const type = String(mimeType ?? "").split(";")[0].trim().toLowerCase();
+  const type = String(mimeType ?? "")
+    .split(";")[0]
+    .trim()
+    .toLowerCase();
   if (["text/csv", "text/tab-separated-values", "application/csv"].includes(type)) return "table";
-  if (["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"].includes(type)) return "json-lines";
+  if (["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"].includes(type))
+    return "json-lines";
   if (type === "application/json" || type === "text/json" || type.endsWith("+json")) return "json";
   if (type.startsWith("image/")) return "picture";
   if (type.startsWith("audio/")) return "sound";
   if (type.startsWith("video/")) return "film";
   if (type.startsWith("text/") || type.endsWith("+xml") || type.endsWith("+yaml")) return "text";
-  if (["application/xml", "application/yaml", "application/x-yaml", "application/toml", "application/javascript", "application/x-sh", "application/sql"].includes(type)) return "text";
+  if (
+    [
+      "application/xml",
+      "application/yaml",
+      "application/x-yaml",
+      "application/toml",
+      "application/javascript",
+      "application/x-sh",
+      "application/sql",
+    ].includes(type)
+  )
+    return "text";
   return "bytes";
 }
 
@@ -34,10 +52,12 @@ export function pieceOf(result, start) {
   const report = result._meta?.[REPORT] ?? {};
   const [block] = contentOf(result);
   const piece = { start, version: report.version, size: report.size_bytes };
-  if (block?.type === "text" && report.end_byte === 0 && report.size_bytes > 0) return { ...piece, end: start, note: block.text };
+  if (block?.type === "text" && report.end_byte === 0 && report.size_bytes > 0)
+    return { ...piece, end: start, note: block.text };
   if (block?.type === "text") piece.text = String(block.text);
   else if (block?.type === "image" || block?.type === "audio") piece.bytes = bytesOf(block.data);
-  else if (block?.type === "resource" && typeof block.resource?.blob === "string") piece.bytes = bytesOf(block.resource.blob);
+  else if (block?.type === "resource" && typeof block.resource?.blob === "string")
+    piece.bytes = bytesOf(block.resource.blob);
   else if (block?.type === "resource" && typeof block.resource?.text === "string") piece.text = block.resource.text;
   else throw new Error("read_artifact gave an answer that this page does not understand");
   piece.start = Number.isInteger(report.start_byte) ? report.start_byte : start;

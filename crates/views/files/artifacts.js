@@ -1,5 +1,22 @@
 // The View of list_artifacts and read_artifact: a list, and what the chosen artifact holds.
-import { ask, byId, bytes, contentOf, count, debounced, el, namesOf, open, page, plain, say, shown, structured, submits, textOf } from "./page.js";
+import {
+  ask,
+  byId,
+  bytes,
+  contentOf,
+  count,
+  debounced,
+  el,
+  namesOf,
+  open,
+  page,
+  plain,
+  say,
+  shown,
+  structured,
+  submits,
+  textOf,
+} from "./page.js";
 import { CsvReader, separatorOf } from "./csv.js";
 import { jsonTree, parseJson, parseJsonLines, tableOf } from "./json.js";
 import { Table } from "./table.js";
@@ -51,7 +68,9 @@ export function start() {
   /** The artifacts in an answer of list_artifacts. */
   function listed(data) {
     const list = Array.isArray(data?.artifacts) ? data.artifacts : [];
-    return list.filter((item) => item !== null && typeof item === "object" && typeof item.name === "string").map(artifactOf);
+    return list
+      .filter((item) => item !== null && typeof item === "object" && typeof item.name === "string")
+      .map(artifactOf);
   }
 
   function artifactOf(item) {
@@ -90,9 +109,14 @@ export function start() {
     byId("more").hidden = state.cursor === undefined;
     const size = state.artifacts.length;
     const isFiltered = byId("filter").value.trim() !== "";
-    const none = isFiltered ? "No name or type has this text." : "There are no artifacts. Large answers of tools, and those that are not text, become artifacts.";
+    const none = isFiltered
+      ? "No name or type has this text."
+      : "There are no artifacts. Large answers of tools, and those that are not text, become artifacts.";
     const damaged = state.damaged > 0 ? `, ${count(state.damaged)} damaged` : "";
-    byId("list-note").textContent = size === 0 ? none : `${count(size)} ${size === 1 ? "artifact" : "artifacts"}${state.cursor === undefined ? "" : ", and more"}${damaged}`;
+    byId("list-note").textContent =
+      size === 0
+        ? none
+        : `${count(size)} ${size === 1 ? "artifact" : "artifacts"}${state.cursor === undefined ? "" : ", and more"}${damaged}`;
   }
 
   async function reload({ isMore = false } = {}) {
@@ -164,7 +188,15 @@ export function start() {
     state.tab = tab;
     const tabs = state.tabs.map((name) => {
       const isSelected = name === tab;
-      const properties = { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(isSelected), "aria-controls": "body", tabindex: isSelected ? "0" : "-1", click: () => chooseTab(name) };
+      const properties = {
+        type: "button",
+        role: "tab",
+        id: `tab-${name}`,
+        "aria-selected": String(isSelected),
+        "aria-controls": "body",
+        tabindex: isSelected ? "0" : "-1",
+        click: () => chooseTab(name),
+      };
       return el("button", properties, name);
     });
     const hadFocus = document.activeElement?.getAttribute("role") === "tab";
@@ -178,11 +210,20 @@ export function start() {
     say(byId("loading"), "");
     const { artifact } = state;
     const isCurrent = () => state.artifact === artifact && state.tab === tab;
-    const show = { Table: showTable, Tree: showTree, Text: showText, Picture: showPicture, Player: showPlayer, Bytes: showBytes, Details: showDetails }[tab];
+    const show = {
+      Table: showTable,
+      Tree: showTree,
+      Text: showText,
+      Picture: showPicture,
+      Player: showPlayer,
+      Bytes: showBytes,
+      Details: showDetails,
+    }[tab];
     try {
       await show(isCurrent);
     } catch (error) {
-      if (isCurrent() && error.reason !== "cancelled" && error.reason !== "closed") say(byId("loading"), plain(error), "bad");
+      if (isCurrent() && error.reason !== "cancelled" && error.reason !== "closed")
+        say(byId("loading"), plain(error), "bad");
     }
   }
 
@@ -219,7 +260,10 @@ export function start() {
     await allowed(artifact.size, what, isCurrent);
     const source = await reader();
     while (!source.isDone && isCurrent()) {
-      if (source.isFull) throw new Error(`${artifact.name} has ${bytes(artifact.size)}; this page holds at most ${bytes(MAX_BYTES_HELD)}. The text can be read up to there`);
+      if (source.isFull)
+        throw new Error(
+          `${artifact.name} has ${bytes(artifact.size)}; this page holds at most ${bytes(MAX_BYTES_HELD)}. The text can be read up to there`,
+        );
       await readPiece();
       say(byId("loading"), source.isDone ? "" : `Reading… ${bytes(source.at)} of ${bytes(artifact.size)}`);
     }
@@ -231,10 +275,13 @@ export function start() {
   /** Resolves at once for what is small, and otherwise when the user has pressed a button. */
   async function allowed(size, what, isCurrent) {
     if (size <= READ_AT_ONCE || state.content.isAllowed) return;
-    if (size > MAX_BYTES_HELD) throw new Error(`It has ${bytes(size)}, and this page holds at most ${bytes(MAX_BYTES_HELD)}`);
+    if (size > MAX_BYTES_HELD)
+      throw new Error(`It has ${bytes(size)}, and this page holds at most ${bytes(MAX_BYTES_HELD)}`);
     await new Promise((resolve) => {
       const button = el("button", { class: "first", type: "button", click: resolve }, `Read all ${bytes(size)}`);
-      byId("body").replaceChildren(el("div", { class: "player" }, el("p", { class: "muted" }, `${what} needs the whole artifact.`), button));
+      byId("body").replaceChildren(
+        el("div", { class: "player" }, el("p", { class: "muted" }, `${what} needs the whole artifact.`), button),
+      );
     });
     if (!isCurrent()) return;
     state.content.isAllowed = true;
@@ -253,7 +300,13 @@ export function start() {
     // What is no table is a tree, unless the user asked for a table.
     if (!data && !state.content.isTabChosen) return openTab("Tree");
     if (!data) {
-      byId("body").replaceChildren(el("div", { class: "player" }, el("p", { class: "muted" }, "This is not a list of objects or of lists: the tree shows it.")));
+      byId("body").replaceChildren(
+        el(
+          "div",
+          { class: "player" },
+          el("p", { class: "muted" }, "This is not a list of objects or of lists: the tree shows it."),
+        ),
+      );
       return undefined;
     }
     return addTable(data, isCurrent);
@@ -278,7 +331,10 @@ export function start() {
       if (!(content.seed?.text !== undefined && !view.can("serverTools"))) await readPiece();
       if (!isCurrent()) return;
       const first = content.pieces[0] ?? content.seed?.text ?? "";
-      content.csv = { reader: new CsvReader(state.artifact.mimeType.includes("tab-separated") ? "\t" : separatorOf(first)), used: 0 };
+      content.csv = {
+        reader: new CsvReader(state.artifact.mimeType.includes("tab-separated") ? "\t" : separatorOf(first)),
+        used: 0,
+      };
     }
     feedCsv();
     const { csv } = content;
@@ -321,11 +377,18 @@ export function start() {
       label: `Table of ${state.artifact.name}`,
       onCell: (row, column, text) => {
         value.hidden = false;
-        value.replaceChildren(el("span", { class: "muted" }, shown(`${column}, row ${count(row + 1)}: `)), shown(text.length > 20_000 ? `${text.slice(0, 20_000)}…` : text));
+        value.replaceChildren(
+          el("span", { class: "muted" }, shown(`${column}, row ${count(row + 1)}: `)),
+          shown(text.length > 20_000 ? `${text.slice(0, 20_000)}…` : text),
+        );
       },
     });
     const filter = el("input", { type: "search", placeholder: "Filter rows", "aria-label": "Filter rows" });
-    const isMore = () => more !== undefined && state.content.reader !== undefined && !state.content.reader.isDone && !state.content.reader.isFull;
+    const isMore = () =>
+      more !== undefined &&
+      state.content.reader !== undefined &&
+      !state.content.reader.isDone &&
+      !state.content.reader.isFull;
     const all = el("button", { class: "quiet", type: "button" }, "Read all rows");
     function tell() {
       const { shown: seen, all: whole } = table.counts;
@@ -334,11 +397,18 @@ export function start() {
       counts.textContent = (seen === whole ? known : `${count(seen)} of ${known}`) + cut;
       all.hidden = !isMore();
     }
-    const readMore = reading({ isCurrent, isMore, read: more, show: () => (table.update(), tell()) });
-    filter.addEventListener("input", debounced(120, () => {
-      table.update(filter.value);
+    function showRows() {
+      table.update();
       tell();
-    }));
+    }
+    const readMore = reading({ isCurrent, isMore, read: more, show: showRows });
+    filter.addEventListener(
+      "input",
+      debounced(120, () => {
+        table.update(filter.value);
+        tell();
+      }),
+    );
     all.addEventListener("click", () => readMore(true));
     table.element.addEventListener("scroll", () => {
       const { scrollTop, clientHeight, scrollHeight } = table.element;
@@ -351,7 +421,10 @@ export function start() {
     tell();
   }
 
-  /** Returns a function that reads the next part, or all of them, and shows each; while it reads, further calls do nothing. */
+  /**
+   * Returns a function that reads the next part, or all of them, and shows each; while it reads,
+   * further calls do nothing.
+   */
   function reading({ isCurrent, isMore, read, show }) {
     let isReading = false;
     return async (isAll) => {
@@ -400,7 +473,10 @@ export function start() {
     const all = el("button", { class: "quiet", type: "button" }, "Read all");
     const isMore = () => content.reader !== undefined && !content.reader.isDone && !content.reader.isFull;
     function tell() {
-      const read = content.reader && !content.reader.isDone ? `, ${bytes(content.reader.at)} of ${bytes(state.artifact.size)} read` : "";
+      const read =
+        content.reader && !content.reader.isDone
+          ? `, ${bytes(content.reader.at)} of ${bytes(state.artifact.size)} read`
+          : "";
       const binary = content.reader?.isBinary ? ". Not all of it is UTF-8" : "";
       about.textContent = `${count(text.lineCount)} lines${read}${binary}`;
       all.hidden = !isMore();
@@ -408,7 +484,12 @@ export function start() {
     function tellFound() {
       const { count: size, isCut, at } = text.found;
       const where = content.reader && !content.reader.isDone ? " so far" : "";
-      found.textContent = find.value === "" ? "" : size === 0 ? `none${where}` : `${count(at)} of ${count(size)}${isCut ? "+" : ""}${where}`;
+      found.textContent =
+        find.value === ""
+          ? ""
+          : size === 0
+            ? `none${where}`
+            : `${count(at)} of ${count(size)}${isCut ? "+" : ""}${where}`;
       before.hidden = after.hidden = size === 0;
     }
     function add() {
@@ -418,18 +499,24 @@ export function start() {
       if (find.value !== "") tellFound();
     }
     const readMore = reading({ isCurrent, isMore, read: readPiece, show: add });
-    find.addEventListener("input", debounced(120, () => {
-      text.search(find.value);
+    find.addEventListener(
+      "input",
+      debounced(120, () => {
+        text.search(find.value);
+        tellFound();
+      }),
+    );
+    function step(direction) {
+      text.next(direction);
       tellFound();
-    }));
+    }
     find.addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
       event.preventDefault();
-      text.next(event.shiftKey ? -1 : 1);
-      tellFound();
+      step(event.shiftKey ? -1 : 1);
     });
-    before.addEventListener("click", () => (text.next(-1), tellFound()));
-    after.addEventListener("click", () => (text.next(1), tellFound()));
+    before.addEventListener("click", () => step(-1));
+    after.addEventListener("click", () => step(1));
     wrap.addEventListener("change", () => text.setWrap(wrap.checked));
     all.addEventListener("click", () => readMore(true));
     body.onscroll = () => {
@@ -489,14 +576,26 @@ export function start() {
   async function inPieces(artifact, isCurrent) {
     const { read_artifact } = await tools();
     const source = new ArtifactReader(view, read_artifact, artifact);
-    return source.restOfBytes(state.work.signal, () => isCurrent() && say(byId("loading"), `Reading… ${bytes(source.at)} of ${bytes(artifact.size)}`));
+    return source.restOfBytes(
+      state.work.signal,
+      () => isCurrent() && say(byId("loading"), `Reading… ${bytes(source.at)} of ${bytes(artifact.size)}`),
+    );
   }
 
   async function showPicture(isCurrent) {
     const url = await wholeUrl(isCurrent, "A picture");
     if (!isCurrent() || url === undefined) return;
     const image = el("img", { alt: `Picture ${state.artifact.name}` });
-    const frame = el("div", { class: "picture-frame", tabindex: "0", role: "group", "aria-label": "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its own size." }, image);
+    const frame = el(
+      "div",
+      {
+        class: "picture-frame",
+        tabindex: "0",
+        role: "group",
+        "aria-label": "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its own size.",
+      },
+      image,
+    );
     const scale = el("span", { class: "small muted" });
     const buttons = {
       out: el("button", { class: "quiet", type: "button", "aria-label": "Zoom out" }, "−"),
@@ -505,11 +604,20 @@ export function start() {
       whole: el("button", { class: "quiet", type: "button" }, "Own size"),
     };
     image.addEventListener("load", () => {
-      const panZoom = new PanZoom(frame, image, buttons, (value) => (scale.textContent = `${Math.round(value * 100)} %`));
+      const panZoom = new PanZoom(
+        frame,
+        image,
+        buttons,
+        (value) => (scale.textContent = `${Math.round(value * 100)} %`),
+      );
       panZoom.load(false);
-      byId("foot").replaceChildren(el("span", { class: "muted" }, `${count(image.naturalWidth)} × ${count(image.naturalHeight)} pixels`));
+      byId("foot").replaceChildren(
+        el("span", { class: "muted" }, `${count(image.naturalWidth)} × ${count(image.naturalHeight)} pixels`),
+      );
     });
-    image.addEventListener("error", () => say(byId("loading"), "This is not a picture that a browser can show. Its bytes are under “Bytes”.", "bad"));
+    image.addEventListener("error", () =>
+      say(byId("loading"), "This is not a picture that a browser can show. Its bytes are under “Bytes”.", "bad"),
+    );
     image.src = url;
     byId("body").replaceChildren(frame);
     byId("tools").replaceChildren(buttons.out, scale, buttons.in, buttons.fit, buttons.whole);
@@ -521,10 +629,13 @@ export function start() {
     const url = await wholeUrl(isCurrent, isFilm ? "A film" : "A sound");
     if (!isCurrent() || url === undefined) return;
     const player = el(isFilm ? "video" : "audio", { controls: true, "aria-label": artifact.name });
-    player.addEventListener("error", () => say(byId("loading"), `This browser cannot play ${artifact.mimeType}.`, "bad"));
+    player.addEventListener("error", () =>
+      say(byId("loading"), `This browser cannot play ${artifact.mimeType}.`, "bad"),
+    );
     player.addEventListener("loadedmetadata", () => {
       const seconds = player.duration;
-      if (Number.isFinite(seconds)) byId("foot").replaceChildren(el("span", { class: "muted" }, `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`));
+      if (Number.isFinite(seconds))
+        byId("foot").replaceChildren(el("span", { class: "muted" }, `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`));
     });
     player.src = url;
     byId("body").replaceChildren(el("div", { class: "player" }, player));
@@ -536,14 +647,23 @@ export function start() {
     if (!first) {
       const { read_artifact } = await tools();
       if (!view.can("serverTools") || !read_artifact) throw new Error("this host does not let Views read artifacts");
-      const piece = artifact.size === 0 ? { bytes: new Uint8Array() } : await new ArtifactReader(view, read_artifact, artifact).next(state.work.signal);
+      const piece =
+        artifact.size === 0
+          ? { bytes: new Uint8Array() }
+          : await new ArtifactReader(view, read_artifact, artifact).next(state.work.signal);
       first = piece.bytes ?? new TextEncoder().encode(piece.text);
     }
     if (!isCurrent()) return;
     byId("body").tabIndex = 0;
     byId("body").replaceChildren(el("pre", { class: "hex" }, hexOf(first.subarray(0, HEX_BYTES)) || "No bytes."));
     const seen = Math.min(HEX_BYTES, first.length);
-    byId("foot").replaceChildren(el("span", { class: "muted" }, seen < artifact.size ? `The first ${bytes(seen)} of ${bytes(artifact.size)}` : bytes(artifact.size)));
+    byId("foot").replaceChildren(
+      el(
+        "span",
+        { class: "muted" },
+        seen < artifact.size ? `The first ${bytes(seen)} of ${bytes(artifact.size)}` : bytes(artifact.size),
+      ),
+    );
   }
 
   // Details
@@ -556,8 +676,18 @@ export function start() {
     }
     if (!isCurrent()) return;
     const { details = {} } = artifact;
-    const facts = { name: artifact.name, version: artifact.version, uri: artifact.uri, "MIME type": artifact.mimeType, size: `${bytes(artifact.size)} (${count(artifact.size)} bytes)`, description: artifact.description, warnings: artifact.warnings.join("\n") };
-    const rows = Object.entries({ ...facts, ...details }).filter(([, value]) => value !== undefined && value !== "" && value !== null);
+    const facts = {
+      name: artifact.name,
+      version: artifact.version,
+      uri: artifact.uri,
+      "MIME type": artifact.mimeType,
+      size: `${bytes(artifact.size)} (${count(artifact.size)} bytes)`,
+      description: artifact.description,
+      warnings: artifact.warnings.join("\n"),
+    };
+    const rows = Object.entries({ ...facts, ...details }).filter(
+      ([, value]) => value !== undefined && value !== "" && value !== null,
+    );
     const cells = rows.flatMap(([name, value]) => [
       el("dt", {}, shown(name.replaceAll("_", " "))),
       el("dd", {}, typeof value === "object" ? jsonTree(value) : shown(String(value))),
@@ -572,7 +702,12 @@ export function start() {
     if (!list_artifacts) return undefined;
     let cursor;
     for (let page = 0; page < 5; page++) {
-      const data = await ask(view, list_artifacts, { filter: name, details: true, limit: 200, ...(cursor === undefined ? {} : { cursor }) });
+      const data = await ask(view, list_artifacts, {
+        filter: name,
+        details: true,
+        limit: 200,
+        ...(cursor === undefined ? {} : { cursor }),
+      });
       const found = listed(data).find((artifact) => artifact.name === name);
       if (found) return found;
       cursor = data.next_cursor;
@@ -586,7 +721,11 @@ export function start() {
   /** The name and version in the arguments of read_artifact: a name, or an `artifact://` URI. */
   function namedIn(args) {
     const match = /^artifact:\/\/([^?]+)(?:\?version=(\d+))?$/.exec(args.name);
-    const version = Number.isInteger(args.version) ? args.version : match?.[2] === undefined ? undefined : Number(match[2]);
+    const version = Number.isInteger(args.version)
+      ? args.version
+      : match?.[2] === undefined
+        ? undefined
+        : Number(match[2]);
     return { name: match ? decoded(match[1]) : args.name, version };
   }
 
@@ -615,14 +754,19 @@ export function start() {
     const note = /version \d+ \(([^)]+)\)/.exec(textOf(result));
     const [block] = contentOf(result);
     const mimeType = block?.mimeType ?? block?.resource?.mimeType ?? note?.[1] ?? "text/plain";
-    const artifact = record ?? artifactOf({ name, version: seed?.version, mime_type: mimeType, size_bytes: seed?.size ?? 0 });
+    const artifact =
+      record ?? artifactOf({ name, version: seed?.version, mime_type: mimeType, size_bytes: seed?.size ?? 0 });
     const read = version ?? seed?.version;
     // The record is that of the newest version.
-    if (Number.isInteger(read) && read !== artifact.version) Object.assign(artifact, { version: read, size: seed?.size ?? artifact.size, details: {} });
+    if (Number.isInteger(read) && read !== artifact.version)
+      Object.assign(artifact, { version: read, size: seed?.size ?? artifact.size, details: {} });
     // With calls of tools the View reads by itself, so that all tabs have all of it.
     const isWhole = seed?.bytes && seed.bytes.length === seed.size;
     const isUsed = isWhole || !view.can("serverTools");
-    await openArtifact({ ...artifact }, { seed: isUsed ? seed : undefined, line: args.start_line, tab: args.start_line > 1 ? "Text" : undefined });
+    await openArtifact(
+      { ...artifact },
+      { seed: isUsed ? seed : undefined, line: args.start_line, tab: args.start_line > 1 ? "Text" : undefined },
+    );
   }
 
   function tellModel() {
@@ -640,7 +784,11 @@ export function start() {
       const { read_artifact } = await tools();
       const blob = await new ArtifactReader(view, read_artifact, artifact).restOfBytes(state.work.signal);
       const url = await dataUrl(blob, "application/octet-stream");
-      const resource = { uri: `file:///${encodeURIComponent(artifact.name)}`, mimeType: artifact.mimeType, blob: url.slice(url.indexOf(",") + 1) };
+      const resource = {
+        uri: `file:///${encodeURIComponent(artifact.name)}`,
+        mimeType: artifact.mimeType,
+        blob: url.slice(url.indexOf(",") + 1),
+      };
       await view.downloadFile([{ type: "resource", resource }]);
       say(byId("status"), "Saved.", "ok");
     } catch (error) {
@@ -653,7 +801,10 @@ export function start() {
   // Events
 
   submits(byId("filter"), undefined, () => reload());
-  byId("filter").addEventListener("input", debounced(200, () => reload()));
+  byId("filter").addEventListener(
+    "input",
+    debounced(200, () => reload()),
+  );
   byId("reload").addEventListener("click", () => reload());
   byId("more").addEventListener("click", () => reload({ isMore: true }));
   byId("back").addEventListener("click", () => {
@@ -689,7 +840,12 @@ export function start() {
       const result = await view.callTool(read_artifact, { name: artifact.name, version, start_byte: 0, max_bytes: 1 });
       if (result.isError) throw new Error(textOf(result));
       const { size } = pieceOf(result, 0);
-      await openArtifact({ ...artifact, version, size: size ?? artifact.size, details: version === artifact.newest ? artifact.details : {} });
+      await openArtifact({
+        ...artifact,
+        version,
+        size: size ?? artifact.size,
+        details: version === artifact.newest ? artifact.details : {},
+      });
     } catch (error) {
       byId("versions").value = String(artifact.version);
       say(byId("loading"), plain(error), "bad");
@@ -717,7 +873,11 @@ export function start() {
   });
   view.on("cancelled", (reason) => {
     byId("list-note").textContent = "";
-    say(byId("status"), typeof reason === "string" && reason !== "" ? `The call was cancelled: ${reason}` : "The call was cancelled.", "warn");
+    say(
+      byId("status"),
+      typeof reason === "string" && reason !== "" ? `The call was cancelled: ${reason}` : "The call was cancelled.",
+      "warn",
+    );
   });
   view.on("teardown", () => renew());
 

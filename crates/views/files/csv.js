@@ -5,7 +5,11 @@ export const MAX_COLUMNS = 200;
 
 /** The character that separates the cells of a text: the one that its first line has most of, outside of quotes. */
 export function separatorOf(text) {
-  const first = text.slice(0, 64_000).replace(/"(?:[^"]|"")*"/g, "").split(/\r?\n/, 1)[0] ?? "";
+  const first =
+    text
+      .slice(0, 64_000)
+      .replace(/"(?:[^"]|"")*"/g, "")
+      .split(/\r?\n/, 1)[0] ?? "";
   let best = ",";
   for (const candidate of [",", ";", "\t", "|"]) {
     if (first.split(candidate).length > first.split(best).length) best = candidate;
@@ -13,7 +17,10 @@ export function separatorOf(text) {
   return best;
 }
 
-/** Reads rows out of text that comes in pieces. A quote that stands in the middle of a cell is text, as spreadsheets have it. */
+/**
+ * Reads rows out of text that comes in pieces. A quote that stands in the middle of a cell is text,
+ * as spreadsheets have it.
+ */
 export class CsvReader {
   #separator;
   #row = [];

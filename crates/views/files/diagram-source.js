@@ -30,19 +30,33 @@ export function problemsOf(source) {
     if (problems.length >= MOST) return;
     const number = index + 1;
     if (!line.isWellFormed()) {
-      problems.push({ line: number, kind: "bad", text: "Half of a character (a lone surrogate) cannot be encoded.", isFatal: true });
+      problems.push({
+        line: number,
+        kind: "bad",
+        text: "Half of a character (a lone surrogate) cannot be encoded.",
+        isFatal: true,
+      });
     }
     const hidden = hiddenCharacters(line.replace(/\r$/, ""));
     if (hidden.length > 0) {
       const names = [...new Set(hidden.map(codePoint))].slice(0, 4).join(", ");
-      problems.push({ line: number, kind: "warn", text: `Hidden characters: ${names}. The line may read differently from what it does.` });
+      problems.push({
+        line: number,
+        kind: "warn",
+        text: `Hidden characters: ${names}. The line may read differently from what it does.`,
+      });
     }
     const block = /^\s*@(start|end)([a-z]+)\b/i.exec(line);
     if (!block) return;
     const [, side, name] = block.map((part) => part.toLowerCase());
     if (side === "start") open.push({ name, number });
     else if (open.at(-1)?.name === name) open.pop();
-    else problems.push({ line: number, kind: "bad", text: `@end${name} ends nothing: there is no @start${name} before it.` });
+    else
+      problems.push({
+        line: number,
+        kind: "bad",
+        text: `@end${name} ends nothing: there is no @start${name} before it.`,
+      });
   });
   for (const { name, number } of open.slice(0, 3)) {
     problems.push({ line: number, kind: "bad", text: `@start${name} has no @end${name}.` });
@@ -70,5 +84,9 @@ export function checked(data) {
   if (isValid) return { isValid, about };
   const line = Number(error?.line);
   const text = typeof error?.message === "string" ? error.message : "PlantUML does not understand this diagram.";
-  return { isValid, about, problem: { line: Number.isInteger(line) && line > 0 ? line : undefined, kind: "bad", text } };
+  return {
+    isValid,
+    about,
+    problem: { line: Number.isInteger(line) && line > 0 ? line : undefined, kind: "bad", text },
+  };
 }

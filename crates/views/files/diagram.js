@@ -1,5 +1,22 @@
 // The View of encodePlantUML and decodePlantUML: the text, its link, and its picture where an engine draws it.
-import { ask, byId, bytes, contentOf, copyButton, debounced, el, namesOf, open, page, plain, say, shown, structured, submits, textOf } from "./page.js";
+import {
+  ask,
+  byId,
+  bytes,
+  contentOf,
+  copyButton,
+  debounced,
+  el,
+  namesOf,
+  open,
+  page,
+  plain,
+  say,
+  shown,
+  structured,
+  submits,
+  textOf,
+} from "./page.js";
 import { PanZoom } from "./pan-zoom.js";
 import { MAX_BYTES, checked, lengthOf, problemsOf, utf8Length } from "./diagram-source.js";
 
@@ -54,7 +71,8 @@ export function start() {
     }
     const size = utf8Length(text);
     const sizeText = byId("source-size");
-    sizeText.textContent = size > MAX_BYTES / 2 ? `${bytes(size)} of ${bytes(MAX_BYTES)}` : text === "" ? "" : bytes(size);
+    sizeText.textContent =
+      size > MAX_BYTES / 2 ? `${bytes(size)} of ${bytes(MAX_BYTES)}` : text === "" ? "" : bytes(size);
     state.own = problemsOf(text);
     showProblems();
     return text.trim() !== "" && !state.own.some((problem) => problem.isFatal);
@@ -64,7 +82,9 @@ export function start() {
     const problems = [...state.own, ...state.found];
     const items = problems.map((problem) => {
       const text = problem.line ? `Line ${problem.line}: ${problem.text}` : problem.text;
-      const content = problem.line ? el("button", { class: "quiet", type: "button", click: () => goTo(problem.line) }, shown(text)) : el("span", {}, shown(text));
+      const content = problem.line
+        ? el("button", { class: "quiet", type: "button", click: () => goTo(problem.line) }, shown(text))
+        : el("span", {}, shown(text));
       content.dataset.kind = problem.kind;
       return el("li", {}, content);
     });
@@ -72,11 +92,13 @@ export function start() {
     const isBad = problems.some((problem) => problem.kind === "bad");
     if (isBad) source.setAttribute("aria-invalid", "true");
     else source.removeAttribute("aria-invalid");
-    const marks = problems.filter((problem) => problem.line).map((problem) => {
-      const mark = el("div", { class: "line-mark", "data-kind": problem.kind });
-      mark.dataset.line = problem.line;
-      return mark;
-    });
+    const marks = problems
+      .filter((problem) => problem.line)
+      .map((problem) => {
+        const mark = el("div", { class: "line-mark", "data-kind": problem.kind });
+        mark.dataset.line = problem.line;
+        return mark;
+      });
     byId("marks").replaceChildren(...marks);
     align();
   }
@@ -126,7 +148,8 @@ export function start() {
     return { ...data, length: Number(data.length) || data.url.length };
   }
 
-  // Work that follows the text: its link, then its picture. The next link does not wait for a picture, which an engine may draw for seconds.
+  // Work that follows the text: its link, then its picture. The next link does not wait for a
+  // picture, which an engine may draw for seconds.
 
   const follow = oneAtATime(work);
   const redraw = oneAtATime(draw);
@@ -143,7 +166,12 @@ export function start() {
       return;
     }
     if (!view.can("serverTools")) {
-      if (state.isEdited) say(byId("status"), "This host does not let Views call tools: the link and the picture cannot follow the text.", "warn");
+      if (state.isEdited)
+        say(
+          byId("status"),
+          "This host does not let Views call tools: the link and the picture cannot follow the text.",
+          "warn",
+        );
       return;
     }
     try {
@@ -204,7 +232,8 @@ export function start() {
     const outcomes = answers.map(checked);
     const failed = outcomes.find((outcome) => !outcome.isValid);
     state.found = failed ? [failed.problem] : [];
-    if (!failed && picture?.isError) state.found = [{ kind: "bad", text: plain(textOf(picture) || "The engine could not draw this.") }];
+    if (!failed && picture?.isError)
+      state.found = [{ kind: "bad", text: plain(textOf(picture) || "The engine could not draw this.") }];
     byId("kind").textContent = outcomes.find((outcome) => outcome.about)?.about.toLowerCase() ?? "";
     showProblems();
   }
@@ -217,7 +246,8 @@ export function start() {
       const type = block.type === "image" ? block.mimeType : mimeType;
       if (type !== "image/svg+xml" && type !== "image/png") continue;
       if (typeof data === "string" && /^[A-Za-z0-9+/=\s]*$/.test(data)) return `data:${type};base64,${data}`;
-      if (typeof text === "string" && type === "image/svg+xml") return `data:${type};charset=utf-8,${encodeURIComponent(text)}`;
+      if (typeof text === "string" && type === "image/svg+xml")
+        return `data:${type};charset=utf-8,${encodeURIComponent(text)}`;
     }
     const svg = structured(result)?.svg;
     return typeof svg === "string" ? `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}` : undefined;
@@ -252,7 +282,10 @@ export function start() {
       frame.toggleAttribute("data-has-picture", true);
       frame.tabIndex = 0;
       frame.setAttribute("role", "group");
-      frame.setAttribute("aria-label", "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its own size.");
+      frame.setAttribute(
+        "aria-label",
+        "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its own size.",
+      );
       byId("no-picture").hidden = true;
       byId("zoom").hidden = false;
       picture.alt = `${byId("kind").textContent || "PlantUML"} diagram; its source is beside it`;
@@ -272,7 +305,10 @@ export function start() {
     if (result?.isError) return ["The diagram has a mistake; its line is marked.", false];
     if (!state.link) return ["There is no picture of this text.", false];
     const host = /^https?:\/\/([^/]+)/.exec(state.link.url)?.[1] ?? "the server";
-    return [`This server has no PlantUML engine of its own. The link shows the picture: it sends the diagram to ${host}.`, true];
+    return [
+      `This server has no PlantUML engine of its own. The link shows the picture: it sends the diagram to ${host}.`,
+      true,
+    ];
   }
 
   // The conversation
@@ -282,7 +318,9 @@ export function start() {
     const content = `The user has edited the diagram in its View. Its PlantUML source is now:\n\n${text}`;
     const structuredContent = { plantumlCode: text, url: state.link?.url };
     try {
-      await view.setModelContext(view.can("updateModelContext.structuredContent") ? { content, structuredContent } : { content });
+      await view.setModelContext(
+        view.can("updateModelContext.structuredContent") ? { content, structuredContent } : { content },
+      );
     } catch (error) {
       view.log("warning", plain(error));
     }
@@ -385,7 +423,11 @@ export function start() {
   });
   view.on("cancelled", (reason) => {
     source.readOnly = false;
-    say(byId("status"), typeof reason === "string" && reason !== "" ? `The call was cancelled: ${reason}` : "The call was cancelled.", "warn");
+    say(
+      byId("status"),
+      typeof reason === "string" && reason !== "" ? `The call was cancelled: ${reason}` : "The call was cancelled.",
+      "warn",
+    );
   });
   view.on("teardown", () => followSoon.cancel());
 

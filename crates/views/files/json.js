@@ -45,18 +45,28 @@ export function parseJsonLines(text) {
 export function tableOf(value) {
   const list = listIn(value);
   if (!list || list.length === 0) return undefined;
-  const isObject = (item) => item !== null && typeof item === "object" && !Array.isArray(item) && !(item instanceof ExactNumber);
+  const isObject = (item) =>
+    item !== null && typeof item === "object" && !Array.isArray(item) && !(item instanceof ExactNumber);
   if (list.every(isObject)) {
     const names = new Set();
     for (const item of list) {
       for (const name of Object.keys(item)) if (names.size < MAX_COLUMNS) names.add(name);
     }
     const columns = [...names];
-    return { columns, rows: list.map((item) => columns.map((name) => (Object.hasOwn(item, name) ? item[name] : undefined))) };
+    return {
+      columns,
+      rows: list.map((item) => columns.map((name) => (Object.hasOwn(item, name) ? item[name] : undefined))),
+    };
   }
   if (list.every(Array.isArray)) {
-    const width = Math.min(MAX_COLUMNS, list.reduce((most, item) => Math.max(most, item.length), 0));
-    return { columns: Array.from({ length: width }, (_, index) => String(index)), rows: list.map((item) => item.slice(0, width)) };
+    const width = Math.min(
+      MAX_COLUMNS,
+      list.reduce((most, item) => Math.max(most, item.length), 0),
+    );
+    return {
+      columns: Array.from({ length: width }, (_, index) => String(index)),
+      rows: list.map((item) => item.slice(0, width)),
+    };
   }
   return undefined;
 }
@@ -94,19 +104,24 @@ function isBranch(value) {
 }
 
 function node(key, value) {
-  const label = key === undefined ? [] : [el("span", { class: "key" }, shown(typeof key === "number" ? String(key) : key)), ": "];
+  const label =
+    key === undefined ? [] : [el("span", { class: "key" }, shown(typeof key === "number" ? String(key) : key)), ": "];
   if (!isBranch(value)) return el("div", { class: "leaf" }, ...label, leaf(value));
   const isList = Array.isArray(value);
   const keys = isList ? value.length : Object.keys(value).length;
   const about = isList ? `[${count(keys)}]` : `{${count(keys)}}`;
   if (keys === 0) return el("div", { class: "leaf" }, ...label, el("span", { class: "about" }, isList ? "[]" : "{}"));
   const entries = () => (isList ? Array.from(value, (item, index) => [index, item]) : Object.entries(value));
-  return branch([...label, el("span", { class: "about" }, about, isList ? "" : keysOf(value))], () => groups(entries()));
+  return branch([...label, el("span", { class: "about" }, about, isList ? "" : keysOf(value))], () =>
+    groups(entries()),
+  );
 }
 
 /** The first keys of an object, so that it can be told from others while it is closed. */
 function keysOf(value) {
-  const names = Object.keys(value).slice(0, 4).map((name) => (name.length > 24 ? `${name.slice(0, 24)}…` : name));
+  const names = Object.keys(value)
+    .slice(0, 4)
+    .map((name) => (name.length > 24 ? `${name.slice(0, 24)}…` : name));
   const fragment = document.createDocumentFragment();
   fragment.append(" ", shown(names.join(", ")), Object.keys(value).length > 4 ? ", …" : "");
   return fragment;
@@ -130,14 +145,17 @@ function groups(entries) {
   const parts = [];
   for (let at = 0; at < entries.length; at += size) {
     const part = entries.slice(at, at + size);
-    parts.push(branch([el("span", { class: "about" }, `${count(at)} … ${count(at + part.length - 1)}`)], () => groups(part)));
+    parts.push(
+      branch([el("span", { class: "about" }, `${count(at)} … ${count(at + part.length - 1)}`)], () => groups(part)),
+    );
   }
   return parts;
 }
 
 function leaf(value) {
   if (typeof value === "string") {
-    const text = value.length > MAX_STRING ? `${value.slice(0, MAX_STRING)}… (${count(value.length)} characters)` : value;
+    const text =
+      value.length > MAX_STRING ? `${value.slice(0, MAX_STRING)}… (${count(value.length)} characters)` : value;
     return el("span", { class: "string" }, "“", shown(text), "”");
   }
   const isNumber = typeof value === "number" || value instanceof ExactNumber;

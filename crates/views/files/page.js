@@ -21,7 +21,8 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-// Characters that are not seen but change what is: controls, direction marks, zero width, tags. Joiners (U+200C, U+200D) are left alone:
+// Characters that are not seen but change what is: controls, direction marks, zero width, tags.
+// Joiners (U+200C, U+200D) are left alone:
 // emoji and several scripts need them.
 const HIDDEN =
   /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u00AD\u061C\u180E\u200B\u200E\u200F\u202A-\u202E\u2060-\u206F\uFEFF\uFFF9-\uFFFB\u{E0000}-\u{E007F}]/gu;
@@ -36,7 +37,10 @@ export function hiddenCharacters(text) {
   return text.match(HIDDEN) ?? [];
 }
 
-/** A text as nodes in which hidden characters are seen by their names. What `find` matches is marked: a text, or a global RegExp. */
+/**
+ * A text as nodes in which hidden characters are seen by their names. What `find` matches is
+ * marked: a text, or a global RegExp.
+ */
 export function shown(text, find = "") {
   const fragment = document.createDocumentFragment();
   let at = 0;
@@ -62,7 +66,9 @@ function addMarked(fragment, text, find) {
 export function occurrences(text, find) {
   if (find === "" || text === "") return [];
   const pattern = find instanceof RegExp ? find : literal(find);
-  return Array.from(text.matchAll(pattern), (match) => [match.index, match.index + match[0].length]).filter(([start, end]) => end > start);
+  return Array.from(text.matchAll(pattern), (match) => [match.index, match.index + match[0].length]).filter(
+    ([start, end]) => end > start,
+  );
 }
 
 /** A pattern that matches this text, whatever its case. */
@@ -72,7 +78,8 @@ export function literal(text) {
 
 /** What a tool answered as data: its structured content, or its text if that is JSON. */
 export function structured(result) {
-  if (result.structuredContent !== null && typeof result.structuredContent === "object") return result.structuredContent;
+  if (result.structuredContent !== null && typeof result.structuredContent === "object")
+    return result.structuredContent;
   for (const block of contentOf(result)) {
     if (block.type !== "text") continue;
     try {
@@ -109,7 +116,9 @@ export async function ask(view, name, args, options) {
 /** An error in a sentence. */
 export function plain(error) {
   const text = String(error?.message ?? error).trim();
-  return text === "" ? "It failed without saying why." : text[0].toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
+  return text === ""
+    ? "It failed without saying why."
+    : text[0].toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
 }
 
 /** A number with separators. */
@@ -166,7 +175,8 @@ export async function copy(text) {
 }
 
 /**
- * Does work when a button is pressed, and on Enter in a field. A frame without `allow-forms` submits no form, and tells nobody that the
+ * Does work when a button is pressed, and on Enter in a field. A frame without `allow-forms`
+ * submits no form, and tells nobody that the
  * user tried, so these pages have none.
  */
 export function submits(field, button, work) {
@@ -191,7 +201,10 @@ export function copyButton(button, text) {
   });
 }
 
-/** The connection of this page, with theme, size reports and the button for full screen. Register events, then call `open`. */
+/**
+ * The connection of this page, with theme, size reports and the button for full screen. Register
+ * events, then call `open`.
+ */
 export function page(name, title) {
   const version = document.querySelector("meta[name=version]")?.content ?? "0";
   const view = new View({ name, version, title, displayModes: ["inline", "fullscreen"] });
@@ -227,7 +240,8 @@ export async function open(view) {
 }
 
 /**
- * The names under which the host knows tools of the server: `{encodePlantUML: "encodePlantUML"}`. A gateway may have put a prefix before
+ * The names under which the host knows tools of the server: `{encodePlantUML: "encodePlantUML"}`. A
+ * gateway may have put a prefix before
  * them. A tool that is not there is undefined. A host that cannot list tools is taken to know all by their own names.
  */
 export async function namesOf(view, names) {
@@ -237,6 +251,9 @@ export async function namesOf(view, names) {
   } catch {
     return Object.fromEntries(names.map((name) => [name, name]));
   }
-  const find = (name) => (listed.includes(name) ? name : listed.find((other) => other.endsWith(name) && /[_\-./:]/.test(other.at(-name.length - 1))));
+  const find = (name) =>
+    listed.includes(name)
+      ? name
+      : listed.find((other) => other.endsWith(name) && /[_\-./:]/.test(other.at(-name.length - 1)));
   return Object.fromEntries(names.map((name) => [name, find(name)]));
 }

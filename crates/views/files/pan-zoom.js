@@ -36,7 +36,8 @@ function bounded(scale) {
 }
 
 /**
- * Makes a picture in a frame movable. The frame is focusable; `buttons` are those of a toolbar by what they do: "in", "out", "fit" and
+ * Makes a picture in a frame movable. The frame is focusable; `buttons` are those of a toolbar by
+ * what they do: "in", "out", "fit" and
  * "whole" (its own size). `changed` is told the scale.
  */
 export class PanZoom {
@@ -137,7 +138,11 @@ export class PanZoom {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     const box = this.#frame.getBoundingClientRect();
-    this.zoom(Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) / 150), event.clientX - box.left, event.clientY - box.top);
+    this.zoom(
+      Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) / 150),
+      event.clientX - box.left,
+      event.clientY - box.top,
+    );
   }
 
   #grab(event) {

@@ -4,7 +4,9 @@
 const MAX_PASSAGES = 200;
 
 const STOP_WORDS = new Set(
-  "a an and are as at be but by can did do does for from had has have how in is it its not of on or that the their this to was were what when where which who why will with".split(" "),
+  "a an and are as at be but by can did do does for from had has have how in is it its not of on or that the their this to was were what when where which who why will with".split(
+    " ",
+  ),
 );
 
 /** Scripts that do not put spaces between words. */
@@ -13,7 +15,9 @@ const UNSPACED = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Scrip
 /** The passages in the data of a result; what is no passage is left out. */
 export function passagesOf(data) {
   const list = Array.isArray(data?.results) ? data.results.slice(0, MAX_PASSAGES) : [];
-  return list.filter((passage) => passage !== null && typeof passage === "object" && typeof passage.text === "string").map((passage, index) => ({ ...passage, index }));
+  return list
+    .filter((passage) => passage !== null && typeof passage === "object" && typeof passage.text === "string")
+    .map((passage, index) => ({ ...passage, index }));
 }
 
 /** The title of a passage's source. */
@@ -29,8 +33,10 @@ export function placeOf(passage) {
   const parts = [];
   if (typeof passage.sourceFile === "string" && passage.sourceFile !== titleOf(passage)) parts.push(passage.sourceFile);
   if (Number.isInteger(passage.page)) parts.push(`page ${passage.page}`);
-  if (typeof passage.chapterTitle === "string" && passage.chapterTitle.trim() !== "") parts.push(`“${passage.chapterTitle.trim()}”`);
-  if (Number.isInteger(passage.chunk) && Number.isInteger(passage.chunkCount)) parts.push(`passage ${passage.chunk + 1} of ${passage.chunkCount}`);
+  if (typeof passage.chapterTitle === "string" && passage.chapterTitle.trim() !== "")
+    parts.push(`“${passage.chapterTitle.trim()}”`);
+  if (Number.isInteger(passage.chunk) && Number.isInteger(passage.chunkCount))
+    parts.push(`passage ${passage.chunk + 1} of ${passage.chunkCount}`);
   return parts.join(" · ");
 }
 
@@ -39,15 +45,26 @@ export function citationOf(passage) {
   const parts = [titleOf(passage)];
   if (typeof passage.sourceFile === "string" && passage.sourceFile !== parts[0]) parts.push(passage.sourceFile);
   if (Number.isInteger(passage.page)) parts.push(`page ${passage.page}`);
-  if (typeof passage.chapterTitle === "string" && passage.chapterTitle.trim() !== "") parts.push(`“${passage.chapterTitle.trim()}”`);
+  if (typeof passage.chapterTitle === "string" && passage.chapterTitle.trim() !== "")
+    parts.push(`“${passage.chapterTitle.trim()}”`);
   const source = typeof passage.sourceUri === "string" ? ` <${passage.sourceUri}>` : "";
   return parts.join(", ").replace(/\s+/g, " ") + source;
 }
 
-/** Passages with their citations, as Markdown: quoted, so that what a document says does not look like anything else. */
+/**
+ * Passages with their citations, as Markdown: quoted, so that what a document says does not look
+ * like anything else.
+ */
 export function quoted(passages) {
-  const quote = (text) => text.trim().split(/\r?\n/).map((line) => `> ${line}`).join("\n");
-  return passages.map((passage, index) => `[${index + 1}] ${citationOf(passage)}\n\n${quote(passage.text)}`).join("\n\n");
+  const quote = (text) =>
+    text
+      .trim()
+      .split(/\r?\n/)
+      .map((line) => `> ${line}`)
+      .join("\n");
+  return passages
+    .map((passage, index) => `[${index + 1}] ${citationOf(passage)}\n\n${quote(passage.text)}`)
+    .join("\n\n");
 }
 
 /** The passages in another order: "best", "meaning", "words" or "source". Those without a rank come last. */
@@ -57,7 +74,10 @@ export function ordered(passages, order) {
     best: (left, right) => left.index - right.index,
     meaning: (left, right) => rank(left.semanticRank) - rank(right.semanticRank) || left.index - right.index,
     words: (left, right) => rank(left.keywordRank) - rank(right.keywordRank) || left.index - right.index,
-    source: (left, right) => compareTexts(titleOf(left), titleOf(right)) || compareTexts(String(left.sourceUri), String(right.sourceUri)) || rank(left.start) - rank(right.start),
+    source: (left, right) =>
+      compareTexts(titleOf(left), titleOf(right)) ||
+      compareTexts(String(left.sourceUri), String(right.sourceUri)) ||
+      rank(left.start) - rank(right.start),
   }[order];
   return [...passages].sort((left, right) => compare(left, right) || 0);
 }
@@ -69,7 +89,9 @@ function compareTexts(left, right) {
 /** A pattern for the words of a question that are worth marking. */
 export function patternOf(query) {
   const MOST = 16;
-  const words = (query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).filter((word) => UNSPACED.test(word) || (word.length > 1 && !STOP_WORDS.has(word)));
+  const words = (query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).filter(
+    (word) => UNSPACED.test(word) || (word.length > 1 && !STOP_WORDS.has(word)),
+  );
   const unique = [...new Set(words)].slice(0, MOST).sort((left, right) => right.length - left.length);
   if (unique.length === 0) return "";
   // A word of letters is marked where a word begins, so that "art" is not marked in "start".
@@ -77,9 +99,18 @@ export function patternOf(query) {
   return new RegExp(parts.join("|"), "giu");
 }
 
-/** Whether a part of a source is still what a passage says. Passages have other quotes and spaces, and very long ones are cut. */
+/**
+ * Whether a part of a source is still what a passage says. Passages have other quotes and spaces,
+ * and very long ones are cut.
+ */
 export function isStillIn(source, passage) {
-  const letters = (text) => (text.normalize("NFKC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).join("");
+  const letters = (text) =>
+    (
+      text
+        .normalize("NFKC")
+        .toLowerCase()
+        .match(/[\p{L}\p{N}]+/gu) ?? []
+    ).join("");
   const [said] = passage.split("… (cut; resources/read of ");
   return letters(source).startsWith(letters(said));
 }

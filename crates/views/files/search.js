@@ -1,5 +1,20 @@
 // The View of am7_vector_search: passages, where they are from, and those that the user chooses for the model.
-import { ask, byId, copyButton, count, el, namesOf, open, page, plain, say, shown, structured, submits, textOf } from "./page.js";
+import {
+  ask,
+  byId,
+  copyButton,
+  count,
+  el,
+  namesOf,
+  open,
+  page,
+  plain,
+  say,
+  shown,
+  structured,
+  submits,
+  textOf,
+} from "./page.js";
 import { citationOf, cutAt, isStillIn, ordered, passagesOf, patternOf, placeOf, quoted, titleOf } from "./passages.js";
 
 /** Bytes of a source that are shown before a passage, and with each "Earlier". */
@@ -52,7 +67,12 @@ export function start() {
         byId("query").focus();
         search();
       };
-      return el("li", {}, el("span", { class: "cut" }, shown(text)), el("button", { class: "quiet", type: "button", "aria-label": `Remove the limit: ${text}`, click: remove }, "×"));
+      return el(
+        "li",
+        {},
+        el("span", { class: "cut" }, shown(text)),
+        el("button", { class: "quiet", type: "button", "aria-label": `Remove the limit: ${text}`, click: remove }, "×"),
+      );
     });
     byId("filters").replaceChildren(...items);
     byId("filters").hidden = items.length === 0;
@@ -126,7 +146,9 @@ export function start() {
     if (found.length === 0) {
       parts.push(state.note !== "" ? state.note : "No passage was found.");
     } else {
-      parts.push(`${count(found.length)} ${found.length === 1 ? "passage" : "passages"} of ${count(documents)} ${documents === 1 ? "document" : "documents"}`);
+      parts.push(
+        `${count(found.length)} ${found.length === 1 ? "passage" : "passages"} of ${count(documents)} ${documents === 1 ? "document" : "documents"}`,
+      );
       if (state.omitted > 0) parts.push(`${count(state.omitted)} more did not fit into one answer`);
     }
     byId("summary").replaceChildren(shown(parts.join("; ")));
@@ -145,14 +167,22 @@ export function start() {
     const box = el("input", { type: "checkbox", "aria-label": `Choose this passage of ${title}` });
     box.checked = state.chosen.has(keyOf(passage));
     const text = el("p", { class: "text is-short", id: `${id}-text` }, shown(passage.text, pattern));
-    const more = el("button", { class: "quiet more", type: "button", hidden: true, "aria-controls": `${id}-text`, "aria-expanded": "false" }, "Show all");
+    const more = el(
+      "button",
+      { class: "quiet more", type: "button", hidden: true, "aria-controls": `${id}-text`, "aria-expanded": "false" },
+      "Show all",
+    );
     more.addEventListener("click", () => {
       const isShort = text.classList.toggle("is-short");
       more.textContent = isShort ? "Show all" : "Show less";
       more.setAttribute("aria-expanded", String(!isShort));
     });
     const source = el("div", { class: "source", id: `${id}-source`, hidden: true });
-    const inSource = el("button", { class: "quiet", type: "button", "aria-controls": `${id}-source`, "aria-expanded": "false" }, "In its source");
+    const inSource = el(
+      "button",
+      { class: "quiet", type: "button", "aria-controls": `${id}-source`, "aria-expanded": "false" },
+      "In its source",
+    );
     inSource.addEventListener("click", () => {
       source.hidden = !source.hidden;
       inSource.setAttribute("aria-expanded", String(!source.hidden));
@@ -171,9 +201,28 @@ export function start() {
     const line = el(
       "li",
       { id },
-      el("div", { class: "row head" }, box, el("div", { class: "grow" }, el("h2", {}, shown(title)), el("p", { class: "small muted where" }, shown(placeOf(passage))))),
+      el(
+        "div",
+        { class: "row head" },
+        box,
+        el(
+          "div",
+          { class: "grow" },
+          el("h2", {}, shown(title)),
+          el("p", { class: "small muted where" }, shown(placeOf(passage))),
+        ),
+      ),
       text,
-      el("div", { class: "row small" }, ...ranks(passage), el("span", { class: "grow" }), more, isCallable && inSource, isCallable && !state.limits.scopeUri && only, cite),
+      el(
+        "div",
+        { class: "row small" },
+        ...ranks(passage),
+        el("span", { class: "grow" }),
+        more,
+        isCallable && inSource,
+        isCallable && !state.limits.scopeUri && only,
+        cite,
+      ),
       source,
     );
     const mark = () => line.toggleAttribute("data-chosen", box.checked);
@@ -197,7 +246,14 @@ export function start() {
       const part = Math.min(1, Math.max(0, passage.relevance));
       const bar = el("span", {});
       bar.style.width = `${part * 100}%`;
-      parts.push(el("span", { class: "relevance" }, el("span", { class: "gauge", "aria-hidden": "true" }, bar), `relevance ${passage.relevance.toFixed(2)}`));
+      parts.push(
+        el(
+          "span",
+          { class: "relevance" },
+          el("span", { class: "gauge", "aria-hidden": "true" }, bar),
+          `relevance ${passage.relevance.toFixed(2)}`,
+        ),
+      );
     }
     const rank = (name, value) => Number.isInteger(value) && el("span", { class: "chip" }, `${name} #${value}`);
     parts.push(rank("meaning", passage.semanticRank), rank("words", passage.keywordRank));
@@ -214,7 +270,12 @@ export function start() {
       if (!am7_extract_content) throw new Error("this host does not let Views read sources");
       let part = await readFrom(am7_extract_content, passage, Math.max(0, passage.start - BEFORE));
       let after = AFTER;
-      const text = el("div", { class: "text", tabindex: "0", role: "region", "aria-label": `Text of ${titleOf(passage)}` });
+      const text = el("div", {
+        class: "text",
+        tabindex: "0",
+        role: "region",
+        "aria-label": `Text of ${titleOf(passage)}`,
+      });
       // A second click while a part is read would add the same part twice.
       let isReading = false;
       async function readMore(work) {
@@ -228,7 +289,8 @@ export function start() {
         }
         isReading = false;
       }
-      const button = (label, work) => el("button", { class: "quiet", type: "button", click: () => readMore(work) }, label);
+      const button = (label, work) =>
+        el("button", { class: "quiet", type: "button", click: () => readMore(work) }, label);
       const earlier = button("Earlier", async () => {
         part = await readFrom(am7_extract_content, passage, Math.max(0, part.first - 4 * BEFORE));
         const height = text.scrollHeight;
@@ -256,9 +318,24 @@ export function start() {
         earlier.hidden = part.first === 0;
         later.hidden = !isCut && part.next === undefined;
         const isSame = isStillIn(part.passage, passage.text);
-        say(status, isSame ? "" : "The source has another text here than the passage: it may have changed since it was indexed.", "warn");
+        say(
+          status,
+          isSame ? "" : "The source has another text here than the passage: it may have changed since it was indexed.",
+          "warn",
+        );
       }
-      container.replaceChildren(status, text, el("div", { class: "row small" }, earlier, later, el("span", { class: "grow" }), el("span", { class: "muted cut mono" }, shown(String(passage.sourceUri)))));
+      container.replaceChildren(
+        status,
+        text,
+        el(
+          "div",
+          { class: "row small" },
+          earlier,
+          later,
+          el("span", { class: "grow" }),
+          el("span", { class: "muted cut mono" }, shown(String(passage.sourceUri))),
+        ),
+      );
       draw();
       const span = text.querySelector(".passage");
       text.scrollTop = Math.max(0, span.offsetTop - text.offsetTop - 60);
@@ -273,7 +350,13 @@ export function start() {
       try {
         const data = await ask(view, tool, { uri: passage.sourceUri, start: at });
         const [before, middle, after] = cutAt(String(data.content ?? ""), at, passage.start, passage.end);
-        return { first: at, before, passage: middle, after, next: Number.isInteger(data.nextStart) ? data.nextStart : undefined };
+        return {
+          first: at,
+          before,
+          passage: middle,
+          after,
+          next: Number.isInteger(data.nextStart) ? data.nextStart : undefined,
+        };
       } catch (error) {
         if (at === 0 || at <= first - 3 || !/nextStart/.test(error.message)) throw error;
       }
@@ -346,7 +429,11 @@ export function start() {
   view.on("result", (result) => show(result, byId("query").value));
   view.on("cancelled", (reason) => {
     byId("summary").textContent = "";
-    say(byId("status"), typeof reason === "string" && reason !== "" ? `The search was cancelled: ${reason}` : "The search was cancelled.", "warn");
+    say(
+      byId("status"),
+      typeof reason === "string" && reason !== "" ? `The search was cancelled: ${reason}` : "The search was cancelled.",
+      "warn",
+    );
   });
 
   return open(view);

@@ -10,7 +10,10 @@ const MAX_CELL = 300;
 /** Rows of which the widths of columns are taken. */
 const SAMPLE = 200;
 
-/** The index of each row in the order of a column; the order is stable. Numbers come before texts, and empty cells last. */
+/**
+ * The index of each row in the order of a column; the order is stable. Numbers come before texts,
+ * and empty cells last.
+ */
 export function sortedRows(rows, indexes, column, isDescending) {
   const keys = new Map(indexes.map((index) => [index, sortKey(rows[index][column])]));
   const direction = isDescending ? -1 : 1;
@@ -33,7 +36,8 @@ function isNumeric(text) {
 }
 
 /**
- * A table that can be filtered, sorted and walked through by keys. `onCell` gets the place and whole text of the active cell.
+ * A table that can be filtered, sorted and walked through by keys. `onCell` gets the place and
+ * whole text of the active cell.
  * `rows` may grow; `update` shows it.
  */
 export class Table {
@@ -55,10 +59,18 @@ export class Table {
     this.#onCell = onCell;
     this.#header = el("div", { role: "row", class: "header", "aria-rowindex": 1 });
     this.#sized = el("div", { class: "sized", role: "rowgroup" });
-    this.element = el("div", { class: "table-view", role: "grid", tabindex: "0", "aria-label": label, "aria-colcount": columns.length + 1 }, el("div", { role: "rowgroup", class: "header-group" }, this.#header), this.#sized);
+    this.element = el(
+      "div",
+      { class: "table-view", role: "grid", tabindex: "0", "aria-label": label, "aria-colcount": columns.length + 1 },
+      el("div", { role: "rowgroup", class: "header-group" }, this.#header),
+      this.#sized,
+    );
     this.element.addEventListener("scroll", () => this.#draw());
     this.element.addEventListener("keydown", (event) => this.#key(event));
-    this.element.addEventListener("focus", () => this.#active.row < 0 && this.#shown.length > 0 && this.#activate(0, 0, false));
+    this.element.addEventListener(
+      "focus",
+      () => this.#active.row < 0 && this.#shown.length > 0 && this.#activate(0, 0, false),
+    );
     new ResizeObserver(() => this.#draw()).observe(this.element);
     this.#measure();
     this.update();
@@ -74,7 +86,10 @@ export class Table {
     this.#filter = filter;
     let indexes = Array.from({ length: Math.min(MAX_ROWS, this.#rows.length) }, (_, index) => index);
     const wanted = filter.trim().toLowerCase();
-    if (wanted !== "") indexes = indexes.filter((index) => this.#rows[index].some((value) => cellText(value).toLowerCase().includes(wanted)));
+    if (wanted !== "")
+      indexes = indexes.filter((index) =>
+        this.#rows[index].some((value) => cellText(value).toLowerCase().includes(wanted)),
+      );
     if (this.#sort) indexes = sortedRows(this.#rows, indexes, this.#sort.column, this.#sort.isDescending);
     this.#shown = indexes;
     this.#active.row = Math.min(this.#active.row, indexes.length - 1);
@@ -88,7 +103,8 @@ export class Table {
     const sample = this.#rows.slice(0, SAMPLE);
     const widths = this.#columns.map((name, column) => {
       const texts = sample.map((row) => cellText(row[column]));
-      this.#numeric[column] = texts.some((text) => text !== "") && texts.every((text) => text === "" || isNumeric(text.trim()));
+      this.#numeric[column] =
+        texts.some((text) => text !== "") && texts.every((text) => text === "" || isNumeric(text.trim()));
       const longest = texts.reduce((most, text) => Math.max(most, text.length), name.length + 2);
       return `${Math.round(Math.min(320, Math.max(56, longest * 7.4 + 18)))}px`;
     });
@@ -103,12 +119,30 @@ export class Table {
       const isSorted = this.#sort?.column === column;
       const order = isSorted ? (this.#sort.isDescending ? "descending" : "ascending") : "none";
       const arrow = isSorted ? (this.#sort.isDescending ? " ↓" : " ↑") : "";
-      const cell = el("div", { role: "columnheader", "aria-colindex": column + 2, "aria-sort": order, id: `head-${column}`, title: "Sort by this column", click: () => this.#sortBy(column) }, shown(name), arrow);
+      const cell = el(
+        "div",
+        {
+          role: "columnheader",
+          "aria-colindex": column + 2,
+          "aria-sort": order,
+          id: `head-${column}`,
+          title: "Sort by this column",
+          click: () => this.#sortBy(column),
+        },
+        shown(name),
+        arrow,
+      );
       cell.classList.toggle("is-number", this.#numeric[column]);
-      cell.classList.toggle("is-active", this.#active.row < 0 && this.#active.isHeader === true && this.#active.column === column);
+      cell.classList.toggle(
+        "is-active",
+        this.#active.row < 0 && this.#active.isHeader === true && this.#active.column === column,
+      );
       return cell;
     });
-    this.#header.replaceChildren(el("div", { role: "columnheader", "aria-colindex": 1 }, el("span", { class: "visually-hidden" }, "Row")), ...cells);
+    this.#header.replaceChildren(
+      el("div", { role: "columnheader", "aria-colindex": 1 }, el("span", { class: "visually-hidden" }, "Row")),
+      ...cells,
+    );
   }
 
   #draw() {
@@ -120,7 +154,11 @@ export class Table {
     for (let position = first; position < last; position++) lines.push(this.#line(position));
     this.#sized.replaceChildren(...lines);
     const isActive = this.#active.row >= 0 || this.#active.isHeader;
-    if (isActive) this.element.setAttribute("aria-activedescendant", this.#active.isHeader ? `head-${this.#active.column}` : `cell-${this.#active.row}-${this.#active.column}`);
+    if (isActive)
+      this.element.setAttribute(
+        "aria-activedescendant",
+        this.#active.isHeader ? `head-${this.#active.column}` : `cell-${this.#active.row}-${this.#active.column}`,
+      );
     else this.element.removeAttribute("aria-activedescendant");
   }
 
@@ -134,7 +172,16 @@ export class Table {
       const value = this.#rows[index][column];
       const whole = value === undefined ? "" : value === null ? "null" : cellText(value);
       const text = whole.length > MAX_CELL ? `${whole.slice(0, MAX_CELL)}…` : whole;
-      const cell = el("div", { role: "gridcell", "aria-colindex": column + 2, id: `cell-${position}-${column}`, click: () => this.#activate(position, column) }, shown(text.replace(/\r?\n/g, " ⏎ "), this.#filter.trim()));
+      const cell = el(
+        "div",
+        {
+          role: "gridcell",
+          "aria-colindex": column + 2,
+          id: `cell-${position}-${column}`,
+          click: () => this.#activate(position, column),
+        },
+        shown(text.replace(/\r?\n/g, " ⏎ "), this.#filter.trim()),
+      );
       cell.classList.toggle("is-number", this.#numeric[column]);
       cell.classList.toggle("is-nothing", value === null);
       cell.classList.toggle("is-active", position === this.#active.row && column === this.#active.column);
@@ -160,7 +207,8 @@ export class Table {
     this.#drawHeader();
     this.#draw();
     this.#scrollTo(document.getElementById(`cell-${row}-${column}`));
-    if (isTold && this.#shown[row] !== undefined) this.#onCell?.(this.#shown[row], this.#columns[column], cellText(this.#rows[this.#shown[row]][column]));
+    if (isTold && this.#shown[row] !== undefined)
+      this.#onCell?.(this.#shown[row], this.#columns[column], cellText(this.#rows[this.#shown[row]][column]));
   }
 
   #activateHeader(column) {
@@ -174,7 +222,9 @@ export class Table {
     if (!cell) return;
     const { scrollLeft, clientWidth } = this.element;
     if (cell.offsetLeft < scrollLeft) this.element.scrollLeft = cell.offsetLeft;
-    else if (cell.offsetLeft + cell.offsetWidth > scrollLeft + clientWidth) this.element.scrollLeft = cell.offsetLeft + Math.min(0, cell.offsetWidth - clientWidth) + Math.max(0, cell.offsetWidth - clientWidth);
+    else if (cell.offsetLeft + cell.offsetWidth > scrollLeft + clientWidth)
+      this.element.scrollLeft =
+        cell.offsetLeft + Math.min(0, cell.offsetWidth - clientWidth) + Math.max(0, cell.offsetWidth - clientWidth);
   }
 
   #key(event) {

@@ -22,7 +22,10 @@ export class TextView {
   element = el("div", { class: "text-view" });
 
   constructor(scroller) {
-    this.#observer = new IntersectionObserver((entries) => this.#see(entries), { root: scroller, rootMargin: "1200px 0px" });
+    this.#observer = new IntersectionObserver((entries) => this.#see(entries), {
+      root: scroller,
+      rootMargin: "1200px 0px",
+    });
   }
 
   /** How many lines there are. */
@@ -51,7 +54,8 @@ export class TextView {
 
   setWrap(isWrapped) {
     this.element.toggleAttribute("data-wrap", isWrapped);
-    for (const block of this.#blocks) if (block.childElementCount === 0) block.style.height = `${this.#linesOf(block).length * LINE_HEIGHT}px`;
+    for (const block of this.#blocks)
+      if (block.childElementCount === 0) block.style.height = `${this.#linesOf(block).length * LINE_HEIGHT}px`;
   }
 
   /** Finds a text, and shows the first occurrence at or after the place that is seen. */

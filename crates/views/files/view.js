@@ -1,6 +1,7 @@
 // The View's side of MCP Apps (SEP-1865, protocol version 2026-01-26).
 //
-// A View is a page in a frame. It talks with the host that embeds it in JSON-RPC 2.0 objects over `postMessage`. The host is another
+// A View is a page in a frame. It talks with the host that embeds it in JSON-RPC 2.0 objects over
+// `postMessage`. The host is another
 // origin, and this page usually has none (a sandboxed frame), so the window a message comes from says who sent it.
 //
 //     const view = new View({ name: "clock", version: "1.0.0", displayModes: ["inline", "fullscreen"] });
@@ -25,7 +26,10 @@ const MAX_IN_FLIGHT = 64;
 const METHOD_NOT_FOUND = -32601;
 const REQUEST_FAILED = -32000;
 
-/** A request that failed: refused by the host (`code` is that of JSON-RPC), or not answered in time (`code` is undefined). */
+/**
+ * A request that failed: refused by the host (`code` is that of JSON-RPC), or not answered in time
+ * (`code` is undefined).
+ */
 export class HostError extends Error {
   constructor(message, { code, data, reason = "refused" } = {}) {
     super(message);
@@ -40,8 +44,10 @@ export class HostError extends Error {
 /**
  * The connection to the host.
  *
- * Events: "input" (complete arguments of the tool), "partial-input" (arguments so far), "result" (a CallToolResult), "cancelled" (a
- * reason or undefined), "context" (the host context as it is now, and what of it changed), "teardown" (a reason; the host waits for the
+ * Events: "input" (complete arguments of the tool), "partial-input" (arguments so far), "result" (a
+ * CallToolResult), "cancelled" (a
+ * reason or undefined), "context" (the host context as it is now, and what of it changed),
+ * "teardown" (a reason; the host waits for the
  * handler's promise), "list-changed" ("tools", "resources" or "prompts").
  */
 export class View {
@@ -64,7 +70,14 @@ export class View {
   /** Theme, styles, display mode and more, as it is now. */
   hostContext = {};
 
-  constructor({ name, version, title, displayModes = ["inline"], timeoutMs = DEFAULT_TIMEOUT_MS, window = globalThis.window }) {
+  constructor({
+    name,
+    version,
+    title,
+    displayModes = ["inline"],
+    timeoutMs = DEFAULT_TIMEOUT_MS,
+    window = globalThis.window,
+  }) {
     this.#info = title === undefined ? { name, version } : { name, version, title };
     this.#displayModes = displayModes;
     this.#timeoutMs = timeoutMs;
@@ -100,7 +113,10 @@ export class View {
         protocolVersion: PROTOCOL_VERSION,
       });
       if (answer.protocolVersion !== PROTOCOL_VERSION) {
-        throw new HostError(`the host speaks version ${String(answer.protocolVersion)}, this View ${PROTOCOL_VERSION}`, { reason: "unsupported" });
+        throw new HostError(
+          `the host speaks version ${String(answer.protocolVersion)}, this View ${PROTOCOL_VERSION}`,
+          { reason: "unsupported" },
+        );
       }
       this.hostInfo = object(answer.hostInfo);
       this.hostCapabilities = object(answer.hostCapabilities);
@@ -192,7 +208,10 @@ export class View {
     this.#accepted(await this.request("ui/download-file", { contents }), "the file was not saved");
   }
 
-  /** Asks for a display mode, and resolves with the one that the host chose. A mode that the host does not offer is not asked for. */
+  /**
+   * Asks for a display mode, and resolves with the one that the host chose. A mode that the host
+   * does not offer is not asked for.
+   */
   async requestDisplayMode(mode) {
     const current = this.hostContext.displayMode ?? "inline";
     const offered = this.hostContext.availableDisplayModes;
@@ -230,7 +249,9 @@ export class View {
     }
     if (signal?.aborted) return Promise.reject(new HostError(`${method} was cancelled`, { reason: "cancelled" }));
     if (this.#pending.size >= MAX_IN_FLIGHT) {
-      return Promise.reject(new HostError(`${method}: ${MAX_IN_FLIGHT} requests wait for the host already`, { reason: "refused" }));
+      return Promise.reject(
+        new HostError(`${method}: ${MAX_IN_FLIGHT} requests wait for the host already`, { reason: "refused" }),
+      );
     }
     const id = this.#nextId++;
     const sent = hasProgress || onProgress ? { ...params, _meta: { ...params._meta, progressToken: id } } : params;
@@ -405,7 +426,8 @@ export class View {
 }
 
 /**
- * Shows the host's theme: colour scheme, CSS variables, fonts, insets and display mode. `data-fill` is set on the root where the frame's
+ * Shows the host's theme: colour scheme, CSS variables, fonts, insets and display mode. `data-fill`
+ * is set on the root where the frame's
  * height is not the page's to choose, so that the page fills it.
  */
 export function applyContext(document, context) {
@@ -432,7 +454,8 @@ export function applyContext(document, context) {
   root.dataset.displayMode = String(context.displayMode ?? "inline");
   const isFilled = root.dataset.displayMode !== "inline" || typeof object(containerDimensions).height === "number";
   root.toggleAttribute("data-fill", isFilled);
-  if (typeof context.locale === "string" && /^[A-Za-z0-9-]{2,35}$/.test(context.locale)) root.dataset.locale = context.locale;
+  if (typeof context.locale === "string" && /^[A-Za-z0-9-]{2,35}$/.test(context.locale))
+    root.dataset.locale = context.locale;
 }
 
 /** Reports the height of the page's content whenever it changes, unless the page fills a frame of fixed height. */

@@ -1,7 +1,7 @@
 /** A parsed block: its attributes and its payload. */
 import { removeMarks } from "./datamark.js";
 import { plainJson, readJson } from "./json.js";
-import { attributeValue, findClosing, findOpening, readStartTag, unescape } from "./markup.js";
+import { attributeValue, findClosing, findOpening, readStartTag, unescapeText } from "./markup.js";
 import { lowerAscii, trim } from "./text.js";
 
 const TRUSTS = ["server", "caller", "untrusted"];
@@ -101,7 +101,7 @@ export class McpContext {
       const tag = readStartTag(body, start);
       if (tag?.name === name && !tag.closed) {
         const closing = findClosing(body, tag.end, name);
-        return closing && unescape(trim(body.slice(tag.end, closing.start)));
+        return closing && unescapeText(trim(body.slice(tag.end, closing.start)));
       }
       from = tag?.end ?? start + 1;
     }

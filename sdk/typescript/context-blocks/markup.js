@@ -67,7 +67,7 @@ export function readStartTag(text, start) {
 /** Returns the value of the first attribute of this name (in any ASCII case), with entities replaced. */
 export function attributeValue(attributes, name) {
   const found = attributes.find((attribute) => lowerAscii(attribute.name) === lowerAscii(name));
-  return found === undefined ? undefined : unescape(found.value);
+  return found === undefined ? undefined : unescapeText(found.value);
 }
 
 /** Skips white space and stray slashes, which separate attributes as in HTML. */
@@ -106,7 +106,7 @@ const ENTITIES = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
 const ENTITY = /&(?:(lt|gt|amp|quot|apos)|#(?:([0-9]{1,7})|[xX]([0-9a-fA-F]{1,6})));/g;
 
 /** Replaces numeric entities and those of XML. Other text stays. */
-export function unescape(text) {
+export function unescapeText(text) {
   return text.replace(ENTITY, (whole, name, decimal, hexadecimal) => {
     if (name !== undefined) return ENTITIES[name];
     const code = decimal === undefined ? Number.parseInt(hexadecimal, 16) : Number(decimal);

@@ -201,7 +201,7 @@ test("hostile text costs one pass", () => {
     "<mcp:context ephemeral=true>x</mcp:context>y",
     "<mcp:context>x</mcp:context>y",
     "<mcp:context a=\t",
-    "<mcp:context>" + "[".repeat(1000),
+    `<mcp:context>${"[".repeat(1000)}`,
   ];
   for (const piece of pieces) {
     const text = piece.repeat(Math.ceil(200_000 / piece.length));

@@ -7,7 +7,13 @@ export async function serve(routes) {
     let body = "";
     for await (const chunk of request) body += chunk;
     const { pathname, searchParams } = new URL(request.url, "http://x");
-    seen.push({ method: request.method, path: pathname, query: Object.fromEntries(searchParams), body, headers: request.headers });
+    seen.push({
+      method: request.method,
+      path: pathname,
+      query: Object.fromEntries(searchParams),
+      body,
+      headers: request.headers,
+    });
     const route = routes[`${request.method} ${pathname}`];
     if (!route) return response.writeHead(404).end("not here");
     await route(response, { body, query: searchParams });
@@ -25,8 +31,10 @@ export async function serve(routes) {
   };
 }
 
-export const json = (value, status = 200) => (response) =>
-  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+export const json =
+  (value, status = 200) =>
+  (response) =>
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 
 export const HEALTH = { testing: true, connections: 0, database: true, version: "0.1.0" };
 

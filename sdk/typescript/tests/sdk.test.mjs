@@ -42,12 +42,18 @@ test("the ports are tried in the order of the seed", async () => {
   const sdk = new MCPTestSDK({ fetch });
   await sdk.connect();
   assert.equal(sdk.baseUrl, "http://127.0.0.1:3000");
-  assert.deepEqual(asked, [3002, 3003, 3004, 3001, 3000].map((port) => `http://127.0.0.1:${port}/api/test/health`));
+  assert.deepEqual(
+    asked,
+    [3002, 3003, 3004, 3001, 3000].map((port) => `http://127.0.0.1:${port}/api/test/health`),
+  );
   assert.deepEqual([...TEST_PORTS, ...MAIN_PORTS], [3002, 3003, 3004, 3001, 3000]);
 });
 
 test("an option that does not exist is an error", () => {
-  assert.throws(() => new MCPTestSDK({ serverUrl: "http://127.0.0.1:9" }), /no option is called serverUrl; there are baseUrl, token/);
+  assert.throws(
+    () => new MCPTestSDK({ serverUrl: "http://127.0.0.1:9" }),
+    /no option is called serverUrl; there are baseUrl, token/,
+  );
 });
 
 test("a dedicated server goes before a main server, and what is no test server is passed over", async () => {
@@ -163,18 +169,27 @@ test("an answer that is no JSON, and a server that is gone", async () => {
   await assert.rejects(sdk.runTest(CASE), { code: "unreachable", message: /POST http.*failed: .+/ });
 });
 
-const RUN = { id: "r1", totalTests: 2, passedTests: 1, failedTests: 1, errorTests: 0, startedAt: "2026-11-22T21:00:00Z" };
+const RUN = {
+  id: "r1",
+  totalTests: 2,
+  passedTests: 1,
+  failedTests: 1,
+  errorTests: 0,
+  startedAt: "2026-11-22T21:00:00Z",
+};
 
 /** Writes a stream byte by byte in pieces, so that lines and characters are cut. */
-const stream = (text, piece = 7) => async (response) => {
-  response.writeHead(200, { "content-type": "text/event-stream" });
-  const bytes = Buffer.from(text);
-  for (let at = 0; at < bytes.length; at += piece) {
-    response.write(bytes.subarray(at, at + piece));
-    await new Promise(setImmediate);
-  }
-  response.end();
-};
+const stream =
+  (text, piece = 7) =>
+  async (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const bytes = Buffer.from(text);
+    for (let at = 0; at < bytes.length; at += piece) {
+      response.write(bytes.subarray(at, at + piece));
+      await new Promise(setImmediate);
+    }
+    response.end();
+  };
 
 const event = (name, data) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 
@@ -192,7 +207,10 @@ test("a batch reports progress, and its results have the order of the cases", as
     const sdk = new MCPTestSDK(server.url);
     const onProgress = ({ done, total, index }) => seen.push([done, total, index]);
     const { run, results } = await sdk.runBatch([CASE, CASE], { name: "nightly", concurrency: 2, onProgress });
-    assert.deepEqual(seen, [[1, 2, 1], [2, 2, 0]]);
+    assert.deepEqual(seen, [
+      [1, 2, 1],
+      [2, 2, 0],
+    ]);
     assert.deepEqual(results, [RESULT, failed]);
     assert.equal(run.status, "completed");
     const { body, headers } = server.seen.at(-1);
@@ -202,7 +220,9 @@ test("a batch reports progress, and its results have the order of the cases", as
 });
 
 test("cases are run with a configuration as a batch is", async () => {
-  const text = event("result", { index: 0, done: 1, total: 1, result: RESULT }) + event("completed", { ...RUN, configurationId: "c/1" });
+  const text =
+    event("result", { index: 0, done: 1, total: 1, result: RESULT }) +
+    event("completed", { ...RUN, configurationId: "c/1" });
   await with_(testServer({ "POST /api/test/configurations/c%2F1/run": stream(text) }), async (server) => {
     const options = { name: "nightly", variables: { TOKEN: "t" } };
     const { run, results } = await new MCPTestSDK(server.url).runConfiguration("c/1", [CASE], options);
@@ -216,7 +236,10 @@ test("a batch whose stream is cut or fails is an error", async () => {
   const cut = event("started", RUN) + event("result", { index: 0, done: 1, total: 2, result: RESULT });
   for (const [text, expected] of [
     [cut, { code: "cut-stream", message: /batch r1 ended before its end/ }],
-    [cut + event("failed", { error: "the database is full" }), { code: "batch-failed", message: /the database is full/ }],
+    [
+      cut + event("failed", { error: "the database is full" }),
+      { code: "batch-failed", message: /the database is full/ },
+    ],
     ["event: started\ndata: {\n\n", { code: "malformed" }],
   ]) {
     await with_(testServer({ "POST /api/test/batch": stream(text) }), async (server) => {
@@ -236,7 +259,11 @@ const killed = (type, beginning) => async (response) => {
 test("a server that is killed in the middle of an answer has cut it", async () => {
   const stream = killed("text/event-stream", event("started", RUN));
   // The answer to a long test begins with spaces.
-  const routes = { "POST /api/test/batch": stream, "GET /api/test/events": stream, "POST /api/test/run": killed("application/json", "  ") };
+  const routes = {
+    "POST /api/test/batch": stream,
+    "GET /api/test/events": stream,
+    "POST /api/test/run": killed("application/json", "  "),
+  };
   await with_(testServer(routes), async (server) => {
     const sdk = new MCPTestSDK(server.url);
     const isCut = (message) => (error) => {
@@ -260,12 +287,13 @@ test("a server that is killed in the middle of an answer has cut it", async () =
 /** A client of one stream of events, given in chunks. */
 function ofStream(chunks) {
   const encoder = new TextEncoder();
-  const body = () => new ReadableStream({
-    pull: (controller) => {
-      const { value, done } = chunks.next();
-      done ? controller.close() : controller.enqueue(encoder.encode(value));
-    },
-  });
+  const body = () =>
+    new ReadableStream({
+      pull: (controller) => {
+        const { value, done } = chunks.next();
+        done ? controller.close() : controller.enqueue(encoder.encode(value));
+      },
+    });
   const fetch = async (url) => (url.endsWith("/health") ? Response.json(HEALTH) : new Response(body()));
   return new MCPTestSDK({ baseUrl: "http://127.0.0.1:9", fetch });
 }
@@ -277,7 +305,7 @@ async function namesOf(sdk) {
 }
 
 test("lines end as the standard says, wherever they are cut", async () => {
-  const text = 'event: a\r\ndata: 1\r\n\r\nevent: b\rdata: 2\r\rdata: 3\ndata:\n\nevent: cut\ndata: 4\n';
+  const text = "event: a\r\ndata: 1\r\n\r\nevent: b\rdata: 2\r\rdata: 3\ndata:\n\nevent: cut\ndata: 4\n";
   for (const size of [1, 2, 3, 5, 1000]) {
     const pieces = text.match(new RegExp(`[^]{1,${size}}`, "g"));
     assert.deepEqual(await namesOf(ofStream(pieces.values())), ["a 1", "b 1", "message 1"], `${size}`);
@@ -304,7 +332,10 @@ test("an event without end is given up", async () => {
     for (let at = 0; at < 80; at += 1) yield text;
   };
   for (const text of [megabyte, `data: ${megabyte}\n`]) {
-    await assert.rejects(namesOf(ofStream(repeated(text))), { code: "too-long", message: /an event is longer than 67108864/ });
+    await assert.rejects(namesOf(ofStream(repeated(text))), {
+      code: "too-long",
+      message: /an event is longer than 67108864/,
+    });
   }
 });
 
@@ -361,28 +392,35 @@ test("stored data is asked for at its paths", async () => {
   await sdk.configurations({ name: "c", origin: "created", limit: 1 });
   await sdk.configuration("a/b");
   await sdk.deleteConfiguration("c1");
-  assert.deepEqual(asked.slice(1).map((it) => it.replace("/api/test/", "")), [
-    "GET results/a%2Fb",
-    "GET outcomes?run=r+1&limit=5",
-    "GET runs?cursor=c",
-    "GET runs/r",
-    "GET cases",
-    "GET history?name=a+%26+b",
-    "GET compare?base=x&new=y",
-    "GET judges",
-    "GET results/q/overrides",
-    'POST results/q/overrides {"trial":0,"passed":true,"reason":"it did"}',
-    'POST configurations {"name":"c"}',
-    "GET configurations?name=c&origin=created&limit=1",
-    "GET configurations/a%2Fb",
-    "DELETE configurations/c1",
-  ]);
+  assert.deepEqual(
+    asked.slice(1).map((it) => it.replace("/api/test/", "")),
+    [
+      "GET results/a%2Fb",
+      "GET outcomes?run=r+1&limit=5",
+      "GET runs?cursor=c",
+      "GET runs/r",
+      "GET cases",
+      "GET history?name=a+%26+b",
+      "GET compare?base=x&new=y",
+      "GET judges",
+      "GET results/q/overrides",
+      'POST results/q/overrides {"trial":0,"passed":true,"reason":"it did"}',
+      'POST configurations {"name":"c"}',
+      "GET configurations?name=c&origin=created&limit=1",
+      "GET configurations/a%2Fb",
+      "DELETE configurations/c1",
+    ],
+  );
 });
 
 test("events are yielded one by one", async () => {
   const text = 'event: open\ndata: {}\n\n: kept\n\nevent: progress\ndata: {"index":1}\n\n';
   const fetch = async (url) => (url.endsWith("/health") ? Response.json(HEALTH) : new Response(text));
   const seen = [];
-  for await (const event of new MCPTestSDK({ baseUrl: "http://127.0.0.1:9", fetch }).events({ run: "r" })) seen.push(event);
-  assert.deepEqual(seen, [{ event: "open", data: {} }, { event: "progress", data: { index: 1 } }]);
+  for await (const event of new MCPTestSDK({ baseUrl: "http://127.0.0.1:9", fetch }).events({ run: "r" }))
+    seen.push(event);
+  assert.deepEqual(seen, [
+    { event: "open", data: {} },
+    { event: "progress", data: { index: 1 } },
+  ]);
 });

@@ -66,8 +66,14 @@ export async function check({ client, call, heard, watch, log, revision }) {
     },
     progress: async () => {
       const told = [];
-      await text("steps", { onprogress: (progress) => told.push([progress.progress, progress.total, progress.message]) });
-      same(told, [[1, 3, "eins"], [2, 3, "zwei"], [3, 3, "drei"]]);
+      await text("steps", {
+        onprogress: (progress) => told.push([progress.progress, progress.total, progress.message]),
+      });
+      same(told, [
+        [1, 3, "eins"],
+        [2, 3, "zwei"],
+        [3, 3, "drei"],
+      ]);
     },
     elicit: async () => same(await text("ask"), "Hallo Zoë"),
     sample: async () => same(await text("think"), "Paris 🗼"),
@@ -84,7 +90,10 @@ export async function check({ client, call, heard, watch, log, revision }) {
       const abort = new AbortController();
       const call = text("wait", { signal: abort.signal });
       setTimeout(() => abort.abort("enough"), 200);
-      await call.then(() => ok(false, "it was answered"), () => {});
+      await call.then(
+        () => ok(false, "it was answered"),
+        () => {},
+      );
       for (let i = 0; Number(await text("given_up")) <= before; i++) {
         ok(i < 50, "the server does not know");
         await new Promise((resolve) => setTimeout(resolve, 20));
@@ -99,7 +108,10 @@ export async function check({ client, call, heard, watch, log, revision }) {
   };
   const features = {};
   for (const [name, check] of Object.entries(checks)) {
-    features[name] = await check().then(() => "ok", (error) => `failed: ${error.message}`);
+    features[name] = await check().then(
+      () => "ok",
+      (error) => `failed: ${error.message}`,
+    );
   }
   const spoken = revision();
   await client.close();
@@ -111,7 +123,9 @@ export class Heard {
   #waiting = [];
   take = (notification) => {
     const { method, params } = notification;
-    this.#waiting = this.#waiting.filter((one) => one.method !== method || (one.resolve(params), false));
+    const isMet = (one) => one.method === method;
+    for (const one of this.#waiting.filter(isMet)) one.resolve(params);
+    this.#waiting = this.#waiting.filter((one) => !isMet(one));
   };
   next = (method) =>
     new Promise((resolve, reject) => {

@@ -1,4 +1,5 @@
-// The official TypeScript client, version 1, checks everything. The job: {"transport": stdio|http|sse, "command"|"url"}.
+// The official TypeScript client, version 1, checks everything. The job: {"transport":
+// stdio|http|sse, "command"|"url"}.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";

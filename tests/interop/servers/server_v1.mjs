@@ -29,7 +29,10 @@ function fixture() {
     return text(`Hallo ${answer.content.name}`);
   });
   tool("think", async (_, { sendRequest }) => {
-    const answer = await sendRequest({ method: "sampling/createMessage", params: question.sample }, CreateMessageResultSchema);
+    const answer = await sendRequest(
+      { method: "sampling/createMessage", params: question.sample },
+      CreateMessageResultSchema,
+    );
     return text(answer.content.text);
   });
   tool("places", async (_, { sendRequest }) =>

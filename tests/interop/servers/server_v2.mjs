@@ -28,11 +28,25 @@ function fixture() {
   const asking = (name, request, answered) =>
     tool(name, async (_, { mcpReq }) => {
       const answer = inputResponse(mcpReq.inputResponses, "question");
-      return answer.kind === "missing" ? inputRequired({ inputRequests: { question: request() } }) : text(answered(answer));
+      return answer.kind === "missing"
+        ? inputRequired({ inputRequests: { question: request() } })
+        : text(answered(answer));
     });
-  asking("ask", () => inputRequired.elicit(question.elicit), (answer) => `Hallo ${answer.content.name}`);
-  asking("think", () => inputRequired.createMessage(question.sample), (answer) => answer.result.content.text);
-  asking("places", () => inputRequired.listRoots(), (answer) => answer.roots[0].uri);
+  asking(
+    "ask",
+    () => inputRequired.elicit(question.elicit),
+    (answer) => `Hallo ${answer.content.name}`,
+  );
+  asking(
+    "think",
+    () => inputRequired.createMessage(question.sample),
+    (answer) => answer.result.content.text,
+  );
+  asking(
+    "places",
+    () => inputRequired.listRoots(),
+    (answer) => answer.roots[0].uri,
+  );
   tool("log", async (_, { mcpReq }) => {
     await mcpReq.log("warning", "grüß dich");
     return text("logged");

@@ -17,7 +17,11 @@ export const wait = (signal) =>
   });
 
 export async function steps(token, notify) {
-  for (const [progress, message] of [[1, "eins"], [2, "zwei"], [3, "drei"]]) {
+  for (const [progress, message] of [
+    [1, "eins"],
+    [2, "zwei"],
+    [3, "drei"],
+  ]) {
     if (token !== undefined) {
       await notify({ method: "notifications/progress", params: { progressToken: token, progress, total: 3, message } });
     }
@@ -35,10 +39,15 @@ export const question = {
 
 // Registers what both versions of McpServer register alike; `z` is zod, `classes` the version's own classes.
 export function register(server, z, { ResourceTemplate, completable }) {
-  const tool = (name, handler) => server.registerTool(name, { description: `${name}: ${TEXT}`, inputSchema: z.object({}) }, handler);
+  const tool = (name, handler) =>
+    server.registerTool(name, { description: `${name}: ${TEXT}`, inputSchema: z.object({}) }, handler);
   server.registerTool(
     "echo",
-    { description: `echo: ${TEXT}`, inputSchema: z.object({ text: z.string() }), outputSchema: z.object({ text: z.string() }) },
+    {
+      description: `echo: ${TEXT}`,
+      inputSchema: z.object({ text: z.string() }),
+      outputSchema: z.object({ text: z.string() }),
+    },
     async ({ text: said }) => ({ ...text(said), structuredContent: { text: said } }),
   );
   tool("picture", async () => ({ content: [{ type: "image", data: EVERY_BYTE, mimeType: "image/png" }] }));
@@ -47,13 +56,24 @@ export function register(server, z, { ResourceTemplate, completable }) {
   for (const name of ["text", "watched"]) {
     server.registerResource(name, `test://${name}`, {}, async (uri) => ({ contents: [{ uri: uri.href, text: TEXT }] }));
   }
-  server.registerResource("blob", "test://blob", {}, async (uri) => ({ contents: [{ uri: uri.href, blob: EVERY_BYTE }] }));
-  server.registerResource("items", new ResourceTemplate("test://items/{id}", { list: undefined }), {}, async (uri, { id }) => ({
-    contents: [{ uri: uri.href, text: `items/${id}` }],
+  server.registerResource("blob", "test://blob", {}, async (uri) => ({
+    contents: [{ uri: uri.href, blob: EVERY_BYTE }],
   }));
+  server.registerResource(
+    "items",
+    new ResourceTemplate("test://items/{id}", { list: undefined }),
+    {},
+    async (uri, { id }) => ({
+      contents: [{ uri: uri.href, text: `items/${id}` }],
+    }),
+  );
   const names = (start) => ["Zoë", "Zoltán", "Anna"].filter((name) => name.startsWith(start));
-  server.registerPrompt("greet", { argsSchema: server.promptSchema?.(z, completable, names) ?? z.object({ name: completable(z.string(), names) }) }, ({ name }) => ({
-    messages: [{ role: "user", content: { type: "text", text: `Hallo ${name}` } }],
-  }));
+  server.registerPrompt(
+    "greet",
+    { argsSchema: server.promptSchema?.(z, completable, names) ?? z.object({ name: completable(z.string(), names) }) },
+    ({ name }) => ({
+      messages: [{ role: "user", content: { type: "text", text: `Hallo ${name}` } }],
+    }),
+  );
   return tool;
 }

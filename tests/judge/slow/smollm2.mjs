@@ -1,4 +1,5 @@
-// A real model as agent and as judge: it proves wires and structure, never judgement. `cargo xtask test --slow` runs it.
+// A real model as agent and as judge: it proves wires and structure, never judgement. `cargo xtask
+// test --slow` runs it.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
@@ -49,7 +50,10 @@ for (const provider of ["openai", "anthropic"]) {
     t.diagnostic(`${result.status}: ${result.error ?? result.verdict.reasoning}`);
     const [trial] = result.trials;
     assert.ok(trial.turns.length >= 1, JSON.stringify(trial));
-    assert.ok(trial.usage.inputTokens > 0 && trial.usage.outputTokens > 0 && !trial.usage.estimated, JSON.stringify(trial.usage));
+    assert.ok(
+      trial.usage.inputTokens > 0 && trial.usage.outputTokens > 0 && !trial.usage.estimated,
+      JSON.stringify(trial.usage),
+    );
     const { confidence, toolAccuracy } = result.verdict;
     assert.ok(confidence >= 0 && confidence <= 1 && toolAccuracy >= 0 && toolAccuracy <= 1);
     if (result.status === "error") {
@@ -59,6 +63,9 @@ for (const provider of ["openai", "anthropic"]) {
       assert.equal(trial.votes.length, 1);
     }
     const { items } = await new MCPTestSDK(server).results();
-    assert.deepEqual(items.map(({ id }) => id), [result.id]);
+    assert.deepEqual(
+      items.map(({ id }) => id),
+      [result.id],
+    );
   });
 }

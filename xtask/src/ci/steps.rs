@@ -42,6 +42,12 @@ pub(super) const STEPS: &[Step] = &[
         work: Work::Quick(|| Ok(vec![Line::cargo("fmt --all --check")])),
     },
     Step {
+        name: "javascript",
+        about: "JavaScript and TypeScript are formatted, and the linter reports nothing",
+        needs: Some(("biome", "npm install --global @biomejs/biome@2.6.8")),
+        work: Work::Quick(|| Ok(vec![Line::new("biome", "check --error-on-warnings")])),
+    },
+    Step {
         name: "typos",
         about: "spelling",
         needs: Some(("typos", "cargo install --locked typos-cli, or pip install typos")),
