@@ -47,8 +47,7 @@ async function attacked() {
   return { page, frame, seen: JSON.parse(await log.textContent()) };
 }
 
-// X1, X6, X10; `security/iframe-sandboxed`, `sandbox-csp-enforced`
-// seed: 001/mcp-apps-sbox-02
+// X1, X6, X10; `security/iframe-sandboxed`, `sandbox-csp-enforced` seed: 001/mcp-apps-sbox-02
 test("a hostile View reaches nothing, and does not leave", { timeout: 90_000 }, async () => {
   for (const how of ["link", "form", "meta"]) {
     const { page, frame, seen } = await attacked();

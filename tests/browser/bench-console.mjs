@@ -1,12 +1,11 @@
 // Measures the budgets of the console and prints them; fails if one is exceeded. `cargo xtask bench
-// console` runs it with the program that is
-// released, and `cargo xtask browser` with that of the tests and `--times 4`: a program without
-// optimization, beside other work, has four times
-// the time. Sizes and counts have no such allowance.
+// console` runs it with the program that is released, and `cargo xtask browser` with that of the
+// tests and `--times 4`: a program without optimization, beside other work, has four times the
+// time. Sizes and counts have no such allowance.
 
-import { readdirSync, statSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { callTool, go, openPage, shown, startBrowser, startServer } from "./support.mjs";
+import { callTool, go, openPage, shown, startBrowser, startServer, withoutIndentation } from "./support.mjs";
 
 const folder = fileURLToPath(new URL("../../crates/console/page/", import.meta.url));
 // The document around a View belongs to its frame, and comes from another origin: the page never loads it.
@@ -42,7 +41,8 @@ const PAGES = [
   "#/revisions",
   "#/revisions/lab__echo",
 ];
-const sizeOf = (name) => statSync(`${folder}${name}`).size;
+/** The size of a file without its indentation, which is the formatter's. */
+const sizeOf = (name) => withoutIndentation(readFileSync(`${folder}${name}`, "utf8"));
 
 const server = await startServer({ config: "[artifacts]\nmcp_tool_llm_return_max_bytes = 8000000\n" });
 const browser = await startBrowser();

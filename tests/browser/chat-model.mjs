@@ -4,8 +4,8 @@ import { createServer } from "node:http";
 
 /**
  * Starts a model. `answers` is a list of { when, pieces, hold }: the first whose `when` matches the
- * newest message answers with its pieces, one
- * event each, and waits for `hold(number)` before the piece of that number. `requests` has the bodies of all requests.
+ * newest message answers with its pieces, one event each, and waits for `hold(number)` before the
+ * piece of that number. `requests` has the bodies of all requests.
  */
 export async function startChatModel(answers) {
   const requests = [];

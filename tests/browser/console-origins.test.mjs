@@ -1,6 +1,6 @@
 // Who may not call: pages of other origins, of other ports of this machine, and of a name that was
-// bound to this machine after the page was
-// loaded (DNS rebinding). Real pages in a real browser, for every door of the server.
+// bound to this machine after the page was loaded (DNS rebinding). Real pages in a real browser,
+// for every door of the server.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";

@@ -1,7 +1,7 @@
 // Every page by its link, at three widths, in both themes: no foreign request, nothing wider than
-// the window. Axe-core finds nothing in the light
-// theme on a wide screen, and nothing in the dark one on a narrow screen.
-// At two widths between them, nothing is wider than the window and no bar is covered.
+// the window. Axe-core finds nothing in the light theme on a wide screen, and nothing in the dark
+// one on a narrow screen. At two widths between them, nothing is wider than the window and no bar
+// is covered.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";

@@ -33,8 +33,7 @@ after(async () => {
 
 /**
  * What each server is called for, and what its View shows then. `shows` waits for the content that
- * the View's script wrote: the HTML alone,
- * without a handshake, has other texts.
+ * the View's script wrote: the HTML alone, without a handshake, has other texts.
  */
 const EXAMPLES = {
   "basic-vanillajs": {

@@ -18,8 +18,8 @@ after(async () => {
 
 /**
  * The attacks in as few texts as can hold them. HTML does its harm anywhere in a text, so that all
- * of it is one text; what must stand alone
- * or first to do harm (a URL, the name of a member, a name of a file) is a text of its own.
+ * of it is one text; what must stand alone or first to do harm (a URL, the name of a member, a name
+ * of a file) is a text of its own.
  */
 const isHtml = (text) => text.includes("<");
 const TEXTS = [ATTACKS.filter(isHtml).join("\n"), ...ATTACKS.filter((text) => !isHtml(text))];

@@ -1,6 +1,5 @@
 // What holds for each of our Views in a sandboxed frame without an origin, under the policy of a
-// View that declares nothing,
-// with the official AppBridge as the host.
+// View that declares nothing, with the official AppBridge as the host.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";

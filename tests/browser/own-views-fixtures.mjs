@@ -143,8 +143,7 @@ const TEXT_TYPES = /^text\/|json|yaml|xml/;
 
 /**
  * The artifact tools over `store`: MIME type, bytes, description and the bytes of older versions by
- * name. Answers have the form of
- * read_artifact.
+ * name. Answers have the form of read_artifact.
  */
 export function artifactTools(store) {
   const newest = (name) => store[name][3]?.length ?? 0;

@@ -113,10 +113,8 @@ export const ALL_CAPABILITIES = {
 
 /**
  * Opens a View in a page. `tools` are functions by name, each from arguments to a CallToolResult;
- * `listed` are the names that
- * `tools/list` gives (all of `tools`), or `null` for a host that cannot list. `close` leaves the
- * page to the next View; `discard` is for a page
- * that was changed.
+ * `listed` are the names that `tools/list` gives (all of `tools`), or `null` for a host that cannot
+ * list. `close` leaves the page to the next View; `discard` is for a page that was changed.
  */
 export async function openView(
   browser,
@@ -222,8 +220,7 @@ export async function openView(
 
 /**
  * Pages of each browser that no View uses now. A View has no origin, so that nothing of it remains
- * when its page loads the next one; to make a
- * page takes Chromium longer than to load one.
+ * when its page loads the next one; to make a page takes Chromium longer than to load one.
  */
 const free = new WeakMap();
 

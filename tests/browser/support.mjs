@@ -150,8 +150,8 @@ export const THEMES = ["light", "dark"];
 
 /**
  * Opens the console. Returns the page of playwright, with `problems`: errors of scripts, refusals
- * of the policy, and requests that went to
- * another server. `foreign` has the addresses of other hosts alone, also those that a frame asked for.
+ * of the policy, and requests that went to another server. `foreign` has the addresses of other
+ * hosts alone, also those that a frame asked for.
  */
 export async function openPage(
   browser,
@@ -257,3 +257,6 @@ export async function findings(page) {
   await session.detach();
   return JSON.parse(result.value);
 }
+
+/** Returns the bytes of a text without the indentation of its lines, which is the formatter's. */
+export const withoutIndentation = (text) => Buffer.byteLength(text.replace(/^ +/gm, ""));

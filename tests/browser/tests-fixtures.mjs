@@ -4,8 +4,8 @@ import { createServer } from "node:http";
 
 /**
  * Starts a model with OpenAI's chat completions. A prompt has lines of orders: `call TOOL JSON` (a
- * turn each), `wait MS` before the first answer,
- * `judge no` (the judge's answer to every item), `evidence TEXT`, `say TEXT` (the last answer).
+ * turn each), `wait MS` before the first answer, `judge no` (the judge's answer to every item),
+ * `evidence TEXT`, `say TEXT` (the last answer).
  */
 export async function startModel() {
   const server = createServer(async (request, response) => {

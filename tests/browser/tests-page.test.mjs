@@ -4,7 +4,18 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { THEMES, WIDTHS, findings, go, has, openPage, shown, startBrowser, startServer } from "./support.mjs";
+import {
+  THEMES,
+  WIDTHS,
+  findings,
+  go,
+  has,
+  openPage,
+  shown,
+  startBrowser,
+  startServer,
+  withoutIndentation,
+} from "./support.mjs";
 import { ask, runBatch, startModel } from "./tests-fixtures.mjs";
 import { ATTACKS } from "./upstream.mjs";
 
@@ -109,7 +120,9 @@ test("a page of tests loads at most 12 modules and 150,000 bytes", async () => {
   });
   await page.goto(`${server.url}/${at("result", second.results[1].id)}`);
   await shown(page);
-  const sizes = await Promise.all(loaded.map(async (it) => [new URL(it.url()).pathname, (await it.body()).length]));
+  const sizes = await Promise.all(
+    loaded.map(async (it) => [new URL(it.url()).pathname, withoutIndentation(await it.text())]),
+  );
   const modules = sizes.filter(([path]) => path.endsWith(".js"));
   assert.ok(
     modules.some(([path]) => path.endsWith("/trial.js")),

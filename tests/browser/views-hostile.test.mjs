@@ -1,6 +1,5 @@
 // What a hostile View sends to its host: floods, wrong JSON-RPC, messages without end, forged
-// messages of the sandbox. Each is refused and
-// logged, and the page goes on.
+// messages of the sandbox. Each is refused and logged, and the page goes on.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

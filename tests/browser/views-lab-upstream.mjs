@@ -1,6 +1,5 @@
 // An MCP server whose Views do nothing by themselves: the tests act for their authors, by
-// evaluating scripts in their frames. And a server that
-// gives Views which no host may show.
+// evaluating scripts in their frames. And a server that gives Views which no host may show.
 
 import { createInterface } from "node:readline";
 import { officialApp, page } from "./views-upstream.mjs";

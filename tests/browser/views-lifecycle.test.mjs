@@ -1,6 +1,6 @@
 // The life of a View in the console, beyond its handshake: tools that it provides, ping, downloads,
-// its end. The official class `App` where
-// the View behaves, a View without a library where it does not.
+// its end. The official class `App` where the View behaves, a View without a library where it does
+// not.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

@@ -26,12 +26,10 @@ export const votes = (answer) => (request) => {
 
 /**
  * Starts a model. `scripts` are agents by their task: `when` matches the prompt, `turns` are lists
- * of calls, one list for each turn, and
- * `answer` is the text after the last turn. `judge` makes the answer of the judge. Each answer
- * comes `delay` milliseconds after its
- * question, at most 30,000: LLMock ignores longer ones, and its option `latency` delays streams
- * alone. `asked()` counts the questions,
- * answered or not.
+ * of calls, one list for each turn, and `answer` is the text after the last turn. `judge` makes the
+ * answer of the judge. Each answer comes `delay` milliseconds after its question, at most 30,000:
+ * LLMock ignores longer ones, and its option `latency` delays streams alone. `asked()` counts the
+ * questions, answered or not.
  */
 export async function startModel(t, { scripts = [], judge = votes("yes"), delay = 0, options = {} } = {}) {
   assert.ok(delay <= 30_000, `${delay} ms`);

@@ -104,8 +104,7 @@ let lastRequest = 0;
 
 /**
  * Sends a request; `server` binds it to one server. Returns { result, error, call, ms, messages }:
- * `call` is the id of the record, `messages` what came before the
- * answer.
+ * `call` is the id of the record, `messages` what came before the answer.
  */
 export async function rpc(method, params = {}, { signal, schema, onmessage, server } = {}) {
   lastRequest += 1;

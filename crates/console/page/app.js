@@ -78,8 +78,8 @@ async function show() {
   }
   /**
    * What pages are given: the address, and ways to change it and to hear of events. When events
-   * were lost, `onReset` lets a page fetch its
-   * data anew; what the user typed, opened and runs stays.
+   * were lost, `onReset` lets a page fetch its data anew; what the user typed, opened and runs
+   * stays.
    */
   const context = {
     ...at,

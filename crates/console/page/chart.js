@@ -61,8 +61,7 @@ function stretches(points, has) {
 
 /**
  * The share of trials that passed, with Wilson's interval. A point is { label, count, of, low, high
- * }; without trials with a verdict `of`
- * is 0.
+ * }; without trials with a verdict `of` is 0.
  */
 export function passRate(title, points) {
   const has = (it) => it.of > 0;
@@ -167,8 +166,8 @@ export const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Ma
 
 /**
  * Returns the parts of the time line: busy stretches in scale, and idle ones between them, which
- * are folded when they are longer than
- * half of the busy time and than 200 ms. Each is { from, to, isFolded }.
+ * are folded when they are longer than half of the busy time and than 200 ms. Each is { from, to,
+ * isFolded }.
  */
 export function fold(spans) {
   const sorted = spans.map(({ start, ms: length }) => [start, start + Math.max(0, length)]).sort((a, b) => a[0] - b[0]);
@@ -196,8 +195,7 @@ const FOLDED = 26;
 
 /**
  * The course of a trial. A span is { label, kind, start, ms, href, isBad, about }; `start` in
- * milliseconds from the beginning. Idle time
- * is folded, so that it squeezes nothing.
+ * milliseconds from the beginning. Idle time is folded, so that it squeezes nothing.
  */
 export function timeline(title, spans) {
   const parts = fold(spans);

@@ -320,8 +320,8 @@ function openAsText(label, items, row) {
 
 /**
  * A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link
- * of one item. The list is one stop of the Tab
- * key, and arrow keys move in it. It begins at the item that `isCurrent` knows.
+ * of one item. The list is one stop of the Tab key, and arrow keys move in it. It begins at the
+ * item that `isCurrent` knows.
  */
 export function virtualList(label, items, row, isCurrent = () => false) {
   // A finger needs more room than the pointer of a mouse.
@@ -481,8 +481,7 @@ export function filterBox(context, label, draw) {
 
 /**
  * A list at the side of a page, with a filter that searches `text`. `fetch` gets its items anew
- * when the list `kind` of the server has
- * changed; `changed` is told of them.
+ * when the list `kind` of the server has changed; `changed` is told of them.
  */
 export function sideList(
   context,

@@ -83,8 +83,7 @@ export function problemText(text) {
 
 /**
  * Text that was typed as JSON and is malformed, or that cannot be sent for another `problem`. It
- * stands in a value until it is mended, so
- * that it is neither lost nor sent as a text.
+ * stands in a value until it is mended, so that it is neither lost nor sent as a text.
  */
 export class Malformed {
   constructor(text, problem = `malformed JSON, ${problemText(text)}`) {

@@ -6,8 +6,8 @@ import { visible } from "./result.js";
 
 /**
  * Shows the questions of the tool `name` in `output`. Returns what its call is sent again with;
- * `resend` sends the call that `signal` stops,
- * since other questions of the tool's server would wait for these.
+ * `resend` sends the call that `signal` stops, since other questions of the tool's server would
+ * wait for these.
  */
 export async function answersTo({ inputRequests = {}, requestState }, { resend, ...shown }) {
   try {

@@ -497,8 +497,7 @@ export function mentionsSecret(parts, root) {
 
 /**
  * Returns a value without its secrets; undefined if it is one. A schema marks them wherever it may
- * apply, also in a branch that was not
- * chosen, and a name tells them too.
+ * apply, also in a branch that was not chosen, and a name tells them too.
  */
 export function withoutSecrets(value, schema) {
   const clean = (it, parts) => {

@@ -25,8 +25,8 @@ export async function isEnabled() {
 
 /**
  * Reads the events of tests while the page is shown, and comes back after a loss. `refresh` is
- * called whenever events may have been
- * missed: after each start of the stream too. `on` is given the name and the data of each event.
+ * called whenever events may have been missed: after each start of the stream too. `on` is given
+ * the name and the data of each event.
  */
 export function watch(context, run, refresh, on) {
   let isOver = false;

@@ -14,10 +14,9 @@ const sizeOf = (json) => encoder.encode(json).length;
 
 /**
  * Shows the View of a call in `container`; `ended` resolves when a running call is over. `own` has
- * the arguments and the result of a call
- * that this page has made, of which a record leaves out secrets. `told(kind, value)` learns of what
- * the View says of itself. Returns
- * `{ close, callTool, ping, setTheme, setWidth, enlarge }`.
+ * the arguments and the result of a call that this page has made, of which a record leaves out
+ * secrets. `told(kind, value)` learns of what the View says of itself. Returns `{ close, callTool,
+ * ping, setTheme, setWidth, enlarge }`.
  */
 export async function openView(container, { record, uri, ended, own, told = () => {} }) {
   const call = record.id;

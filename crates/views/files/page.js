@@ -176,8 +176,7 @@ export async function copy(text) {
 
 /**
  * Does work when a button is pressed, and on Enter in a field. A frame without `allow-forms`
- * submits no form, and tells nobody that the
- * user tried, so these pages have none.
+ * submits no form, and tells nobody that the user tried, so these pages have none.
  */
 export function submits(field, button, work) {
   button?.addEventListener("click", work);
@@ -241,8 +240,8 @@ export async function open(view) {
 
 /**
  * The names under which the host knows tools of the server: `{encodePlantUML: "encodePlantUML"}`. A
- * gateway may have put a prefix before
- * them. A tool that is not there is undefined. A host that cannot list tools is taken to know all by their own names.
+ * gateway may have put a prefix before them. A tool that is not there is undefined. A host that
+ * cannot list tools is taken to know all by their own names.
  */
 export async function namesOf(view, names) {
   let listed;

@@ -37,8 +37,7 @@ function bounded(scale) {
 
 /**
  * Makes a picture in a frame movable. The frame is focusable; `buttons` are those of a toolbar by
- * what they do: "in", "out", "fit" and
- * "whole" (its own size). `changed` is told the scale.
+ * what they do: "in", "out", "fit" and "whole" (its own size). `changed` is told the scale.
  */
 export class PanZoom {
   #frame;

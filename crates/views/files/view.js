@@ -1,8 +1,8 @@
 // The View's side of MCP Apps (SEP-1865, protocol version 2026-01-26).
 //
 // A View is a page in a frame. It talks with the host that embeds it in JSON-RPC 2.0 objects over
-// `postMessage`. The host is another
-// origin, and this page usually has none (a sandboxed frame), so the window a message comes from says who sent it.
+// `postMessage`. The host is another origin, and this page usually has none (a sandboxed frame), so
+// the window a message comes from says who sent it.
 //
 //     const view = new View({ name: "clock", version: "1.0.0", displayModes: ["inline", "fullscreen"] });
 //     view.on("result", (result) => show(result.structuredContent));
@@ -45,10 +45,9 @@ export class HostError extends Error {
  * The connection to the host.
  *
  * Events: "input" (complete arguments of the tool), "partial-input" (arguments so far), "result" (a
- * CallToolResult), "cancelled" (a
- * reason or undefined), "context" (the host context as it is now, and what of it changed),
- * "teardown" (a reason; the host waits for the
- * handler's promise), "list-changed" ("tools", "resources" or "prompts").
+ * CallToolResult), "cancelled" (a reason or undefined), "context" (the host context as it is now,
+ * and what of it changed), "teardown" (a reason; the host waits for the handler's promise),
+ * "list-changed" ("tools", "resources" or "prompts").
  */
 export class View {
   #window;
@@ -427,8 +426,8 @@ export class View {
 
 /**
  * Shows the host's theme: colour scheme, CSS variables, fonts, insets and display mode. `data-fill`
- * is set on the root where the frame's
- * height is not the page's to choose, so that the page fills it.
+ * is set on the root where the frame's height is not the page's to choose, so that the page fills
+ * it.
  */
 export function applyContext(document, context) {
   const root = document.documentElement;
