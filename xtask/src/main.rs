@@ -7,12 +7,12 @@ mod conformance;
 mod coverage;
 mod features;
 mod fuzz;
+mod generate;
 mod house;
 #[cfg(target_os = "linux")]
 mod kills;
 mod proc_stat;
 mod scenarios;
-mod schema;
 mod seeds;
 mod slow;
 
@@ -81,10 +81,9 @@ Examples:
         #[command(subcommand)]
         bench: bench::Bench,
     },
-    /// Write the JSON Schema of the scenario language, and the pages of the book about scenarios
-    /// and cases.
-    #[command(after_help = schema::EXAMPLES)]
-    Schema(schema::Options),
+    /// Write the files that are made from the code: references, schemas, the example configuration.
+    #[command(after_help = generate::EXAMPLES)]
+    Generate(generate::Options),
     /// Measure the lines of each crate that its tests run.
     #[command(after_help = coverage::EXAMPLES)]
     Coverage(coverage::Options),
@@ -115,7 +114,7 @@ fn main() -> ExitCode {
         Task::Browser(options) => browser::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
-        Task::Schema(options) => schema::run(&options),
+        Task::Generate(options) => generate::run(&options),
         Task::Coverage(options) => coverage::run(&options),
         Task::Seeds(options) => seeds::run(&options),
         Task::Upstream { spec } => serve_upstream(&spec),

@@ -1,7 +1,7 @@
 //! Generates `marquetry.example.toml` and `docs/reference/settings.md` from the types: their doc
 //! comments, defaults and examples.
 //!
-//! `MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example` rewrites them.
+//! `cargo xtask generate` writes them.
 
 use std::fmt::Write as _;
 
@@ -19,13 +19,13 @@ const HEAD: &str = "\
 # ~/.config/marquetry/marquetry.toml), /etc/marquetry/marquetry.toml. A file that others may write is refused.
 #
 # A setting without a default, and every upstream, stands here as a comment.
-# This file is made from the program's own types: `MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example`.
+# This file is made from the program's own types: `cargo xtask generate`.
 ";
 
 const SETTINGS: &str = "\
 # Settings
 
-<!-- Generated from the program's types: MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example -->
+<!-- Generated from the program's types: cargo xtask generate -->
 
 Settings are TOML. The program reads the first of these files that exists:
 
@@ -198,10 +198,7 @@ fn check_file(path: &str, want: &str) {
         std::fs::write(path, want).unwrap();
     }
     let checked_in = std::fs::read_to_string(path).unwrap();
-    assert_eq!(
-        checked_in, want,
-        "run MARQUETRY_UPDATE=1 cargo test -p marquetry-config --all-features example"
-    );
+    assert_eq!(checked_in, want, "run cargo xtask generate");
 }
 
 #[test]

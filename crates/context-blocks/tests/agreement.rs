@@ -3,8 +3,7 @@
 //!
 //! `tests/context-blocks/cases.json` holds chosen texts, `generated.jsonl` texts made of hostile
 //! pieces. Both files hold the crate's results; `sdk/typescript/tests/context-agreement.test.mjs`
-//! compares those of the module with them. `MARQUETRY_UPDATE=1 cargo test -p
-//! marquetry-context-blocks --all-features --test agreement` rewrites the results.
+//! compares those of the module with them. `cargo xtask generate` writes the results.
 
 use std::{fs, path::PathBuf};
 
@@ -14,8 +13,7 @@ use marquetry_context_blocks::{
 };
 use serde_json::{Map, Value, json};
 
-const UPDATE: &str = "run MARQUETRY_UPDATE=1 cargo test -p marquetry-context-blocks \
-    --all-features --test agreement, and look at the difference";
+const UPDATE: &str = "run cargo xtask generate, and look at the difference";
 const GENERATED_TEXTS: usize = 700;
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-const GENERATED: &str = "<!-- Generated: cargo xtask schema -->";
+const GENERATED: &str = "<!-- Generated: cargo xtask generate -->";
 
 /// Returns the page of test cases. The operators of matchers are not in the schema.
 pub(super) fn cases(schema: &Value, matchers: &str) -> String {

@@ -1,7 +1,7 @@
 //! Tests of the README and of `docs`: commands and configurations in them are accepted by this
 //! program, links lead to files, and `docs/reference/commands.md` is the program's own help.
 //!
-//! `MARQUETRY_UPDATE=1 cargo test -p marquetry --lib book` rewrites that page.
+//! `cargo xtask generate` writes that page.
 
 use std::{
     fmt::Write as _,
@@ -18,7 +18,7 @@ use crate::Config;
 const COMMANDS: &str = "\
 # Commands
 
-<!-- Generated from the program's own help: MARQUETRY_UPDATE=1 cargo test -p marquetry --lib book -->
+<!-- Generated from the program's help: cargo xtask generate -->
 
 The text below is what `marquetry COMMAND --help` prints. [Settings](settings.md) describes the file that `--config` names.
 ";
@@ -354,7 +354,7 @@ fn the_reference_of_commands_is_the_help() {
         fs::write(&path, &page).unwrap();
     }
     let checked_in = fs::read_to_string(path).unwrap();
-    assert_eq!(checked_in, page, "run MARQUETRY_UPDATE=1 cargo test -p marquetry --lib book");
+    assert_eq!(checked_in, page, "run cargo xtask generate");
 }
 
 fn add_help<'a>(command: &'a Command, name: &mut Vec<&'a str>, page: &mut String) {

@@ -1,6 +1,6 @@
 //! `docs/reference/tools.md` agrees with `tools/list`.
 //!
-//! `MARQUETRY_UPDATE=1 cargo test -p marquetry --test it book` rewrites it.
+//! `cargo xtask generate` writes it.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::support::Running;
 const HEAD: &str = "\
 # Tools
 
-<!-- Generated from tools/list: MARQUETRY_UPDATE=1 cargo test -p marquetry --test it book -->
+<!-- Generated from tools/list: cargo xtask generate -->
 
 Marquetry has these tools of its own, beside those of the upstreams. `[tools]` in the [settings](settings.md) switches groups of them on and off; `am7_embed` is off by default, and `am7_chat` is
 listed when `[knowledge.chat]` names a model. Where PlantUML is installed, `renderPlantUML` and `checkPlantUML` [draw and check diagrams](../guide/diagrams.md).
@@ -36,7 +36,7 @@ async fn the_reference_of_tools_matches_the_list() {
         std::fs::write(path, &want).unwrap();
     }
     let checked_in = std::fs::read_to_string(path).unwrap();
-    assert_eq!(checked_in, want, "run MARQUETRY_UPDATE=1 cargo test -p marquetry --test it book");
+    assert_eq!(checked_in, want, "run cargo xtask generate");
 }
 
 fn page(tools: &[Value]) -> String {
